@@ -1,0 +1,127 @@
+"""What a user may bring: an embedder, a vector store, a token counter, a summarizer.
+
+These are structural types (`typing.Protocol`): any object with these methods will do, nothing needs to be inherited.
+`tinymem.testing` holds the contract that each must pass. Arrays are numpy; every shape is in the docstring. Scores are
+similarities: higher is closer, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tinymem.steps import Step
+
+__all__ = ["Embedder", "Ids", "Summarizer", "TokenCounter", "TokenEmbedder", "TokenIds", "VectorStore", "Vectors"]
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+Ids: TypeAlias = npt.NDArray[np.int64]
+TokenIds: TypeAlias = npt.NDArray[np.uint16]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors.
+
+    Vectors are `(n, dimensions)` float32 of length 1, so that a dot product is the cosine similarity. A text with
+    nothing to embed (empty, white space) is the zero vector, which is close to nothing. The same text gives the same
+    vector, whatever else is in the batch.
+    """
+
+    @property
+    def name(self) -> str:
+        """How `HierarchicalMemory(embedder=...)` would name it, as in `"static"`."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors would: model, weights, pooling, dimensions. Stored with the data."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed what is stored: `(len(texts), dimensions)` float32."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Embed what is asked: `(len(texts), dimensions)` float32. Many models want another prompt here."""
+        ...
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder with a fixed vector per vocabulary entry: late interaction (max-sim) is then a table look-up."""
+
+    @property
+    def token_table(self) -> Vectors:
+        """`(vocabulary, dimensions)` float32, each row of length 1 (or zero, for entries without meaning)."""
+        ...
+
+    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
+        """Rows of `token_table` for each text, in order: one `(tokens,)` uint16 array a text."""
+        ...
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """An index of vectors by integer id. It holds no text and can be thrown away: the journal has everything."""
+
+    @property
+    def name(self) -> str:
+        """How `HierarchicalMemory(store=...)` would name it, as in `"chroma"`."""
+        ...
+
+    def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
+        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there. Any n, 0 too."""
+        ...
+
+    def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
+        """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, fewer if fewer are held."""
+        ...
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Remove these ids; ids that are not held are no error."""
+        ...
+
+    def count(self) -> int:
+        """How many vectors are held."""
+        ...
+
+    def clear(self) -> None:
+        """Remove everything, from disk too."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections. Closing twice is no error."""
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts the tokens of a text."""
+
+    @property
+    def name(self) -> str:
+        """Which tokenizer it is, as in `"cl100k_base"`."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`, as the model would be charged for it; 0 for the empty text."""
+        ...
+
+
+@runtime_checkable
+class Summarizer(Protocol):
+    """Shortens a run of steps to a text of at most `max_tokens`."""
+
+    def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+        """The summary of `steps`."""
+        ...

