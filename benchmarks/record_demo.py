@@ -74,7 +74,7 @@ def environment(home: Path) -> dict[str, str]:
     moment = "2024-06-03T09:00:00+0000"
     return {
         "PATH": f"{shims}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LC_ALL": "C.UTF-8", "TZ": "UTC", "COLUMNS": "100",
-        "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1",
+        "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CEILING_DIRECTORIES": str(home.parent),
         "GIT_AUTHOR_NAME": "agent", "GIT_AUTHOR_EMAIL": "agent@lendery.example", "GIT_AUTHOR_DATE": moment,
         "GIT_COMMITTER_NAME": "agent", "GIT_COMMITTER_EMAIL": "agent@lendery.example", "GIT_COMMITTER_DATE": moment,
     }  # fmt: skip

@@ -8,6 +8,7 @@ similarities: higher is closer, always.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -16,11 +17,57 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from tinymem.steps import Step
 
-__all__ = ["Embedder", "Ids", "Summarizer", "TokenCounter", "TokenEmbedder", "TokenIds", "VectorStore", "Vectors"]
+__all__ = [
+    "Embedder",
+    "Ids",
+    "PassageRow",
+    "StepRow",
+    "Summarizer",
+    "TokenCounter",
+    "TokenEmbedder",
+    "TokenIds",
+    "VectorStore",
+    "Vectors",
+]
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
 TokenIds: TypeAlias = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step as the journal keeps it: `record` is its JSON, `time` is in seconds since 1970.
+
+    `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view` is the JSON of the shortened step that the window shows instead, if a strategy shortened it.
+    """
+
+    number: int
+    id: str
+    type: str
+    session: str | None
+    speaker: str | None
+    time: float
+    tokens: int
+    position: int
+    record: str
+    window: bool = True
+    view: str | None = None
+
+
+@dataclass(frozen=True)
+class PassageRow:
+    """A slice `[start, end)` of a step's part, with its text: the unit that is embedded, searched and excerpted.
+
+    `kind` says what the part is (see `tinymem.base.Part`); `asks`, whether the step's text ends in a question.
+    """
+
+    part: int
+    start: int
+    end: int
+    kind: str
+    asks: bool
+    text: str
 
 
 @runtime_checkable

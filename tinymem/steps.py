@@ -145,7 +145,8 @@ class MessageStep(Step):
         self._set(content=checked(self.content, "MessageStep.content"))
 
     def _parts(self) -> Iterable[Part]:
-        yield Part("observation" if self.role in ("tool", "function") else "message", as_text(self.content))
+        kind = {"tool": "observation", "function": "observation", "assistant": "reply"}.get(self.role, "message")
+        yield Part(kind, as_text(self.content))
 
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
         if summary_mode and self.role in ("system", "developer"):

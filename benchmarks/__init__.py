@@ -1,0 +1,1 @@
+"""Benchmarks of tinymem: `python -m benchmarks.recall --help`."""

@@ -1,0 +1,188 @@
+"""Benchmark data: haystacks (conversations, agent runs) with questions and the units that answer them.
+
+The format is described in benchmarks/README.md. What a memory may see is kept apart from what only scoring may: a
+`Unit` and a `Question` have no ids, types, gold or needles, so a method under test cannot read them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from tinymem import InputError
+
+__all__ = ["Call", "Claim", "Haystack", "Method", "Query", "Question", "Recalled", "Unit", "read_haystacks", "sha256"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call as it was made; `arguments` is the JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One thing that was said: all that a memory gets to see of it."""
+
+    speaker: str
+    text: str
+    timestamp: datetime | None = None
+    session: str | None = None
+    tool_calls: tuple[Call, ...] = ()
+    tool_call_id: str | None = None
+
+    @property
+    def is_tool_use(self) -> bool:
+        """Whether it calls a tool or is a tool's result."""
+        return bool(self.tool_calls) or self.tool_call_id is not None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, and when: all that a memory gets to see of a query."""
+
+    text: str
+    now: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question with what scoring needs. It is asked when `units[:cutoff]` are in the memory."""
+
+    id: str
+    question: Question
+    type: str
+    gold: tuple[str, ...]
+    cutoff: int
+    needle: str | None = None
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """One conversation or agent run; `ids[i]` is the id of `units[i]`, queries are in order of their cutoffs."""
+
+    id: str
+    units: tuple[Unit, ...]
+    ids: tuple[str, ...]
+    queries: tuple[Query, ...]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where in `units` each id stands."""
+        return {name: at for at, name in enumerate(self.ids)}
+
+    @property
+    def is_agent_run(self) -> bool:
+        """Whether tools were used in it."""
+        return any(unit.is_tool_use for unit in self.units)
+
+
+class Claim(NamedTuple):
+    """Which characters of which unit, by its place among those added, are in a recalled text."""
+
+    place: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What a method adds to the prompt: everything of it, fence, headers and dates included."""
+
+    text: str
+    claims: tuple[Claim, ...]
+
+
+class Method(Protocol):
+    """What is measured: one memory, empty when it is made."""
+
+    def add(self, units: Sequence[Unit]) -> None:
+        """Take in the next units, in the order of time."""
+
+    def recall(self, question: Question, budget: int) -> Recalled:
+        """What it would add to the prompt for `question`, in at most `budget` cl100k_base tokens."""
+        ...
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+def read_haystacks(path: Path, limit: int | None = None) -> Iterator[Haystack]:
+    """The haystacks of a file, gzip'd JSON lines or plain ones, the first `limit`; InputError names the bad line."""
+    number = 0
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if limit is not None and number > limit:
+                    return
+                yield _haystack(json.loads(line))
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name}, after line {number}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path.name}, line {number}: not a haystack: {error!r}") from error
+
+
+def sha256(path: Path) -> str:
+    """Which data it was: the SHA-256 of the file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _haystack(record: Mapping[str, Any]) -> Haystack:
+    ids = tuple(str(unit["id"]) for unit in record["units"])
+    if len(set(ids)) < len(ids):
+        raise ValueError("two units have the same id")
+    queries = [_query(query, len(ids)) for query in record["queries"]]
+    if unknown := {gold for query in queries for gold in query.gold} - set(ids):
+        raise ValueError(f"gold names units that are not there: {', '.join(sorted(unknown))}")
+    queries.sort(key=lambda query: query.cutoff)
+    return Haystack(str(record["id"]), tuple(_unit(unit) for unit in record["units"]), ids, tuple(queries))
+
+
+def _unit(record: Mapping[str, Any]) -> Unit:
+    if not isinstance(record["text"], str) or not isinstance(record["speaker"], str):
+        raise TypeError(f"unit {record['id']}: speaker and text must be strings")
+    return Unit(
+        speaker=record["speaker"],
+        text=record["text"],
+        timestamp=_moment(record.get("timestamp")),
+        session=record.get("session"),
+        tool_calls=tuple(Call(**call) for call in record.get("tool_calls") or ()),
+        tool_call_id=record.get("tool_call_id"),
+    )
+
+
+def _query(record: Mapping[str, Any], units: int) -> Query:
+    gold, needle = tuple(record["gold"]), record.get("needle")
+    if not gold and needle is None:
+        raise ValueError(f"query {record['id']} has neither gold nor a needle")
+    return Query(
+        id=str(record["id"]),
+        question=Question(record["text"], _moment(record.get("timestamp"))),
+        type=str(record["type"]),
+        gold=gold,
+        cutoff=min(units, int(record.get("cutoff", units))),
+        needle=needle,
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    """An aware time; one without a time zone is taken to be UTC."""
+    if text is None:
+        return None
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

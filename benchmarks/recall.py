@@ -1,0 +1,170 @@
+"""How much of the evidence comes back inside a token budget.
+
+    python -m benchmarks.recall --data FILE... --budgets 512,1024,2048 --out RESULTS.jsonl [--method NAME]
+
+Streams the units of every haystack into a new memory, stops where a query is to be asked, asks it at every budget, and
+writes a line each: {"haystack", "query", "budget", "tokens", "text", "units": [{"id", "start", "end"}], "latency_ms"}.
+The figures printed and written beside the results (RESULTS.summary.json) are scored from that file, as
+benchmarks/README.md describes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from benchmarks.data import Haystack, Method, Recalled, read_haystacks, sha256
+from benchmarks.methods import EMBEDDING, METHODS, Setup, method_from
+from benchmarks.scoring import figures, read_results, report, score
+from benchmarks.summary import circumstances, figures_record, shown_adapter, write_summary
+from tinymem import InputError, TiktokenCounter, TinymemError
+
+__all__ = ["Run", "main", "measure", "replay"]
+
+EMBEDDERS = "static, sentence-transformers:NAME_OR_PATH, openai:NAME"
+
+
+@dataclass
+class Run:
+    """What is measured, and how far it is."""
+
+    method: str
+    budgets: tuple[int, ...]
+    embedder: str = "static"
+    store: str = "chroma"
+    limit: int | None = None
+    units: int = 0
+    seconds: float = 0.0  # of taking units in, the first answer after each addition included
+
+    def record(self) -> dict[str, Any]:
+        """The choices, as JSON values; adapters that the method does not use are left out."""
+        chosen: dict[str, Any] = {"method": self.method, "budgets": list(self.budgets)}
+        if self.method in EMBEDDING:
+            chosen["embedder"] = shown_adapter(self.embedder)
+        if self.method == "tinymem":
+            chosen["store"] = shown_adapter(self.store)
+        return chosen | ({"limit": self.limit} if self.limit is not None else {})
+
+
+def measure(run: Run, haystacks: Iterator[Haystack], out: TextIO, seen: set[str]) -> int:
+    """Replay every haystack and write the lines; how many haystacks there were. An id in `seen` is an InputError."""
+    count = 0
+    for count, haystack in enumerate(haystacks, 1):
+        if haystack.id in seen:
+            raise InputError(f"two haystacks have the id {haystack.id!r}")
+        seen.add(haystack.id)
+        progress(f"haystack {count}: {haystack.id}, {len(haystack.units)} units, {len(haystack.queries)} queries")
+        with tempfile.TemporaryDirectory(prefix="recall-", ignore_cleanup_errors=True) as folder:
+            setup = Setup(Path(folder) / "memory", run.embedder, run.store, haystack.is_agent_run)
+            method = method_from(run.method, setup)
+            try:
+                for line in replay(run, haystack, method):
+                    out.write(json.dumps(line) + "\n")
+            finally:
+                method.close()
+    progress("")
+    return count
+
+
+def replay(run: Run, haystack: Haystack, method: Method) -> Iterator[dict[str, Any]]:
+    """Add units up to each query's cutoff, ask it at every budget, and give the lines of the results."""
+    counter, added = TiktokenCounter(), 0
+    for query in haystack.queries:
+        if query.cutoff > added:
+            start = time.perf_counter()
+            method.add(haystack.units[added : query.cutoff])
+            method.recall(query.question, run.budgets[0])  # whatever indexing was put off belongs to the taking in
+            run.seconds += time.perf_counter() - start
+            run.units += query.cutoff - added
+            added = query.cutoff
+        for budget in run.budgets:
+            start = time.perf_counter()
+            recalled = method.recall(query.question, budget)
+            latency = (time.perf_counter() - start) * 1000
+            yield {
+                "haystack": haystack.id, "query": query.id, "budget": budget, "tokens": counter.count(recalled.text),
+                "text": recalled.text, "units": claimed(haystack, recalled), "latency_ms": round(latency, 3),
+            }  # fmt: skip
+
+
+def claimed(haystack: Haystack, recalled: Recalled) -> list[dict[str, Any]]:
+    """The claims with the ids that only scoring knows."""
+    return [{"id": haystack.ids[place], "start": start, "end": end} for place, start, end in recalled.claims]
+
+
+def measure_files(run: Run, files: Sequence[Path], out: Path) -> None:
+    """Measure every file, then score what was written; print the figures and write the summary."""
+    taken: list[tuple[Path, int, int, float]] = []
+    seen: set[str] = set()
+    with out.open("w", encoding="utf-8") as lines:
+        for path in files:
+            before = run.units, run.seconds
+            count = measure(run, read_haystacks(path, run.limit), lines, seen)
+            taken.append((path, count, run.units - before[0], run.seconds - before[1]))
+    written, sets = read_results(out), []
+    for path, count, units, seconds in taken:
+        rows = score(read_haystacks(path, run.limit), written)
+        by_budget = {budget: figures(found) for budget, found in rows.items()}
+        queries = len(next(iter(rows.values()), ()))
+        speed = units / seconds if seconds else 0
+        print(f"{path.name}: {count} haystacks, {units} units taken in at {speed:.0f} a second")
+        print(report(by_budget))
+        sets.append(
+            {"data": path.name, "sha256": sha256(path), "haystacks": count, "units": units, "queries": queries}
+            | {"ingest_seconds": round(seconds, 2), "figures": figures_record(by_budget)}
+        )
+    write_summary(out, {**run.record(), **circumstances(), "sets": sets})
+
+
+def progress(text: str) -> None:
+    """Where it is, on a terminal only."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.recall", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks: JSON lines, also gzip'd")
+    add("--budgets", type=budgets, required=True, metavar="N,N", help="token budgets, as in 512,1024,2048")
+    add("--out", type=Path, required=True, metavar="RESULTS.jsonl", help="the file to write")
+    add("--method", choices=METHODS, default="tinymem", help="default: %(default)s")
+    add("--embedder", default="static", metavar="NAME", help=f"{EMBEDDERS} (default: %(default)s)")
+    add(
+        "--store", default="chroma", metavar="NAME", help="the store of `tinymem`: chroma, exact (default: %(default)s)"
+    )
+    add("--limit", type=int, metavar="N", help="only the first N haystacks of each file")
+    return parser.parse_args(given)
+
+
+def budgets(text: str) -> tuple[int, ...]:
+    """The budgets in `text`, ascending."""
+    found = sorted({int(part) for part in text.split(",")})
+    if found[0] < 1:
+        raise ValueError(f"a budget must be 1 or more, not {found[0]}")
+    return tuple(found)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Measure, write, print."""
+    args = arguments(given)
+    run = Run(args.method, args.budgets, args.embedder, args.store, args.limit)
+    try:
+        measure_files(run, args.data, args.out)
+    except (TinymemError, OSError) as error:
+        sys.exit(f"benchmarks.recall: {error}")
+
+
+if __name__ == "__main__":
+    main()

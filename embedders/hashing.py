@@ -1,0 +1,92 @@
+"""An embedder for tests: words hashed to dimensions, so that a test can say what its vectors will be."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from tinymem.errors import InputError
+from tinymem.protocols import TokenIds, Vectors
+
+__all__ = ["HashingEmbedder"]
+
+_LARGEST = 4_096  # the table of tokens is dimensions x dimensions
+
+
+class HashingEmbedder:
+    """Counts of lower-cased words, each hashed to one dimension (feature hashing, Weinberger et al. 2009); length 1.
+
+    Texts are close when they share words, and only then: paraphrases are strangers. Without the sign hash of the paper,
+    so that words never cancel and no similarity is negative; two words may share a dimension. The same in every process
+    and on every machine (CRC-32). Not for real use: `StaticEmbedder` is about as fast, and knows what words mean.
+
+    >>> red, blue = HashingEmbedder().embed_documents(["red red apple", "blue apple"])
+    >>> round(float(red @ blue), 3)  # 1 shared word / (sqrt(5) * sqrt(2))
+    0.316
+    """
+
+    def __init__(self, dimensions: int = 256) -> None:
+        if not 1 <= dimensions <= _LARGEST:
+            raise InputError(f"dimensions must be 1 to {_LARGEST}, and {dimensions} was given")
+        self._dimensions = dimensions
+
+    @classmethod
+    def from_name(cls, argument: str) -> HashingEmbedder:
+        """The embedder called `"hashing"`, or `"hashing:64"` for 64 dimensions."""
+        if not argument:
+            return cls()
+        if not (argument.isascii() and argument.isdigit()):
+            raise InputError(
+                f'"hashing:{argument}": after the colon comes the number of dimensions, as in "hashing:64"'
+            )
+        return cls(int(argument))
+
+    @property
+    def name(self) -> str:
+        """`"hashing"`, or `"hashing:64"` if the dimensions are not 256."""
+        return "hashing" if self._dimensions == 256 else f"hashing:{self._dimensions}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Method and dimensions."""
+        return f"hashing/crc32/{self._dimensions}/1"
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return self._dimensions
+
+    @property
+    def token_table(self) -> Vectors:
+        """`(dimensions, dimensions)` float32: the identity, since each word is one dimension."""
+        return np.eye(self._dimensions, dtype=np.float32)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts: `(len(texts), dimensions)` float32 of length 1, zero for a text that is empty or white space."""
+        counts = np.zeros((len(texts), self._dimensions), dtype=np.float64)
+        for row, ids in zip(counts, self.token_ids(texts), strict=True):
+            row += np.bincount(ids, minlength=self._dimensions)
+        lengths = np.linalg.norm(counts, axis=1, keepdims=True)
+        return (counts / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """The same as `embed_documents`."""
+        return self.embed_documents(texts)
+
+    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
+        """The dimension of each word, in order: one `(words,)` uint16 array a text."""
+        if isinstance(texts, str):
+            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        return [np.array([self._dimension(word) for word in _words(text)], dtype=np.uint16) for text in texts]
+
+    def _dimension(self, word: str) -> int:
+        return zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._dimensions
+
+
+def _words(text: str) -> list[str]:
+    """Lower-cased words; a text of other signs only, as "!?", is split at its white space instead."""
+    lowered = text.lower()
+    return re.findall(r"\w+", lowered) or lowered.split()

@@ -1,0 +1,167 @@
+"""Any model of the sentence-transformers library, by name or from a folder: slower than the default, and more exact."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinymem.errors import EmbedderError, InputError, MissingExtraError
+from tinymem.protocols import Vectors
+
+__all__ = ["SentenceTransformerEmbedder"]
+
+_SAMPLE = 512  # numbers of each weight tensor that go into the fingerprint: training moves nearly all of them
+
+
+class SentenceTransformerEmbedder:
+    """A sentence-transformers model, as `all-MiniLM-L6-v2` (384 dimensions, about 1,000 short texts a second on a CPU).
+
+    The model is loaded at first use; with a name rather than a folder, sentence-transformers downloads it then, unless
+    it has it already. Texts are cut at the model's longest input. Queries and documents get the prompts of the model,
+    if it has any. Any number of threads may use one; they take turns.
+
+    >>> embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", device="cpu")  # doctest: +SKIP
+    >>> embedder.embed_queries(["which test is flaky?"]).shape  # doctest: +SKIP
+    (1, 384)
+    """
+
+    def __init__(self, model_name_or_path: str | Path, *, device: str | None = None, batch_size: int = 32) -> None:
+        if importlib.util.find_spec("sentence_transformers") is None:
+            raise MissingExtraError(f"the embedder sentence-transformers:{model_name_or_path}", "sentence-transformers")
+        if not str(model_name_or_path):
+            raise InputError("a model is needed: its name, as in all-MiniLM-L6-v2, or its folder")
+        if batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, and {batch_size} was given")
+        self._model_name, self._device, self._batch_size = str(model_name_or_path), device, batch_size
+        self._lock = threading.RLock()
+        self._loaded: Any = None
+        self._fingerprint = ""
+
+    @classmethod
+    def from_name(cls, argument: str) -> SentenceTransformerEmbedder:
+        """The embedder called `"sentence-transformers:NAME"` or `"sentence-transformers:PATH"`."""
+        if not argument:
+            raise InputError('a model is needed after the colon, as in "sentence-transformers:all-MiniLM-L6-v2"')
+        return cls(argument)
+
+    @property
+    def name(self) -> str:
+        """`"sentence-transformers:"` and the name or path that was given."""
+        return f"sentence-transformers:{self._model_name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's name (of a path the last part), dimensions, prompts, longest input, and a hash of its weights."""
+        with self._lock:
+            if not self._fingerprint:
+                last = Path(self._model_name).name
+                self._fingerprint = f"sentence-transformers/{last}/{self.dimensions}/{_digest(self._model())}"
+            return self._fingerprint
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector, as the model has it."""
+        model = self._model()
+        # Version 6 renamed it, and warns at the old name.
+        dimensions = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
+        return int(dimensions())
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed what is stored: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
+
+        Another batch changes a vector by rounding only, less than 1e-5. EmbedderError if the model cannot be loaded or
+        fails.
+        """
+        return self._embed("encode_document", texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Embed what is asked, with the model's prompt for queries: the same shape as `embed_documents`."""
+        return self._embed("encode_query", texts)
+
+    def _embed(self, method: str, texts: Sequence[str]) -> Vectors:
+        if isinstance(texts, str):
+            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        if filled:
+            vectors[filled] = self._encode(method, [_encodable(texts[number]) for number in filled])
+        return vectors
+
+    def _encode(self, method: str, texts: list[str]) -> Vectors:
+        model = self._model()
+        encode = getattr(model, method, model.encode)  # before version 5 there is only encode
+        try:
+            with self._lock:  # its tokenizer fails with "Already borrowed" when threads meet in it
+                found = encode(
+                    texts,
+                    batch_size=self._batch_size,
+                    normalize_embeddings=True,
+                    convert_to_numpy=True,
+                    show_progress_bar=False,
+                )
+        except Exception as error:
+            raise EmbedderError(f"{self.name} failed on {len(texts)} texts: {error}") from error
+        return np.asarray(found, dtype=np.float32)
+
+    def _model(self) -> Any:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+    def _load(self) -> Any:
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            with _no_progress_bar():
+                return SentenceTransformer(self._model_name, device=self._device)
+        except Exception as error:
+            raise EmbedderError(
+                f"the model {self._model_name!r} cannot be loaded ({type(error).__name__}: {error}). A name must be "
+                "downloaded once, online and with HF_HUB_OFFLINE unset; or give the folder that holds the model, as in "
+                "'sentence-transformers:/path/to/model'"
+            ) from error
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """No bar on standard error while weights are loaded; the host's setting is put back."""
+    settings: Any = import_module("transformers.utils.logging")
+    shown = settings.is_progress_bar_enabled()
+    settings.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            settings.enable_progress_bar()
+
+
+def _digest(model: Any) -> str:
+    """A hash of what decides the vectors. The names of the tensors stay out: they differ between versions."""
+    tensors = (tensor for tensor in model.state_dict().values() if tensor.is_floating_point())
+    weights = sorted(_sampled(tensor) for tensor in tensors)
+    settings = [model.max_seq_length, sorted((model.prompts or {}).items())]
+    return hashlib.sha256(repr([settings, weights]).encode()).hexdigest()[:16]
+
+
+def _sampled(tensor: Any) -> str:
+    flat = tensor.detach().flatten()
+    values = flat[:: max(1, len(flat) // _SAMPLE)].float().cpu().numpy()
+    return hashlib.sha256(repr(tuple(tensor.shape)).encode() + values.tobytes()).hexdigest()
+
+
+def _encodable(text: str) -> str:
+    """`text` with what UTF-8 cannot carry mended: surrogate pairs joined, lone surrogates replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

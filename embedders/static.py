@@ -1,0 +1,234 @@
+"""The default embedder: the mean of static token vectors, from the table that ships in WordLlama's wheel.
+
+A text's vector is the mean of its tokens' rows in a table of 32,000 x 256, scaled to length 1. No neural network runs,
+so there is no torch, no download, and 30,000 short texts a second on two cores. The table and its tokenizer (Llama 2's
+vocabulary, MIT licence) are read from the files of the installed `wordllama` package, which is never imported: its
+import reconfigures the logging of the host, its `embed` gives NaN for an empty text, and it pads every batch to its
+longest text. The vectors are the same as wordllama's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.errors import EmbedderError, InputError
+from tinymem.protocols import TokenIds, Vectors
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["StaticEmbedder"]
+
+MODEL = "l2_supercat_256"
+DIMENSIONS = 256
+POOLING = "mean1"  # part of the fingerprint: raise it when pooling or token ids change
+SPACE = "\u2581"  # how the vocabulary writes a space
+SPECIAL = [0, 1, 2]  # <unk>, <s>, </s>: rows that no text reaches
+SLICE = 16_384  # characters in one call of the tokenizer, which slows down more than linearly
+BATCH = 500_000  # characters in one batch: bounds what the tokenizer holds (about 200 bytes a token)
+ROWS = 8_192  # rows of the table gathered at once
+
+
+class StaticEmbedder:
+    """Mean of static token vectors (256 dimensions): fast, offline, deterministic. A `TokenEmbedder`.
+
+    Nothing is read before the first use; all instances then share one table. Any number of threads may use one.
+
+    >>> embedder = StaticEmbedder()
+    >>> vectors = embedder.embed_documents(["the build fails on Windows", "a recipe for bread"])
+    >>> vectors.shape
+    (2, 256)
+    >>> (vectors @ embedder.embed_queries(["CI is red on win32"])[0]).argmax()
+    0
+    """
+
+    @classmethod
+    def from_name(cls, argument: str) -> StaticEmbedder:
+        """The embedder called `"static"`; it takes no argument, so InputError for `"static:anything"`."""
+        if argument:
+            raise InputError(f'the embedder "static" takes no argument, and {argument!r} was given')
+        return cls()
+
+    @property
+    def name(self) -> str:
+        """`"static"`."""
+        return "static"
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, dimensions, pooling and a hash of the weights and the tokenizer."""
+        return _model().fingerprint
+
+    @property
+    def dimensions(self) -> int:
+        """256."""
+        return DIMENSIONS
+
+    @property
+    def token_table(self) -> Vectors:
+        """`(32000, 256)` float32, read-only: each token's vector scaled to length 1; zero for the special tokens."""
+        return _model().unit_table
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts: `(len(texts), 256)` float32 of length 1, zero for a text that is empty or white space.
+
+        The vector of a text does not depend on the batch, to the last bit: sums of float16 values in float64 are exact.
+        """
+        model = _model()
+        vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        for row, ids in zip(vectors, self.token_ids(texts), strict=True):
+            if len(ids):
+                row[:] = model.pool(ids)
+        return vectors
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """The same as `embed_documents`: the table makes no difference between the two."""
+        return self.embed_documents(texts)
+
+    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
+        """Rows of `token_table` for each text: one `(tokens,)` uint16 array a text, without special tokens.
+
+        A text that spells a special token, as HTML's `<s>`, is read as any other text.
+        """
+        if isinstance(texts, str):
+            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        parts: list[list[TokenIds]] = [[] for _ in texts]
+        for batch in _batches(_pieces(texts)):
+            for (owner, _), ids in zip(batch, _model().encode([piece for _, piece in batch]), strict=True):
+                parts[owner].append(ids)
+        return [_joined(arrays) for arrays in parts]
+
+
+class _Model:
+    """What is read from the installed package: the table `(32000, 256)` float32 and its tokenizer."""
+
+    def __init__(self, folder: Path) -> None:
+        from safetensors.numpy import load_file
+
+        self._weights = folder / "weights" / f"{MODEL}.safetensors"
+        self._vocabulary = folder / "tokenizers" / "l2_supercat_tokenizer_config.json"
+        (table,) = load_file(self._weights).values()
+        self.table: Vectors = np.ascontiguousarray(table, dtype=np.float32)
+        self._tokenizer = _tokenizer(self._vocabulary)
+        # Newer tokenizers can leave out the offsets, which nobody asks for here.
+        self._encode_batch = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(self._weights.read_bytes())
+        digest.update(self._vocabulary.read_bytes())
+        return f"static/{MODEL}/{DIMENSIONS}/{POOLING}/{digest.hexdigest()[:16]}"
+
+    @cached_property
+    def unit_table(self) -> Vectors:
+        unit: Vectors = self.table / np.linalg.norm(self.table, axis=1, keepdims=True)
+        unit[SPECIAL] = 0
+        unit.setflags(write=False)
+        return unit
+
+    def encode(self, pieces: list[str]) -> list[TokenIds]:
+        encodings = self._encode_batch(pieces, add_special_tokens=False)
+        return [np.array(encoding.ids, dtype=np.uint16) for encoding in encodings]
+
+    def pool(self, ids: TokenIds) -> npt.NDArray[np.float64]:
+        total = np.zeros(DIMENSIONS, dtype=np.float64)
+        for start in range(0, len(ids), ROWS):
+            total += np.add.reduce(self.table.take(ids[start : start + ROWS], axis=0), axis=0, dtype=np.float64)
+        length = float(np.sqrt(total @ total))
+        return total / length if length else total
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    from tokenizers import Tokenizer, normalizers
+
+    tokenizer = Tokenizer.from_file(str(path))
+    # `_pieces` marks the spaces itself, or each slice of a long text would begin with a space that is not there.
+    tokenizer.normalizer = normalizers.Sequence([])
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+_LOCK = threading.Lock()
+
+
+def _model() -> _Model:
+    """The one table of this process; read by the first caller while the others wait."""
+    with _LOCK:
+        return _read_model()
+
+
+@lru_cache(maxsize=1)
+def _read_model() -> _Model:
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbedderError('the embedder "static" reads the files of the package wordllama: pip install wordllama')
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    try:
+        return _Model(folder)
+    except OSError as error:
+        raise EmbedderError(
+            f"the package wordllama in {folder} lacks the files of {MODEL} ({error}): "
+            "pip install --force-reinstall 'wordllama>=0.4.0.post1'"
+        ) from error
+
+
+def _pieces(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Each text's slices as (number of the text, slice), ready for the tokenizer; white space has none."""
+    for owner, text in enumerate(texts):
+        if not text.strip():
+            continue
+        marked = SPACE + _encodable(text).replace(" ", SPACE)
+        yield from zip(repeat(owner), _slices(marked)) if len(marked) > SLICE else [(owner, marked)]
+
+
+def _encodable(text: str) -> str:
+    """`text` with what UTF-8 cannot carry mended: surrogate pairs joined, lone surrogates replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Cut where no token of the vocabulary reaches across, so that the tokens are those of the whole text."""
+    start = 0
+    while len(text) - start > SLICE:
+        end = start + SLICE
+        # Before a run of spaces, or after a line's end: no token has a space after something else, or a line's end.
+        space = start + len(text[start : text.rfind(SPACE, start, end) + 1].rstrip(SPACE))
+        cut = max(space, text.rfind("\n", start, end) + 1)
+        cut = cut if cut > start else end
+        yield text[start:cut]
+        start = cut
+    yield text[start:]
+
+
+def _batches(pieces: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Batches of at most `BATCH` characters."""
+    batch: list[tuple[int, str]] = []
+    size = 0
+    for piece in pieces:
+        if size + len(piece[1]) > BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append(piece)
+        size += len(piece[1])
+    if batch:
+        yield batch
+
+
+def _joined(arrays: list[TokenIds]) -> TokenIds:
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.uint16)

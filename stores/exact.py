@@ -1,0 +1,170 @@
+"""A store that compares the query with every vector: exact, in memory, and fast up to some 100,000 vectors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tinymem.errors import ClosedError, InputError
+from tinymem.protocols import Ids, Vectors
+
+__all__ = ["ExactStore"]
+
+_DECIMALS = 6  # float32 sums differ in the seventh from place to place, and equal vectors must tie
+_SMALLEST = 256  # rows of the first buffer
+
+
+class ExactStore:
+    """Exact nearest neighbours with numpy, in memory; filled anew from the journal whenever a memory is opened.
+
+    A query over 100,000 vectors of 256 dimensions takes about 5 ms. Similarities are rounded to six decimals, and equal
+    ones come in the order of their ids, so that the answer is the same on every run. Any number of threads may use it.
+
+    >>> store = ExactStore()
+    >>> store.upsert([7, 8], np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
+    >>> ids, similarities = store.query(np.array([1, 0], dtype=np.float32), k=2)
+    >>> ids.tolist(), similarities.round(2).tolist()
+    ([7, 8], [1.0, 0.6])
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closed = False
+        self._empty(0)
+
+    @classmethod
+    def from_name(cls, argument: str, path: Path) -> ExactStore:
+        """The store called `"exact"`; it takes no argument and leaves `path` alone."""
+        if argument:
+            raise InputError(f'the store "exact" takes no argument, and {argument!r} was given')
+        return cls()
+
+    @property
+    def name(self) -> str:
+        """`"exact"`."""
+        return "exact"
+
+    def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
+        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there.
+
+        The first vectors decide the dimensions. If an id occurs twice, its last vector counts. InputError if the shapes
+        do not fit or a number is not finite; nothing is changed then.
+        """
+        units = _units(vectors)
+        if units.ndim != 2 or len(units) != len(ids):
+            raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {units.shape}")
+        if not len(ids):
+            return
+        with self._lock:
+            self._check(units.shape[1])
+            rows = [self._row(int(key)) for key in ids]
+            self._grow(self._count, units.shape[1])
+            self._ids[rows] = ids
+            # One by one where an id occurs twice: numpy does not promise which of the two it would keep.
+            last = {row: number for number, row in enumerate(rows)}
+            self._vectors[list(last)] = units[list(last.values())]
+
+    def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
+        """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, ties by lower id."""
+        unit = _units(vector)
+        with self._lock:
+            self._check(unit.shape[-1] if unit.ndim == 1 else -1)
+            ids = self._ids[: self._count]
+            similarities = np.round(self._vectors[: self._count] @ unit, _DECIMALS) if len(ids) else _none()
+            best = _best(ids, similarities, k)
+            return ids[best], similarities[best]
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Remove these ids; ids that are not held are no error."""
+        with self._lock:
+            self._check()
+            for key in ids:
+                row = self._rows.pop(int(key), None)
+                if row is not None:
+                    self._remove(row)
+
+    def count(self) -> int:
+        """How many vectors are held."""
+        with self._lock:
+            self._check()
+            return self._count
+
+    def clear(self) -> None:
+        """Remove everything; the next vectors may have other dimensions."""
+        with self._lock:
+            self._check()
+            self._empty(0)
+
+    def close(self) -> None:
+        """Free the memory. Closing twice is no error; any other call afterwards is a ClosedError."""
+        with self._lock:
+            self._closed = True
+            self._empty(0)
+
+    def _empty(self, dimensions: int) -> None:
+        self._rows: dict[int, int] = {}
+        self._ids: Ids = np.zeros(0, dtype=np.int64)
+        self._vectors: Vectors = np.zeros((0, dimensions), dtype=np.float32)
+
+    @property
+    def _count(self) -> int:
+        return len(self._rows)
+
+    def _check(self, dimensions: int | None = None) -> None:
+        if self._closed:
+            raise ClosedError("this store was closed: open it again")
+        held = self._vectors.shape[1]
+        if dimensions is not None and self._count and dimensions != held:
+            raise InputError(f"this store holds vectors of {held} dimensions, and {dimensions} were given")
+
+    def _row(self, key: int) -> int:
+        return self._rows.setdefault(key, len(self._rows))
+
+    def _grow(self, rows: int, dimensions: int) -> None:
+        """Make room for `rows`, by doubling, so that n single additions cost O(n) in all."""
+        capacity = len(self._ids)
+        if rows <= capacity and dimensions == self._vectors.shape[1]:
+            return
+        capacity = max(rows, 2 * capacity, _SMALLEST)
+        ids, vectors = np.zeros(capacity, dtype=np.int64), np.zeros((capacity, dimensions), dtype=np.float32)
+        if dimensions == self._vectors.shape[1]:
+            ids[: len(self._ids)], vectors[: len(self._ids)] = self._ids, self._vectors
+        self._ids, self._vectors = ids, vectors
+
+    def _remove(self, row: int) -> None:
+        """Move the last row into the hole; `row`'s id has been taken out already."""
+        last = self._count
+        if row != last:
+            self._ids[row], self._vectors[row] = self._ids[last], self._vectors[last]
+            self._rows[int(self._ids[row])] = row
+
+
+def _units(vectors: Vectors) -> Vectors:
+    """`vectors` at length 1, so that a dot product is the cosine; zero stays zero."""
+    wide = np.asarray(vectors, dtype=np.float64)
+    if not np.isfinite(wide).all():
+        raise InputError("a vector has a number that is not finite (NaN or infinity)")
+    lengths = np.linalg.norm(wide, axis=-1, keepdims=True) if wide.size else wide
+    return (
+        np.divide(wide, np.where(lengths == 0, 1, lengths)).astype(np.float32) if wide.size else wide.astype(np.float32)
+    )
+
+
+def _best(ids: Ids, similarities: Vectors, k: int) -> Ids:
+    """Places of the `k` best, best first, the lower id first among equals."""
+    places: Ids = np.arange(len(ids), dtype=np.int64)
+    if k <= 0:
+        return places[:0]
+    if k < len(ids):  # all that tie with the k-th stay in, or the lower ids among them could be lost
+        threshold = np.partition(similarities, len(ids) - k)[len(ids) - k]
+        places = np.flatnonzero(similarities >= threshold)
+    order = np.lexsort((ids[places], -similarities[places]))[:k]
+    best: Ids = places[order]
+    return best
+
+
+def _none() -> Vectors:
+    return np.zeros(0, dtype=np.float32)

@@ -1,0 +1,255 @@
+"""The journal: one SQLite file that holds every step, passage, vector and term of a namespace. The source of truth.
+
+WAL with synchronous FULL: what `add` acknowledged survives a killed process and a lost power supply.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
+from tinymem.stores.fulltext import FullText
+
+__all__ = ["SqliteJournal"]
+
+FORMAT = 1
+_COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS steps (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
+    time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL, window INTEGER NOT NULL, view TEXT);
+CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
+CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
+CREATE TABLE IF NOT EXISTS passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
+    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB, tokens BLOB);
+CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
+CREATE INDEX IF NOT EXISTS passages_pending ON passages (id) WHERE vector IS NULL;
+"""
+
+
+@contextmanager
+def _guarded(path: Path) -> Iterator[None]:
+    """SQLite's errors as ours, each with what to do."""
+    try:
+        yield
+    except sqlite3.ProgrammingError as error:
+        raise ClosedError(f"the memory at {path} is closed") from error
+    except sqlite3.OperationalError as error:
+        hint = {
+            "readonly": "make the folder writable",
+            "unable to open": "check that the folder exists and is writable",
+            "locked": "another process is writing; try again",
+            "full": "free some disk space",
+        }
+        advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
+        raise StorageError(f"{path}: {error}; {advice}") from error
+    except sqlite3.DatabaseError as error:
+        raise FormatError(f"{path} is damaged or no journal: {error}") from error
+
+
+class SqliteJournal:
+    """A namespace's journal at `path`, made if `create`. Safe to use from several threads.
+
+    Vectors are kept as float16 (`(n, dimensions)`), token ids as uint16.
+    """
+
+    def __init__(self, path: Path, create: bool = True) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        with _guarded(path):
+            mode = "rwc" if create else "rw"
+            uri = f"{path.absolute().as_uri()}?mode={mode}"
+            self._db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _prepare(self) -> None:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
+            self._db.execute(f"PRAGMA {pragma}")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > FORMAT:
+            raise FormatError(f"{self.path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
+        if version < FORMAT:
+            self._db.executescript(_SCHEMA)
+        self._fulltext = FullText(self._db)
+        if version < FORMAT:
+            self._db.execute(f"PRAGMA user_version={FORMAT}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; the lock is held, so that threads do not share a transaction."""
+        with self._lock, _guarded(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._lock, _guarded(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+    # -- settings -----------------------------------------------------------------------------------------------------
+
+    def setting(self, key: str) -> str | None:
+        """A value that was kept, or None."""
+        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,))
+        return rows[0][0] if rows else None
+
+    def keep(self, settings: Mapping[str, str]) -> None:
+        """Keep values under keys, all or none."""
+        with self._transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def add(self, steps: Sequence[tuple[StepRow, Sequence[PassageRow]]]) -> None:
+        """Write steps with their passages and terms, durably, all or none. InputError for an id that is there."""
+        try:
+            with self._transaction() as db:
+                for row, passages in steps:
+                    self._add(db, row, passages)
+        except FormatError as error:
+            if isinstance(error.__cause__, sqlite3.IntegrityError):
+                ids = ", ".join(row.id for row, _ in steps[:3])
+                raise InputError(f"a step with this id or number is in the memory already ({ids})") from error
+            raise
+
+    def _add(self, db: sqlite3.Connection, row: StepRow, passages: Sequence[PassageRow]) -> None:
+        values = (row.number, row.id, row.type, row.session, row.speaker, row.time, row.tokens, row.position)
+        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        db.execute(sql, (*values, row.record, row.window, row.view))
+        ids: list[int] = []
+        for p in passages:
+            cursor = db.execute(
+                "INSERT INTO passages (step, part, start, end, kind, asks) VALUES (?, ?, ?, ?, ?, ?)",
+                (row.number, p.part, p.start, p.end, p.kind, p.asks),
+            )
+            ids.append(int(cursor.lastrowid or 0))
+        self._fulltext.add(zip(ids, (p.text for p in passages), strict=True))
+
+    def next_number(self) -> int:
+        """The number that the next step gets; never one that was used before."""
+        rows = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'steps'")
+        return int(rows[0][0]) + 1 if rows else 1
+
+    def end(self) -> int:
+        """Tokens of all steps since the memory began: the position of the next one."""
+        rows = self._read("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
+        return int(rows[0][0]) if rows else 0
+
+    def window(self) -> list[StepRow]:
+        """The steps of the window, in order."""
+        rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number")
+        return [StepRow(*row) for row in rows]
+
+    def set_window(self, removed: Iterable[int], views: Mapping[int, str | None]) -> None:
+        """Take the steps `removed` out of the window; let it show `views` (JSON, None: the original) of others."""
+        with self._transaction() as db:
+            db.executemany("UPDATE steps SET window = 0, view = NULL WHERE number = ?", ((n,) for n in removed))
+            db.executemany("UPDATE steps SET window = 1, view = ? WHERE number = ?", ((v, n) for n, v in views.items()))
+
+    def steps(self, numbers: Sequence[int]) -> dict[int, str]:
+        """The JSON of these steps, by number; those that are not there are left out."""
+        found: dict[int, str] = {}
+        for i in range(0, len(numbers), 500):
+            some = [int(n) for n in numbers[i : i + 500]]
+            marks = ",".join("?" * len(some))
+            found.update(self._read(f"SELECT number, record FROM steps WHERE number IN ({marks})", some))
+        return found
+
+    def find(self, id: str) -> str | None:
+        """The JSON of the step with this id, or None."""
+        rows = self._read("SELECT record FROM steps WHERE id = ?", (id,))
+        return rows[0][0] if rows else None
+
+    def numbers(self, ids: Sequence[str] = (), session: str | None = None, before: float | None = None) -> list[int]:
+        """Numbers of the steps with one of the ids, of the session, or from before a time (seconds since 1970)."""
+        found = [n for id in ids for (n,) in self._read("SELECT number FROM steps WHERE id = ?", (id,))]
+        if session is not None:
+            found += [n for (n,) in self._read("SELECT number FROM steps WHERE session = ?", (session,))]
+        if before is not None:
+            found += [n for (n,) in self._read("SELECT number FROM steps WHERE time < ?", (before,))]
+        return sorted(set(found))
+
+    def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        """Up to `limit` steps with numbers above `after`, in order."""
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
+        return [StepRow(*row) for row in self._read(sql, (after, limit))]
+
+    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> None:
+        """Remove steps for good. `passages_of` has for each number the texts of its passages, in order.
+
+        Freed pages are overwritten, terms merged away, the write-ahead log emptied: nothing is left in the file.
+        """
+        with self._transaction() as db:
+            for number, texts in passages_of.items():
+                ids = [i for (i,) in db.execute("SELECT id FROM passages WHERE step = ? ORDER BY id", (number,))]
+                self._fulltext.remove(zip(ids, texts, strict=True))
+                db.execute("DELETE FROM passages WHERE step = ?", (number,))
+                db.execute("DELETE FROM steps WHERE number = ?", (number,))
+            self._fulltext.optimize()
+        with self._lock, _guarded(self.path):
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # -- passages -----------------------------------------------------------------------------------------------------
+
+    def pending(self, limit: int) -> list[tuple[int, int, int, int, int]]:
+        """Passages without a vector, oldest first: (id, step, part, start, end)."""
+        sql = "SELECT id, step, part, start, end FROM passages WHERE vector IS NULL ORDER BY id LIMIT ?"
+        return self._read(sql, (limit,))
+
+    def put_vectors(self, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds] | None) -> None:
+        """Keep the vectors `(n, dimensions)` of passages, and their token ids if the embedder has them."""
+        blobs = tokens if tokens is not None else [np.empty(0, np.uint16)] * len(ids)
+        rows = [(v.tobytes(), t.tobytes(), i) for v, t, i in zip(vectors.astype("<f2"), blobs, ids, strict=True)]
+        with self._transaction() as db:
+            db.executemany("UPDATE passages SET vector = ?, tokens = ? WHERE id = ?", rows)
+
+    def passages(self, after: int = 0, limit: int = 10_000) -> list[Any]:
+        """Embedded passages with ids above `after`: (id, step, part, start, end, kind, asks, vector, tokens, type,
+        session, speaker, time)."""
+        sql = (
+            "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
+            "s.speaker, s.time FROM passages p JOIN steps s ON s.number = p.step "
+            "WHERE p.id > ? AND p.vector IS NOT NULL ORDER BY p.id LIMIT ?"
+        )
+        return self._read(sql, (after, limit))
+
+    def search_text(self, query: str) -> tuple[Ids, Vectors]:
+        """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""
+        with self._lock, _guarded(self.path):
+            total = self._db.execute("SELECT count(*) FROM passages").fetchone()[0]
+            return self._fulltext.search(query, total)
+
+    def counts(self) -> dict[str, int]:
+        """How many `steps`, `window_steps`, `passages`, `embedded`, and their `tokens` and `window_tokens`."""
+        sql = "SELECT count(*), sum(window), sum(tokens), sum(tokens * window) FROM steps"
+        steps, window, tokens, window_tokens = (int(value or 0) for value in self._read(sql)[0])
+        passages, embedded = self._read("SELECT count(*), count(vector) FROM passages")[0]
+        return {
+            "steps": steps, "window_steps": window, "passages": passages, "embedded": embedded,
+            "tokens": tokens, "window_tokens": window_tokens,
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Close the file. Closing twice is no error."""
+        with self._lock:
+            self._db.close()

@@ -1,0 +1,273 @@
+"""Long-term memory: the journal, its vectors and an index, as one archive that is written in batches and recalled from.
+
+The journal is the truth. Vectors are made once and kept in it; the vector store follows behind, up to a watermark, and
+can be rebuilt without embedding again. While a namespace is small, search is exact over the journal's own vectors,
+which is faster than an index and needs none (`EXACT_UP_TO` passages).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinymem.base import Step
+from tinymem.content import clean
+from tinymem.errors import EmbedderError, EmbedderMismatchError, StorageError
+from tinymem.protocols import Embedder, StepRow, TokenCounter, TokenEmbedder, VectorStore, Vectors
+from tinymem.recall.candidates import gather
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.diversity import without_duplicates
+from tinymem.recall.features import Steps, features
+from tinymem.recall.fusion import Fusion, published
+from tinymem.recall.packing import Ranked, pack
+from tinymem.recall.passages import passages_of
+from tinymem.recall.query import analyse
+from tinymem.recall.results import Recall
+from tinymem.serialization import dump_step, load_step
+from tinymem.stores.sqlite import SqliteJournal
+from tinymem.tokens import count_message
+
+__all__ = ["Archive", "Filter"]
+
+logger = logging.getLogger(__name__)
+
+BATCH = 256  # passages that are embedded at once, and from which on it is worth while
+INDEX_BATCH = 2_000  # vectors that are written to the index at once
+EXACT_UP_TO = 100_000  # passages up to which search is exact
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What recall is limited to; None does not limit. Times are aware datetimes."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    session: str | None = None
+    speaker: str | None = None
+
+
+class Archive:
+    """A namespace's long-term memory in `folder`.
+
+    `open_store` makes the vector store when it is first needed. `fusion` are other weights than the published ones.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        embedder: Embedder,
+        open_store: Callable[[], VectorStore],
+        counter: TokenCounter,
+        *,
+        create: bool = True,
+        fusion: Fusion | None = None,
+        exact_up_to: int = EXACT_UP_TO,
+    ) -> None:
+        self.embedder, self.counter = embedder, counter
+        self._open_store = open_store
+        self._fusion, self._exact_up_to = fusion, exact_up_to
+        self._catalog: Catalog | None = None
+        self._steps: tuple[int, Steps] | None = None
+        self._store: VectorStore | None = None
+        self.journal = SqliteJournal(folder / "journal.db", create)
+        try:
+            self.key = bytes.fromhex(self._settings()["fence_key"])
+            self._end = self.journal.end()
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def _settings(self) -> dict[str, str]:
+        """What was kept when the memory was made; the embedder must be the one from then."""
+        stored, given = self.journal.setting("embedder"), self.embedder.fingerprint
+        if stored is None:
+            settings = {"embedder": given, "fence_key": secrets.token_hex(16), "indexed": "0"}
+            self.journal.keep(settings)
+            return settings
+        if stored != given:
+            raise EmbedderMismatchError(stored, given)
+        return {"fence_key": self.journal.setting("fence_key") or ""}
+
+    # -- in -----------------------------------------------------------------------------------------------------------
+
+    def write(self, steps: Sequence[Step]) -> dict[str, int]:
+        """Journal numbered steps, durably, all or none; the position of each, by id."""
+        positions: dict[str, int] = {}
+        rows = []
+        for step in steps:
+            tokens = sum(count_message(message, self.counter) for message in step.to_messages())
+            positions[step.id] = self._end
+            rows.append((_row(step, tokens, self._end), passages_of(step)))
+            self._end += tokens
+        try:
+            self.journal.add(rows)
+        except BaseException:
+            self._end = self.journal.end()
+            raise
+        return positions
+
+    def embed_pending(self, at_least: int = 1) -> int:
+        """Embed what has no vector yet, in batches, when there are `at_least` so many passages; how many there were."""
+        done = 0
+        while len(pending := self.journal.pending(BATCH)) >= at_least:
+            texts = self._texts([row[1:] for row in pending])
+            vectors = self._checked(self.embedder.embed_documents(texts), len(texts))
+            self.journal.put_vectors([row[0] for row in pending], vectors, self.token_embedder.token_ids(texts))
+            done += len(pending)
+        return done
+
+    def _texts(self, places: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of passages at (step, part, start, end)."""
+        steps = self.fetch(sorted({step for step, *_ in places}))
+        return [clean(steps[step].parts()[part].text)[start:end] for step, part, start, end in places]
+
+    def _checked(self, vectors: Vectors, count: int) -> Vectors:
+        if vectors.shape != (count, self.embedder.dimensions) or not np.isfinite(vectors).all():
+            raise EmbedderError(
+                f"{self.embedder.name} gave an array of shape {vectors.shape} (or NaN) for {count} texts, "
+                f"not {(count, self.embedder.dimensions)}"
+            )
+        return vectors
+
+    @property
+    def token_embedder(self) -> TokenEmbedder:
+        """What late interaction uses: the embedder itself, or the static one beside an embedder without a table."""
+        if isinstance(self.embedder, TokenEmbedder):
+            return self.embedder
+        if not hasattr(self, "_static"):
+            from tinymem.registry import embedder_from
+
+            static = embedder_from("static")
+            assert isinstance(static, TokenEmbedder)
+            self._static = static
+        return self._static
+
+    def index_pending(self, at_least: int = 1) -> int:
+        """Bring the vector store up to the journal, in batches; how many vectors it got."""
+        done = 0
+        mark = int(self.journal.setting("indexed") or 0)
+        while len(rows := self.journal.passages(mark, INDEX_BATCH)) >= at_least:
+            vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(len(rows), -1)
+            try:
+                self.store.upsert([row[0] for row in rows], vectors.astype(np.float32))
+            except StorageError as error:  # another process holds the index: the journal is searched without it
+                logger.info("the index stays behind: %s", error)
+                break
+            mark = rows[-1][0]
+            self.journal.keep({"indexed": str(mark)})
+            done += len(rows)
+        return done
+
+    @property
+    def store(self) -> VectorStore:
+        """The vector store, opened when it is first needed."""
+        if self._store is None:
+            self._store = self._open_store()
+        return self._store
+
+    # -- out ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        """The arrays over all embedded passages, brought up to the journal."""
+        if self._catalog is None:
+            self._catalog = Catalog(self.embedder.dimensions, len(self.token_embedder.token_table))
+        while rows := self.journal.passages(self._catalog.last_id):
+            self._catalog.extend(rows)
+        return self._catalog
+
+    def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
+        """The steps with these numbers."""
+        return {n: load_step(record).evolve(number=n) for n, record in self.journal.steps(numbers).items()}
+
+    def recall(
+        self, text: str, budget: int, now: datetime, *, hidden: Collection[int] = (), only: Filter | None = None
+    ) -> Recall:
+        """What of the namespace bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
+        self.embed_pending()
+        catalog = self.catalog
+        allowed = self._allowed(catalog, hidden, only or Filter())
+        if not text.strip() or not allowed.any():
+            return Recall("", 0, ())
+        ranked = self._rank(text, now, catalog, allowed)
+        return pack(ranked, self.fetch, self.counter, budget, self.key)
+
+    def _rank(self, text: str, now: datetime, catalog: Catalog, allowed: Any) -> list[Ranked]:
+        query = analyse(text, self.embedder, self.token_embedder, now)
+        nearest = self.store.query if self._use_index(catalog) else None
+        found = gather(query, catalog, self.journal.search_text(query.text), allowed, nearest)
+        matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
+        fusion = self._fusion or published()
+        kinds = catalog.kind[found.rows]
+        scores = fusion.score(matrix, kinds)
+        order = np.argsort(-scores, kind="stable")
+        order = without_duplicates(
+            order, catalog.vectors[found.rows], (catalog.end - catalog.start)[found.rows]
+        )
+        places = np.stack([catalog.step, catalog.part, catalog.start, catalog.end], axis=1)[found.rows]
+        return [
+            Ranked(*places[i].tolist(), float(scores[i]), lambda i=i: fusion.contributions(matrix[i], int(kinds[i])))
+            for i in order.tolist()
+        ]
+
+    def _use_index(self, catalog: Catalog) -> bool:
+        return len(catalog) > self._exact_up_to and self.index_pending() >= 0 and self._indexed_all(catalog)
+
+    def _indexed_all(self, catalog: Catalog) -> bool:
+        return int(self.journal.setting("indexed") or 0) >= catalog.last_id
+
+    def _stepwise(self, catalog: Catalog) -> Steps:
+        if self._steps is None or self._steps[0] != catalog.last_id:
+            self._steps = (catalog.last_id, Steps(catalog))
+        return self._steps[1]
+
+    @staticmethod
+    def _allowed(catalog: Catalog, hidden: Collection[int], only: Filter) -> Any:
+        allowed = ~np.isin(catalog.step, list(hidden))
+        if only.since is not None:
+            allowed &= catalog.time >= only.since.timestamp()
+        if only.until is not None:
+            allowed &= catalog.time <= only.until.timestamp()
+        if only.session is not None:
+            allowed &= catalog.session == catalog.sessions.names.get(only.session, -2)
+        if only.speaker is not None:
+            allowed &= catalog.speaker == catalog.speakers.names.get(only.speaker, -2)
+        return allowed
+
+    # -- away ---------------------------------------------------------------------------------------------------------
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
+        texts: Mapping[int, list[str]] = {
+            number: [row.text for row in passages_of(step)] for number, step in self.fetch(numbers).items()
+        }
+        self.journal.keep({"indexed": "0"})  # first, so that a crash from here on means a rebuild
+        self.journal.delete(texts)
+        self.store.clear()  # an index keeps deleted rows in its files: it is made anew from the journal
+        self._catalog = self._steps = None
+        self.index_pending()
+
+    def close(self) -> None:
+        """Embed and index what is left, and release the files."""
+        try:
+            self.embed_pending()
+            self.index_pending()
+        finally:
+            if self._store is not None:
+                self._store.close()
+            self.journal.close()
+
+
+def _row(step: Step, tokens: int, position: int) -> StepRow:
+    assert step.number is not None
+    speaker = None if step.speaker is None else clean(step.speaker)
+    session = None if step.session is None else clean(step.session)
+    time = step.timestamp.timestamp()
+    return StepRow(step.number, step.id, step.type, session, speaker, time, tokens, position, dump_step(step))

@@ -1,0 +1,312 @@
+"""MemoryManager: the short-term memory, a window of typed steps that a strategy keeps short."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar, overload
+
+from tinymem.base import Message, Step, StepT, Style
+from tinymem.content import Content
+from tinymem.errors import InputError, MessageError
+from tinymem.messages import messages_from_steps, open_calls, steps_from_messages
+from tinymem.pruning import PruneStrategy, check_window, keep_last_n_steps, whole_number
+from tinymem.serialization import STEP_TYPES
+from tinymem.steps import ActionStep, MessageStep, SystemPromptStep
+
+__all__ = ["MemoryManager", "PruneReport"]
+
+ManagerT = TypeVar("ManagerT", bound="MemoryManager")
+KEEP_50 = keep_last_n_steps(50)
+
+
+@dataclass(frozen=True)
+class PruneReport:
+    """What left the window: steps `removed`, originals of steps `shortened`, and how many steps were `kept`."""
+
+    removed: tuple[Step, ...] = ()
+    shortened: tuple[Step, ...] = ()
+    kept: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was taken out or shortened."""
+        return bool(self.removed or self.shortened)
+
+
+class MemoryManager:
+    """The window of an agent's recent steps. Safe to use from several threads.
+
+    `prune_strategy` decides what stays; it is asked by `prune`, and by `add` whenever more than `auto_prune_at` steps
+    are held (None: never). `on_add` gets numbered steps before they are in the window, `on_prune` the report of every
+    pruning that changes something before it takes effect: when either raises, the window stays as it was. Neither
+    may change the memory while it runs.
+
+    >>> memory = MemoryManager("You are a careful engineer.", keep_last_n_steps(2))
+    >>> [memory.add_message("user", text).number for text in ("a", "b", "c")]
+    [1, 2, 3]
+    >>> memory.prune().removed[0].text, len(memory)
+    ('a', 3)
+    """
+
+    def __init__(
+        self,
+        system_prompt: Content | None = None,
+        prune_strategy: PruneStrategy = KEEP_50,
+        auto_prune_at: int | None = 1000,
+        *,
+        on_add: Callable[[Sequence[Step]], None] | None = None,
+        on_prune: Callable[[PruneReport], None] | None = None,
+    ) -> None:
+        if not callable(prune_strategy):
+            raise InputError(f"prune_strategy must be a callable, not {prune_strategy!r}")
+        if auto_prune_at is not None:
+            whole_number("auto_prune_at", auto_prune_at)
+        self._strategy, self._auto_prune_at = prune_strategy, auto_prune_at
+        self._on_add, self._on_prune = on_add, on_prune
+        self._lock = threading.RLock()
+        self._busy = False
+        self._window: dict[str, Step] = {}  # by id, in the order of their numbers
+        self._next = 0
+        self._open: set[str] = set()  # calls without a result yet; a call may have left the window before it comes
+        if system_prompt is not None:
+            self.add(SystemPromptStep(system_prompt))
+
+    @classmethod
+    def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:
+        """A memory that starts with `steps` and goes on counting from `next_number`, or behind the last of them.
+
+        Steps keep their numbers, those without get the next one; nothing is pruned yet. `options` are those of the
+        class. Raises InputError when numbers do not grow.
+        """
+        memory = cls(**options)
+        for step in steps:
+            memory._check(step)
+            number = memory._next if step.number is None else step.number
+            if number < memory._next:
+                raise InputError(f"step {step.id} has number {number}, which is not above the one before it")
+            memory._hold(step if step.number == number else step.evolve(number=number))
+        memory._next = max(memory._next, whole_number("next_number", next_number))
+        return memory
+
+    @classmethod
+    def from_list(cls: type[ManagerT], records: Iterable[Mapping[str, Any]], **options: Any) -> ManagerT:
+        """The memory whose `to_list` gave these records; `options` as in `from_steps`."""
+        return cls.from_steps([Step.from_dict(record) for record in records], **options)
+
+    def add(self, step: Step) -> Step:
+        """Append `step`; the copy that is held, with its number, comes back. Numbers only grow.
+
+        Raises InputError for what is no step or is held already, and whatever the strategy or `on_prune` raises when
+        this triggers a pruning; nothing has changed then.
+        """
+        return self._append([step])[0]
+
+    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
+        """Append several steps: all of them, or none when one is refused."""
+        return self._append(steps)
+
+    def add_message(
+        self,
+        role: str,
+        content: Content | None,
+        *,
+        tool_call_id: str | None = None,
+        speaker: str | None = None,
+        session: str | None = None,
+        timestamp: datetime | None = None,
+        pinned: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Step:
+        """Append one chat message, and get its step: a MessageStep; the first system message is a SystemPromptStep.
+
+        >>> MemoryManager().add_message("user", "Which port is it?", speaker="Ann").speaker
+        'Ann'
+
+        Raises StepError for an unknown role, and MessageError for a tool result that answers no open call.
+        """
+        more: dict[str, Any] = {"speaker": speaker, "session": session, "pinned": pinned, "metadata": metadata or {}}
+        if timestamp is not None:
+            more["timestamp"] = timestamp
+        with self._changing():
+            if role == "tool" and tool_call_id not in self._open:
+                known = f"open calls: {', '.join(sorted(self._open))}" if self._open else "no call is open"
+                raise MessageError(f"the tool result for call {tool_call_id!r} answers no call before it ({known})")
+            if role == "system" and content is not None and self.system_prompt is None:
+                return self.add(SystemPromptStep(content, **more))
+            return self.add(MessageStep(role, content, tool_call_id, **more))
+
+    def add_messages(
+        self, messages: Iterable[Mapping[str, Any]], *, session: str | None = None, timestamp: datetime | None = None
+    ) -> list[Step]:
+        """Append OpenAI chat messages, and get their steps: all of them, or none when one is malformed.
+
+        Results may come in a later piece than their calls. Raises MessageError, with the index of the message.
+        """
+        with self._changing():
+            return self._append(steps_from_messages(messages, session=session, timestamp=timestamp, pending=self._open))
+
+    def _append(self, steps: Sequence[Step]) -> list[Step]:
+        with self._changing():
+            for step in steps:
+                self._check(step)
+            numbered = [step.evolve(number=self._next + at) for at, step in enumerate(steps)]
+            if self._on_add is not None:
+                self._on_add(numbered)
+            pruned = None
+            if self._auto_prune_at is not None and len(self) + len(numbered) > self._auto_prune_at:
+                pruned, _ = self._pruned((*self._window.values(), *numbered), self._strategy)
+            for step in numbered:
+                self._hold(step)
+            self._window = self._window if pruned is None else pruned
+            return numbered
+
+    def _check(self, step: Step) -> None:
+        if not isinstance(step, Step):
+            raise InputError(f"only steps can be added, not {type(step).__name__}: {step!r:.80}")
+        if step.id in self._window:
+            raise InputError(f"step {step.id} is held already: a step is added once, evolve(id=new_id()) makes another")
+
+    def _hold(self, step: Step) -> None:
+        self._window[step.id], self._next = step, (step.number or 0) + 1
+        if isinstance(step, ActionStep):
+            self._open = open_calls([step])
+        elif isinstance(step, MessageStep) and step.role == "tool":
+            self._open.discard(step.tool_call_id or "")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._lock:
+            if self._busy:
+                raise InputError("a strategy or on_prune must not change the memory that is being pruned")
+            yield
+
+    def to_messages(self, summary_mode: bool = False, style: Style = "observation") -> list[Message]:
+        """The window as chat messages; see `Step.to_messages` for the styles and for summary mode.
+
+        In style `"tools"` a result whose call has left the window is left out: the chat APIs refuse it.
+        """
+        steps = self.steps
+        if style == "tools":
+            called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
+            steps = tuple(
+                s
+                for s in steps
+                if not (isinstance(s, MessageStep) and s.role == "tool" and s.tool_call_id not in called)
+            )
+        return messages_from_steps(steps, summary_mode, style)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """The window as JSON-ready dicts; `from_list` reads them."""
+        return [step.to_dict() for step in self.steps]
+
+    def prune(self, strategy: PruneStrategy | None = None) -> PruneReport:
+        """Let `strategy`, or the memory's own, choose what stays; what left is in the report.
+
+        Raises InputError when what it returned is no window, and whatever it or `on_prune` raises; the window is
+        then as it was.
+        """
+        with self._changing():
+            self._window, report = self._pruned(tuple(self._window.values()), strategy or self._strategy)
+            return report
+
+    def _pruned(self, before: Sequence[Step], strategy: PruneStrategy) -> tuple[dict[str, Step], PruneReport]:
+        """The window that `strategy` makes of `before`, once `on_prune` has accepted it."""
+        self._busy = True
+        try:
+            after = strategy(list(before))
+            check_window(before, after)
+            kept = {step.id: step for step in after}
+            shortened = (s for s in before if s.id in kept and s is not kept[s.id] and s != kept[s.id])
+            report = PruneReport(tuple(s for s in before if s.id not in kept), tuple(shortened), len(kept))
+            if report.changed and self._on_prune is not None:
+                self._on_prune(report)
+        finally:
+            self._busy = False
+        return kept, report
+
+    def restore(self, report: PruneReport) -> None:
+        """Put back what `report` took out, each step at its place; shortened steps are whole again.
+
+        Doing so twice changes nothing more. Raises InputError for a report of another memory.
+        """
+        with self._changing():
+            held = dict(self._window)
+            for step in report.removed:
+                held.setdefault(step.id, step)
+            for step in report.shortened:
+                if step.id in held and len(held[step.id].text) < len(step.text):
+                    held[step.id] = step
+            places = {step.number or 0: step for step in held.values()}
+            if len(places) < len(held) or max(places, default=-1) >= self._next:
+                raise InputError("the report is of another memory: its numbers are taken, or were never given here")
+            self._window = {places[number].id: places[number] for number in sorted(places)}
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Take steps out for good, without a report."""
+        gone = set(numbers)
+        with self._changing():
+            self._window = {id: step for id, step in self._window.items() if step.number not in gone}
+
+    def clear(self, keep_system: bool = True) -> PruneReport:
+        """Take out everything but the system prompts (or those too); numbers go on from where they were.
+
+        `on_prune` is not asked; the report can be restored.
+        """
+        with self._changing():
+            stays = SystemPromptStep if keep_system else ()
+            kept: dict[str, Step] = {s.id: s for s in self._window.values() if isinstance(s, stays)}
+            gone = tuple(step for step in self._window.values() if step.id not in kept)
+            self._window, self._open = kept, set()
+            return PruneReport(gone, (), len(kept))
+
+    @overload
+    def get_steps_by_type(self, kind: type[StepT]) -> list[StepT]: ...
+    @overload
+    def get_steps_by_type(self, kind: str) -> list[Step]: ...
+    def get_steps_by_type(self, kind: type[Step] | str) -> list[Any]:
+        """The steps of one type, given as its class or its name (`ActionStep` or `"action"`), in order."""
+        cls = STEP_TYPES.get(kind) if isinstance(kind, str) else kind
+        if not (isinstance(cls, type) and issubclass(cls, Step)):
+            raise InputError(f"kind must be a step class or one of {', '.join(STEP_TYPES)}, not {kind!r}")
+        return [step for step in self.steps if isinstance(step, cls)]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The window, oldest first."""
+        with self._lock:
+            return tuple(self._window.values())
+
+    @property
+    def system_prompt(self) -> Content | None:
+        """The newest system prompt in the window, or None."""
+        return next((s.system_prompt for s in reversed(self.steps) if isinstance(s, SystemPromptStep)), None)
+
+    @property
+    def action_count(self) -> int:
+        """How many ActionSteps are in the window (not: were ever added)."""
+        return len(self.get_steps_by_type(ActionStep))
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next step gets."""
+        with self._lock:
+            return self._next
+
+    @property
+    def open_calls(self) -> frozenset[str]:
+        """Ids of the newest action's calls whose results have not come yet."""
+        with self._lock:
+            return frozenset(self._open)
+
+    def __len__(self) -> int:
+        return len(self._window)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self)} steps, {self.action_count} actions>"

@@ -1,0 +1,128 @@
+"""What recall needs of every passage, as arrays in memory: loaded once from the journal, then extended.
+
+Row i of every array is the same passage; rows are in the order of the journal, which is the order of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.protocols import Ids, TokenIds, Vectors
+
+__all__ = ["KINDS", "Catalog", "Growing"]
+
+# Weights depend on what a passage is: what a tool gave back, what the agent did, what somebody said.
+KINDS = {
+    "observation": 0, "error": 0,
+    "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
+}  # fmt: skip
+SAID = 2
+
+
+class Growing:
+    """A numpy array that grows at its end, by doubling, so that appending is cheap."""
+
+    def __init__(self, dtype: npt.DTypeLike, width: int | None = None) -> None:
+        self._shape = () if width is None else (width,)
+        self._data = np.empty((0, *self._shape), dtype)
+        self._used = 0
+
+    def extend(self, rows: Any) -> None:
+        """Append `rows`, of shape `(n,)` or `(n, width)`."""
+        added = np.asarray(rows, self._data.dtype).reshape(-1, *self._shape)
+        need = self._used + len(added)
+        if need > len(self._data):
+            data = np.empty((max(need, 2 * len(self._data), 64), *self._shape), self._data.dtype)
+            data[: self._used] = self._data[: self._used]
+            self._data = data
+        self._data[self._used : need] = added
+        self._used = need
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """What was appended so far, as a view."""
+        return self._data[: self._used]
+
+
+@dataclass
+class _Codes:
+    """Small integers for names; -1 for None."""
+
+    names: dict[str, int]
+
+    def of(self, name: str | None) -> int:
+        return -1 if name is None else self.names.setdefault(name, len(self.names))
+
+
+class Catalog:
+    """Arrays over passages; see `extend` for what each holds. `vectors` is `(n, dimensions)` float32."""
+
+    def __init__(self, dimensions: int, vocabulary: int = 0) -> None:
+        self.dimensions = dimensions
+        self._vectors = Growing(np.float32, dimensions)
+        self._fields = {name: Growing(np.int64) for name in ("id", "step", "part", "start", "end", "session", "speaker")}
+        self._fields |= {"kind": Growing(np.int8), "reply": Growing(np.bool_), "asks": Growing(np.bool_)}
+        self._fields |= {"milestone": Growing(np.bool_), "time": Growing(np.float64)}
+        self._tokens = Growing(np.uint16)
+        self._token_ends = Growing(np.int64)
+        self.document_frequency = np.zeros(vocabulary, np.int64)
+        self.sessions, self.speakers = _Codes({}), _Codes({})
+
+    def __len__(self) -> int:
+        return len(self._vectors.array)
+
+    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+        fields = self.__dict__.get("_fields", {})
+        if name in fields:
+            array: npt.NDArray[Any] = fields[name].array
+            return array
+        raise AttributeError(name)
+
+    @property
+    def vectors(self) -> Vectors:
+        """`(n, dimensions)` float32, each of length 1 or 0."""
+        return self._vectors.array
+
+    @property
+    def last_id(self) -> int:
+        """The id of the newest passage; 0 when there is none."""
+        return int(self._fields["id"].array[-1]) if len(self) else 0
+
+    def extend(self, rows: Sequence[Any]) -> None:
+        """Append passages as `SqliteJournal.passages` gives them."""
+        if not rows:
+            return
+        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time) = zip(*rows, strict=True)
+        vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
+        self._vectors.extend(vectors.astype(np.float32))
+        columns = {
+            "id": ids, "step": step, "part": part, "start": start, "end": end, "asks": asks, "time": time,
+            "kind": [KINDS.get(k, SAID) for k in kind],
+            "reply": [k in ("reply", "final_answer") for k in kind],
+            "milestone": [t in ("final_answer", "task") for t in types],
+            "session": [self.sessions.of(s) for s in session],
+            "speaker": [self.speakers.of(s) for s in speaker],
+        }  # fmt: skip
+        for name, values in columns.items():
+            self._fields[name].extend(values)
+        for blob in tokens:
+            self._extend_tokens(np.frombuffer(blob or b"", np.uint16))
+
+    def _extend_tokens(self, ids: TokenIds) -> None:
+        self._tokens.extend(ids)
+        self._token_ends.extend([len(self._tokens.array)])
+        if len(self.document_frequency):
+            self.document_frequency[np.unique(ids)] += 1
+
+    def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
+        """The token ids of passages `rows`, one after the other, and how many each has."""
+        ends = self._token_ends.array
+        starts = np.concatenate([[0], ends[:-1]])[rows] if len(ends) else ends
+        lengths = ends[rows] - starts
+        where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
+        return self._tokens.array[where], lengths

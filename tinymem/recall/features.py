@@ -1,0 +1,117 @@
+"""What is known of each candidate, as numbers that mean the same in a chat of one-line turns and in tool output.
+
+Scales do not depend on which candidates were drawn: cosines are cosines, BM25 is divided by what the question could
+reach at most, and where a signal is set against its best value, that is the best of the whole memory.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tinymem.protocols import Ids, Vectors
+from tinymem.recall.candidates import Candidates
+from tinymem.recall.catalog import SAID, Catalog
+from tinymem.recall.late import max_sim
+from tinymem.recall.query import Query
+
+__all__ = ["NAMES", "Steps", "features"]
+
+NAMES = (
+    "cosine",  # of the passage with the question, or with the closest passage of a long question
+    "bm25",
+    "max_sim",
+    "cosine_of_best",  # cosine, bm25 and max_sim as shares of the best in the memory
+    "bm25_of_best",
+    "max_sim_of_best",
+    "step_cosine",  # the best passage of the same step
+    "step_bm25",
+    "before_cosine",  # the step before, in the same session
+    "before_bm25",
+    "after_cosine",
+    "after_bm25",
+    "around_max_sim",  # the better of the steps before and after
+    "session",  # mean of the session's three best passages, by cosine + bm25 as shares of the best
+    "answers",  # bm25 of the step before, where that one asks
+    "speaker",  # 1 where the speaker is named in the question
+    "reply",  # 1 for what an assistant said
+    "recency",  # from 1 (newest) towards 0, by the logarithm of how many passages came since
+    "milestone",  # 1 for tasks and final answers
+)
+
+
+class Steps:
+    """Step by step views of a catalog: where each step's passages begin, and which step is before and after."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        steps, sessions = catalog.step, catalog.session
+        self.starts: Ids = np.flatnonzero(np.diff(steps, prepend=steps[:1] - 1))
+        self.of_row: Ids = np.cumsum(np.isin(np.arange(len(steps)), self.starts)) - 1
+        session = sessions[self.starts]
+        at = np.arange(len(self.starts))
+        same = np.concatenate([session[1:] == session[:-1], [False]])
+        self.after: Ids = np.where(same, at + 1, -1)
+        self.before: Ids = np.where(np.concatenate([[False], same[:-1]]), at - 1, -1)
+        self.asks = catalog.asks[self.starts]
+
+    def best(self, signal: Vectors) -> Vectors:
+        """The best of each step's passages, and a 0 at the end, which index -1 finds."""
+        return np.append(np.maximum.reduceat(signal, self.starts), np.float32(0))
+
+
+def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, table: Vectors) -> Vectors:
+    """The feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
+    rows = found.rows
+    late = np.zeros(len(catalog), np.float32)
+    late[rows] = max_sim(query.tokens, rows, catalog, table)
+    best_cosine, best_bm25, best_late = steps.best(found.cosine), steps.best(found.bm25), steps.best(late)
+    at = steps.of_row[rows]
+    before, after = steps.before[at], steps.after[at]
+    columns = [
+        found.cosine[rows],
+        found.bm25[rows],
+        late[rows],
+        found.cosine[rows] / _top(found.cosine),
+        found.bm25[rows] / _top(found.bm25),
+        late[rows] / _top(late),
+        best_cosine[at],
+        best_bm25[at],
+        best_cosine[before],
+        best_bm25[before],
+        best_cosine[after],
+        best_bm25[after],
+        np.maximum(best_late[before], best_late[after]),
+        _session(found, catalog),
+        np.where(np.append(steps.asks, False)[before], best_bm25[before], 0),
+        _speaker(query, catalog)[rows],
+        catalog.reply[rows],
+        1 - np.log1p(len(catalog) - 1 - rows) / np.log1p(10_000),
+        catalog.milestone[rows],
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _top(signal: Vectors) -> float:
+    return max(float(signal.max(initial=0.0)), 1e-6)
+
+
+def _session(found: Candidates, catalog: Catalog) -> Vectors:
+    """For each candidate the mean of the three best candidates of its session."""
+    rows = found.rows
+    base = found.cosine[rows] / _top(found.cosine) + found.bm25[rows] / _top(found.bm25)
+    session = catalog.session[rows]
+    order = np.lexsort((-base, session))
+    starts = np.flatnonzero(np.diff(session[order], prepend=-2))
+    rank = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    total = np.zeros(len(catalog.sessions.names) + 1, np.float32)  # the last is that of "no session"
+    best = order[rank < 3]
+    np.add.at(total, session[best], base[best] / 3)
+    return total[session]
+
+
+def _speaker(query: Query, catalog: Catalog) -> Vectors:
+    """1 for every passage whose speaker's name, or a part of it, is in the question."""
+    asked = set(re.findall(r"\w+", query.text.lower()))
+    named = [code for name, code in catalog.speakers.names.items() if asked & set(re.findall(r"\w{3,}", name.lower()))]
+    return np.isin(catalog.speaker, named).astype(np.float32) * (catalog.kind == SAID)

@@ -1,0 +1,59 @@
+"""Linear fusion: one weighted sum of the features, with weights for each kind of passage.
+
+The sum is the log-odds that a passage is evidence (logistic regression), so scores of different kinds can be compared.
+The published weights are in `tinymem/data/fusion.json` with their provenance; others can be passed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.errors import InputError
+from tinymem.protocols import Vectors
+from tinymem.recall.features import NAMES
+
+__all__ = ["Fusion", "published"]
+
+KIND_NAMES = ("tool", "act", "said")
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """`weights` is `(3, len(NAMES))` and `bias` `(3,)`, a row for each kind: tool output, the agent's acts, what was
+    said."""
+
+    weights: Vectors
+    bias: Vectors
+
+    def score(self, features: Vectors, kinds: npt.NDArray[np.int8]) -> Vectors:
+        """The log-odds of each passage: `(n,)`, for `features` `(n, len(NAMES))` and the `kinds` of the passages."""
+        return np.einsum("nf,nf->n", features, self.weights[kinds]) + self.bias[kinds]
+
+    def contributions(self, features: Vectors, kind: int) -> dict[str, float]:
+        """What each feature adds to the score of one passage, strongest first."""
+        parts = dict(zip(NAMES, (features * self.weights[kind]).tolist(), strict=True))
+        return {name: round(value, 3) for name, value in sorted(parts.items(), key=lambda p: -abs(p[1])) if value}
+
+    @classmethod
+    def from_json(cls, text: str) -> Fusion:
+        """Read weights as `fusion.json` has them; InputError for features that this version does not compute."""
+        kinds = json.loads(text)["weights"]
+        for kind in KIND_NAMES:
+            if set(kinds.get(kind, ())) != {"bias", *NAMES}:
+                raise InputError(f"weights of {kind!r} must be for exactly these features: bias, {', '.join(NAMES)}")
+        return cls(
+            np.array([[kinds[kind][name] for name in NAMES] for kind in KIND_NAMES], np.float32),
+            np.array([kinds[kind]["bias"] for kind in KIND_NAMES], np.float32),
+        )
+
+
+@functools.cache
+def published() -> Fusion:
+    """The weights that come with the library."""
+    return Fusion.from_json((resources.files("tinymem") / "data" / "fusion.json").read_text("utf-8"))

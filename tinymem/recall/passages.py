@@ -1,0 +1,69 @@
+"""Cutting long texts into passages at natural boundaries.
+
+A text of up to WHOLE characters is one passage. A longer one is cut into slices of about TARGET characters that end,
+by preference, at an empty line, a line's end, a sentence's end, or a space. Slices are disjoint and cover the text, so
+that adjoining ones unite without repetition.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tinymem.base import Part, Step
+from tinymem.content import clean
+from tinymem.protocols import PassageRow
+
+__all__ = ["cut", "passages_of"]
+
+WHOLE = 800
+TARGET = 400
+LEAST = 240
+MOST = 600
+MAX_PASSAGES = 20_000  # of one part: an observation of 50 MB gets longer passages, not more of them
+
+# What a slice may end with, best first; a later kind wins only where no earlier one is in reach.
+_ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?。！？][\"')\]]?\s+", r"\s")]
+
+
+def cut(text: str) -> list[tuple[int, int]]:
+    """Slices `[start, end)` of `text`, in order, disjoint, covering it; one slice for a text that is short.
+
+    >>> cut("short")
+    [(0, 5)]
+    """
+    if len(text) <= WHOLE:
+        return [(0, len(text))]
+    scale = max(1.0, len(text) / (TARGET * MAX_PASSAGES))
+    least, target, most = int(LEAST * scale), int(TARGET * scale), int(MOST * scale)
+    slices: list[tuple[int, int]] = []
+    start = 0
+    while len(text) - start > most:
+        end = _boundary(text, start + least, start + target, start + most)
+        slices.append((start, end))
+        start = end
+    slices.append((start, len(text)))
+    return slices
+
+
+def _boundary(text: str, least: int, target: int, most: int) -> int:
+    """The best place to cut in `[least, most]`: of the best kind that is there, the one nearest to `target`."""
+    for kind in _ENDS:
+        ends = [m.end() for m in kind.finditer(text, least, most) if m.end() <= most]
+        if ends:
+            return min(ends, key=lambda end: abs(end - target))
+    return target
+
+
+def passages_of(step: Step) -> list[PassageRow]:
+    """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset."""
+    asks = step.text.rstrip()[-1:] in ("?", "？")
+    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks)]
+
+
+def _rows(index: int, part: Part, asks: bool) -> list[PassageRow]:
+    text = clean(part.text)
+    return [
+        PassageRow(index, start, end, part.kind, asks, text[start:end])
+        for start, end in cut(text)
+        if not text[start:end].isspace()
+    ]

@@ -1,0 +1,103 @@
+"""From a name to an adapter: `"static"`, `"sentence-transformers:all-MiniLM-L6-v2"`, `"chroma"`, `"chroma:http://host:8000"`.
+
+What stands before the first colon is the adapter, what stands behind is its own business. Third parties add adapters
+with an entry point, a callable that takes what stands behind the colon::
+
+    [project.entry-points."tinymem.embedders"]
+    mine = "my_package:MyEmbedder.from_name"      # from_name(argument: str) -> Embedder
+
+    [project.entry-points."tinymem.stores"]
+    mine = "my_package:MyStore.from_name"         # from_name(argument: str, path: Path) -> VectorStore
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from tinymem.errors import InputError
+from tinymem.protocols import Embedder, VectorStore
+
+__all__ = ["embedder_from", "embedder_names", "store_from", "store_names"]
+
+EMBEDDERS = "tinymem.embedders"
+STORES = "tinymem.stores"
+
+# The shipped ones work in a fresh clone, with nothing installed, and cannot be replaced by somebody's entry point.
+_SHIPPED = {
+    EMBEDDERS: {
+        "hashing": "tinymem.embedders.hashing:HashingEmbedder.from_name",
+        "sentence-transformers": "tinymem.embedders.sentence_transformers:SentenceTransformerEmbedder.from_name",
+        "static": "tinymem.embedders.static:StaticEmbedder.from_name",
+    },
+    STORES: {
+        "chroma": "tinymem.stores.chroma:ChromaStore.from_name",
+        "exact": "tinymem.stores.exact:ExactStore.from_name",
+    },
+}
+
+_T = TypeVar("_T")
+
+
+def embedder_from(spec: str | Embedder) -> Embedder:
+    """The embedder that `spec` names, or `spec` itself if it is one.
+
+    InputError if no adapter has that name, or if the object lacks a method of `tinymem.protocols.Embedder`.
+
+    >>> embedder_from("hashing:64").dimensions
+    64
+    """
+    if not isinstance(spec, str):
+        return _checked(spec, Embedder, "embedder")  # type: ignore[type-abstract]
+    load, argument = _resolve(EMBEDDERS, "embedder", spec)
+    return _checked(load(argument), Embedder, f"{spec!r}, the embedder")  # type: ignore[type-abstract]
+
+
+def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
+    """The store that `spec` names, with its files (if it has any) in the folder `path`, or `spec` itself if it is one.
+
+    InputError if no adapter has that name, or if the object lacks a method of `tinymem.protocols.VectorStore`.
+    """
+    if not isinstance(spec, str):
+        return _checked(spec, VectorStore, "store")  # type: ignore[type-abstract]
+    load, argument = _resolve(STORES, "store", spec)
+    return _checked(load(argument, Path(path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
+
+
+def embedder_names() -> list[str]:
+    """Names of the embedders at hand, shipped and installed."""
+    return sorted(_entries(EMBEDDERS))
+
+
+def store_names() -> list[str]:
+    """Names of the stores at hand, shipped and installed."""
+    return sorted(_entries(STORES))
+
+
+def _entries(group: str) -> dict[str, EntryPoint]:
+    shipped = [EntryPoint(name, value, group) for name, value in _SHIPPED[group].items()]
+    return {entry.name: entry for entry in [*entry_points(group=group), *shipped]}
+
+
+def _resolve(group: str, kind: str, spec: str) -> tuple[Any, str]:
+    """The callable of the adapter that `spec` names, and the argument behind the colon."""
+    name, _, argument = spec.partition(":")
+    entries = _entries(group)
+    if name not in entries:
+        close = get_close_matches(name, entries, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"there is no {kind} {name!r}{hint} (known: {', '.join(sorted(entries))})")
+    return entries[name].load(), argument
+
+
+def _checked(candidate: object, protocol: type[_T], what: str) -> _T:
+    if isinstance(candidate, type):
+        raise InputError(f"{what} is the class {candidate.__name__}: give an object of it, {candidate.__name__}(...)")
+    # Not isinstance: before Python 3.12 it calls the properties, and one may load a model.
+    wanted = sorted(name for name in vars(protocol) if not name.startswith("_"))
+    missing = [name for name in wanted if not hasattr(type(candidate), name) and not hasattr(candidate, name)]
+    if missing:
+        raise InputError(f"{what} of type {type(candidate).__name__} lacks {', '.join(missing)} (tinymem.protocols)")
+    return cast(_T, candidate)
