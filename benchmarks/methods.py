@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from benchmarks.baselines import BM25, Dense, Recency
 from benchmarks.data import Claim, Method, Question, Recalled, Unit
-from tinymem import InputError, MessageStep, Step
+from tinymem import HierarchicalMemory, InputError, MessageStep, Step
 from tinymem.protocols import Embedder
 from tinymem.registry import embedder_from
 
@@ -55,8 +56,6 @@ class Tinymem:
     """What `HierarchicalMemory.recall` does. Conversations go in line by line, agent runs as chat messages."""
 
     def __init__(self, setup: Setup) -> None:
-        from tinymem import HierarchicalMemory
-
         embedder = loaded(setup.embedder)
         self._memory = HierarchicalMemory(setup.folder, namespace="bench", embedder=embedder, store=setup.store)
         self._agent_run = setup.agent_run
@@ -65,16 +64,22 @@ class Tinymem:
 
     def add(self, units: Sequence[Unit]) -> None:
         """Take in the next units."""
-        if self._agent_run:
-            steps = self._memory.add_messages([as_message(unit) for unit in units])
-        else:
-            steps = [self._memory.add(as_step(unit)) for unit in units]
+        steps = self._add_run(units) if self._agent_run else self._memory.add_steps([as_step(unit) for unit in units])
         place = len(self._units)
         for step in steps:
             self._first[step.id] = place
             place += len(step.to_messages(style="tools"))
         self._units.extend(units)
         assert place == len(self._units), f"{len(self._units)} units went in, the steps hold {place}"
+
+    def _add_run(self, units: Sequence[Unit]) -> list[Step]:
+        """Add chat messages, a session at a time; its first moment stands for all of it."""
+        steps: list[Step] = []
+        for session, group in groupby(units, key=lambda unit: unit.session):
+            said = list(group)
+            messages = [as_message(unit) for unit in said]
+            steps += self._memory.add_messages(messages, session=session, timestamp=said[0].timestamp)
+        return steps
 
     def recall(self, question: Question, budget: int) -> Recalled:
         """What `recall` gives, and where in the units it comes from."""

@@ -118,7 +118,11 @@ def record(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
                 continue
             call = {"name": "bash", "arguments": json.dumps({"command": turn.command}, ensure_ascii=False)}
             name = f"call_{number:03d}"
-            yield {"role": "assistant", "content": turn.said, "tool_calls": [{"id": name, "type": "function", "function": call}]}
+            yield {
+                "role": "assistant",
+                "content": turn.said,
+                "tool_calls": [{"id": name, "type": "function", "function": call}],
+            }
             yield {"role": "tool", "tool_call_id": name, "content": workplace.run(turn.command)}
 
 

@@ -48,7 +48,7 @@ class StaticEmbedder:
     >>> vectors = embedder.embed_documents(["the build fails on Windows", "a recipe for bread"])
     >>> vectors.shape
     (2, 256)
-    >>> (vectors @ embedder.embed_queries(["CI is red on win32"])[0]).argmax()
+    >>> int((vectors @ embedder.embed_queries(["CI is red on win32"])[0]).argmax())
     0
     """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
@@ -178,8 +179,10 @@ class ChromaStore:
             self._lock = self._lock or _locked(self._folder)
             if not (self._folder / _DATABASE).exists():
                 _wipe(self._folder)  # what a clear that was killed half-way has left
-        with _translated(f"open {self._folder or 'the collection'}"):
+        hint = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
+        with _translated(f"open {hint if self._folder else self._title}"):
             if self._folder is not None:
+                _check_files(self._folder)
                 self._client = _embedded_client(self._folder)
             self._collection = _collection(self._connected(), self._title, self._adopt)
 
@@ -302,12 +305,27 @@ def _wipe(folder: Path) -> None:
             shutil.rmtree(child)
 
 
+def _check_files(folder: Path) -> None:
+    """Refuse index files that were cut short, as by a full disk: searching them ends the process (SIGSEGV)."""
+    for header in folder.glob("*/header.bin"):
+        start, data = header.read_bytes()[:36], header.with_name("data_level0.bin")
+        if len(start) < 36 or not data.exists():
+            continue  # Chroma notices that itself
+        version, _, _, held, size = struct.unpack("<iQQQQ", start)
+        if version == 1 and data.stat().st_size < held * size:
+            raise StorageError(
+                f"{data} has {data.stat().st_size} bytes instead of {held * size}: delete {folder}, "
+                "and the index is rebuilt from the journal"
+            )
+
+
 def _close(client: Any) -> None:
     with suppress(AttributeError):  # a client that was closed already
         client.close()
-    session = getattr(getattr(client, "_server", None), "_session", None)
-    if session is not None:  # Chroma leaves its HTTP connections to the garbage collector
-        session.close()
+    for owner in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(owner, "_server", None), "_session", None)
+        if session is not None:  # Chroma leaves its HTTP connections to the garbage collector
+            session.close()
 
 
 def _check_finite(vectors: Vectors) -> None:

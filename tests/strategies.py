@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,9 @@ from tinymem.steps import (
 )
 
 MODERATE = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
-THOROUGH = settings(MODERATE, max_examples=200)
+THOROUGH = settings(MODERATE, max_examples=120)
 
 Chat = list[dict[str, Any]]
 
@@ -49,8 +48,11 @@ def texts(max_size: int = 40) -> st.SearchStrategy[str]:
     return st.one_of(st.text(st.characters(), max_size=max_size), awkward)
 
 
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}}
-FILE = {"type": "file", "file": {"file_id": "file-1"}}
+IMAGE: dict[str, Any] = {
+    "type": "image_url",
+    "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"},
+}
+FILE: dict[str, Any] = {"type": "file", "file": {"file_id": "file-1"}}
 
 
 def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
@@ -79,41 +81,47 @@ def timestamps() -> st.SearchStrategy[datetime]:
     return st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=zones)
 
 
+PINNED = st.integers(0, 9).map(lambda i: i == 0)
+
+
 def _common() -> dict[str, st.SearchStrategy[Any]]:
     return {
         "timestamp": timestamps(),
         "session": st.none() | texts(5),
         "speaker": st.none() | texts(5),
-        "pinned": st.integers(0, 9).map(lambda i: i == 0),
+        "pinned": PINNED,
         "metadata": _objects(json_values()),
     }
 
 
-def tool_calls(answered: st.SearchStrategy[bool] | None = None) -> st.SearchStrategy[ToolCall]:
+def tool_calls(answered: st.SearchStrategy[bool], arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[ToolCall]:
     """A call with an id of its own; answered, failed, both or not yet."""
 
     def call(name: str, arguments: Any, observation: Any, error: str | None, answer: bool) -> ToolCall:
         observation = "" if answer and observation is None and error is None else observation
         return ToolCall(name, arguments, observation=observation if answer else None, error=error if answer else None)
 
-    arguments = st.one_of(_objects(json_values()), texts())
-    return st.builds(call, texts(8), arguments, st.none() | contents(), st.none() | texts(), answered or st.booleans())
+    return st.builds(call, texts(8), arguments, st.none() | contents(), st.none() | texts(), answered)
 
 
-def actions(answered: st.SearchStrategy[bool] | None = None) -> st.SearchStrategy[ActionStep]:
-    """Actions with up to three tool calls, or code, or only a thought."""
-    shared = {
-        "thought": st.none() | contents(),
+def actions() -> st.SearchStrategy[ActionStep]:
+    """Actions with up to three tool calls, or code, or only a thought; with every field that a step can have."""
+    more = {
         "signals": st.lists(st.builds(Signal, texts(5), texts(10)), max_size=2),
         "is_final": st.booleans(),
         "raw_response": json_values(),
         **_common(),
     }
-    calling = st.builds(ActionStep, tool_calls=st.lists(tool_calls(answered), min_size=1, max_size=3), **shared)
-    code = st.builds(
-        ActionStep, code=st.none() | texts(), observation=st.none() | contents(), error=st.none() | texts(), **shared
-    )
-    return st.one_of(calling, code)
+    return _actions(st.booleans(), st.one_of(_objects(json_values()), texts()), more)
+
+
+def _actions(
+    answered: st.SearchStrategy[bool], arguments: st.SearchStrategy[Any], more: dict[str, st.SearchStrategy[Any]]
+) -> st.SearchStrategy[ActionStep]:
+    thought = st.none() | contents()
+    calls = st.lists(tool_calls(answered, arguments), min_size=1, max_size=3)
+    code = {"code": st.none() | texts(), "observation": st.none() | contents(), "error": st.none() | texts()}
+    return st.one_of(st.builds(ActionStep, thought, calls, **more), st.builds(ActionStep, thought, **code, **more))
 
 
 def messages() -> st.SearchStrategy[MessageStep]:
@@ -137,37 +145,41 @@ def histories(draw: st.DrawFn, max_chunks: int = 12) -> list[Step]:
     """A run as an agent makes it: valid, with parallel calls, results that come late, and calls nobody answers."""
     found: list[Step] = [draw(st.builds(SystemPromptStep, texts(10)))] if draw(st.booleans()) else []
     for kind in draw(st.lists(st.sampled_from("ttmmmmaaaallldpsf"), max_size=max_chunks)):
-        found += draw(_chunk(kind))
+        found += draw(_late()) if kind == "l" else [draw(CHUNKS[kind])]
     return found
 
 
-def _chunk(kind: str) -> st.SearchStrategy[list[Step]]:
-    single: dict[str, st.SearchStrategy[Any]] = {
-        "t": st.builds(TaskStep, contents()),
-        "m": messages(),
-        "a": actions(st.just(True)),
-        "d": actions(st.just(False)),
-        "p": st.builds(PlanningStep, contents()),
-        "s": st.builds(SummaryStep, contents()),
-        "f": st.builds(FinalAnswerStep, contents()),
-    }
-    return _late() if kind == "l" else single[kind].map(lambda step: [step])
+def _short_actions(answered: st.SearchStrategy[bool]) -> st.SearchStrategy[ActionStep]:
+    return _actions(answered, st.just({"a": 1}), {"pinned": PINNED})
+
+
+SHORT_MESSAGES = st.builds(MessageStep, st.sampled_from(["user", "assistant"]), contents(), pinned=PINNED)
+OPEN_ACTIONS = _short_actions(st.booleans())
+CHUNKS: dict[str, st.SearchStrategy[Any]] = {
+    "t": st.builds(TaskStep, contents()),
+    "m": SHORT_MESSAGES,
+    "a": _short_actions(st.just(True)),
+    "d": _short_actions(st.just(False)),
+    "p": st.builds(PlanningStep, contents()),
+    "s": st.builds(SummaryStep, contents()),
+    "f": st.builds(FinalAnswerStep, contents()),
+}
 
 
 @st.composite
 def _late(draw: st.DrawFn) -> list[Step]:
     """An action, and in any order the results it still waits for; now and then something is said in between."""
-    action = draw(actions())
+    action = draw(OPEN_ACTIONS)
     found: list[Step] = [action]
     for call in draw(st.permutations([call for call in action.tool_calls if not call.answered])):
         if draw(st.integers(0, 3)) == 0:
-            found.append(draw(messages()))
+            found.append(draw(SHORT_MESSAGES))
         found.append(MessageStep("tool", draw(contents()), call.id))
     return found
 
 
 @st.composite
-def chats(draw: st.DrawFn, max_turns: int = 8) -> Chat:
+def chats(draw: st.DrawFn, max_turns: int = 6) -> Chat:
     """OpenAI messages as an API would take them: every tool result answers a call that is still open."""
     found: Chat = []
     if draw(st.booleans()):
@@ -220,15 +232,15 @@ def _call(draw: st.DrawFn, id: str) -> dict[str, Any]:
 
 def _tool_turn(draw: st.DrawFn) -> Chat:
     ids = [f"c{draw(st.integers(0, 99))}-{at}" for at in range(draw(st.integers(1, 3)))]
-    said = {"role": "assistant", "tool_calls": [_call(draw, id) for id in ids]}
+    said: dict[str, Any] = {"role": "assistant", "tool_calls": [_call(draw, id) for id in ids]}
     if draw(st.booleans()):
         said["content"] = draw(st.none() | contents())
     found = [_dressed(draw, said)]
-    order: Sequence[str] = draw(st.permutations(ids)) if draw(st.booleans()) else ids
+    order = draw(st.permutations(ids)) if draw(st.booleans()) else ids
     for id in order[: draw(st.integers(0, len(ids)))] if draw(st.booleans()) else order:
         if draw(st.integers(0, 5)) == 0:
             found.append(_line(draw))
-        content = draw(st.one_of(contents(), st.none()) if draw(st.integers(0, 5)) == 0 else contents())
+        content = None if draw(st.integers(0, 9)) == 0 else draw(contents())
         found.append(_dressed(draw, {"role": "tool", "tool_call_id": id, "content": content}))
     return found
 

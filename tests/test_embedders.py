@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
 import subprocess
 import sys
@@ -18,6 +20,7 @@ import tinymem.embedders
 from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import Embedder, TokenEmbedder
+from tinymem.registry import embedder_from
 from tinymem.testing import EMBEDDER_CHECKS, check_embedder, check_token_embedder
 
 TEXTS = ["Ship version 2.4", "the test of the parser is flaky", "  two  spaces ", "line\n\nline", "Käse 日本語 🙂", "x"]
@@ -33,7 +36,7 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "sentence-transformers":
         found: Embedder = request.getfixturevalue("transformer")
         return found
-    return {"static": StaticEmbedder(), "hashing": HashingEmbedder(), "hashing:8": HashingEmbedder(8)}[request.param]
+    return embedder_from(request.param)
 
 
 @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
@@ -58,6 +61,12 @@ def test_the_contract_fails_an_embedder_that_breaks_it() -> None:
 
     with pytest.raises(AssertionError, match="length 1"):
         check_embedder(Long())
+
+
+@pytest.mark.parametrize("module", ["static", "hashing"])
+def test_examples_in_the_docstrings_are_true(module: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(f"tinymem.embedders.{module}"))
+    assert tried and not failed
 
 
 # static
@@ -182,7 +191,7 @@ def test_static_without_its_files_says_what_to_install(monkeypatch: pytest.Monke
     from tinymem.embedders import static
 
     static._read_model.cache_clear()
-    monkeypatch.setattr(static.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     try:
         with pytest.raises(EmbedderError, match="pip install wordllama"):
             StaticEmbedder().embed_documents(["a"])
@@ -226,6 +235,7 @@ def test_transformer_fingerprint_sees_changed_weights(minilm: Path) -> None:
     assert other.fingerprint != same
 
 
+@pytest.mark.slow  # another process that imports torch
 def test_transformer_prints_nothing(minilm: Path) -> None:
     program = """
 import sys

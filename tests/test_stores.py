@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 import tinymem.stores
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
-from tinymem.stores import ChromaStore, ExactStore
+from tinymem.stores import ChromaStore, ExactStore, exact
 from tinymem.testing import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
 
 OpenStore = Callable[[], VectorStore]
@@ -164,6 +165,18 @@ def test_exact_holds_what_a_dictionary_would(operations: list[tuple[str, list[in
         query = unit_vectors(1, 4, seed=9)[0]
         expected = exact_neighbours(list(held), np.stack(list(held.values())), query, 7)[0]
         assert store.query(query, 7)[0].tolist() == expected.tolist()
+
+
+def test_the_example_in_the_docstring_is_true() -> None:
+    failed, tried = doctest.testmod(exact)
+    assert tried and not failed
+
+
+def test_exact_refuses_an_id_that_is_no_64_bit_integer_and_stays_as_it_was() -> None:
+    store = ExactStore()
+    with pytest.raises(OverflowError):
+        store.upsert([1, 2**63], unit_vectors(2))
+    assert store.count() == 0
 
 
 def test_exact_cuts_ties_by_lower_id() -> None:
@@ -310,12 +323,22 @@ def test_a_clear_that_was_killed_half_way_is_finished_on_opening(tmp_path: Path)
 def test_damaged_chroma_files_are_a_storage_error_and_release_the_folder(tmp_path: Path) -> None:
     (tmp_path / "chroma.sqlite3").write_bytes(b"not a database" * 500)
     for _ in range(2):
-        with pytest.raises(StorageError, match=r"Chroma could not open .*/|another"):
+        with pytest.raises(StorageError, match=r"could not open .*rebuilt from the journal"):
             ChromaStore(tmp_path)
 
 
+def test_chroma_files_that_were_cut_short_are_a_storage_error_and_not_a_crash(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    store.upsert(range(1_500), unit_vectors(1_500))
+    store.close()
+    (data,) = tmp_path.rglob("data_level0.bin")
+    os.truncate(data, data.stat().st_size // 2)
+    with pytest.raises(StorageError, match="instead of"):
+        ChromaStore(tmp_path)
+
+
 def test_closing_leaves_the_client_of_the_caller_open(tmp_path: Path) -> None:
-    client = chromadb.PersistentClient(str(tmp_path), settings=PLAIN)
+    client: Any = chromadb.PersistentClient(str(tmp_path), settings=PLAIN)
     ChromaStore(client=client).close()
     assert client.get_collection("tinymem", embedding_function=None).count() == 0
     client.close()
@@ -370,10 +393,10 @@ def test_package_lists_its_names_and_refuses_others() -> None:
 
 def foreign(title: str, folder: Path, configuration: Any, metadata: dict[str, Any] | None = None) -> None:
     """A collection made by somebody else, with one vector under the id 1."""
-    client = chromadb.PersistentClient(str(folder), settings=PLAIN)
+    client: Any = chromadb.PersistentClient(str(folder), settings=PLAIN)
     made = client.create_collection(title, configuration=configuration, metadata=metadata, embedding_function=None)
     made.add(ids=["1"], embeddings=unit_vectors(1))
-    client.close()  # type: ignore[attr-defined]
+    client.close()
 
 
 def files(folder: Path) -> list[Path]:

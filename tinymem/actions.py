@@ -192,14 +192,18 @@ class ActionStep(Step):
 
     def _map_text(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
-        shorter = self.map_observations(lambda content: map_text(content, change))
-        return shorter.evolve(
-            thought=map_text(self.thought, change), code=None if self.code is None else change(self.code)
+        return self.evolve(
+            **self._mapped(lambda content: map_text(content, change)),
+            thought=map_text(self.thought, change),
+            code=None if self.code is None else change(self.code),
+            signals=tuple(Signal(signal.type, change(signal.message)) for signal in self.signals),
         )
 
     def map_observations(self, change: Callable[[Content | None], Content | None]) -> ActionStep:
         """A copy with `change` (content to content, None stays None) applied to every observation and error."""
+        return self.evolve(**self._mapped(change))
 
+    def _mapped(self, change: Callable[[Content | None], Content | None]) -> dict[str, Any]:
         def changed(error: str | None) -> str | None:
             return None if error is None else as_text(change(error))
 
@@ -207,9 +211,10 @@ class ActionStep(Step):
             dataclasses.replace(call, observation=change(call.observation), error=changed(call.error))
             for call in self.tool_calls
         )
-        return self.evolve(tool_calls=calls, output=change(self.output), failure=changed(self.failure))
+        return {"tool_calls": calls, "output": change(self.output), "failure": changed(self.failure)}
 
 
 def _result(observation: Content | None, error: str | None) -> Content | None:
     """The content of a tool message."""
-    return frozen(observation if error is None else joined(observation, f"Error: {error}"))
+    content: Content | None = frozen(observation if error is None else joined(observation, f"Error: {error}"))
+    return content

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from tinymem.base import Step
 from tinymem.content import clean
 from tinymem.errors import EmbedderError, EmbedderMismatchError, StorageError
-from tinymem.protocols import Embedder, StepRow, TokenCounter, TokenEmbedder, VectorStore, Vectors
+from tinymem.protocols import Embedder, Ids, StepRow, TokenCounter, TokenEmbedder, VectorStore, Vectors
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import without_duplicates
@@ -51,6 +52,29 @@ class Filter:
     until: datetime | None = None
     session: str | None = None
     speaker: str | None = None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidates: `rows` of the catalog, their features `(len(rows), len(NAMES))`, and the weights for them."""
+
+    catalog: Catalog
+    rows: Ids
+    features: Vectors
+    fusion: Fusion
+
+    def ranked(self, budget: int) -> list[Ranked]:
+        """The candidates best first, near-duplicates left out as far as `budget` tokens may reach."""
+        catalog, rows = self.catalog, self.rows
+        scores = self.fusion.score(self.features, catalog.kind[rows])
+        order = np.argsort(-scores, kind="stable")
+        lengths = (catalog.end - catalog.start)[rows]
+        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 8))
+        places = np.stack([catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows]], axis=1)
+        return [Ranked(*places[i].tolist(), float(scores[i]), partial(self._why, i)) for i in order.tolist()]
+
+    def _why(self, i: int) -> dict[str, float]:
+        return self.fusion.contributions(self.features[i], int(self.catalog.kind[self.rows[i]]))
 
 
 class Archive:
@@ -196,26 +220,17 @@ class Archive:
         allowed = self._allowed(catalog, hidden, only or Filter())
         if not text.strip() or not allowed.any():
             return Recall("", 0, ())
-        ranked = self._rank(text, now, catalog, allowed)
-        return pack(ranked, self.fetch, self.counter, budget, self.key)
+        scored = self.score(text, now, allowed)
+        return pack(scored.ranked(budget), self.fetch, self.counter, budget, self.key)
 
-    def _rank(self, text: str, now: datetime, catalog: Catalog, allowed: Any) -> list[Ranked]:
+    def score(self, text: str, now: datetime, allowed: Any) -> Scored:
+        """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
+        catalog = self.catalog
         query = analyse(text, self.embedder, self.token_embedder, now)
         nearest = self.store.query if self._use_index(catalog) else None
         found = gather(query, catalog, self.journal.search_text(query.text), allowed, nearest)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
-        fusion = self._fusion or published()
-        kinds = catalog.kind[found.rows]
-        scores = fusion.score(matrix, kinds)
-        order = np.argsort(-scores, kind="stable")
-        order = without_duplicates(
-            order, catalog.vectors[found.rows], (catalog.end - catalog.start)[found.rows]
-        )
-        places = np.stack([catalog.step, catalog.part, catalog.start, catalog.end], axis=1)[found.rows]
-        return [
-            Ranked(*places[i].tolist(), float(scores[i]), lambda i=i: fusion.contributions(matrix[i], int(kinds[i])))
-            for i in order.tolist()
-        ]
+        return Scored(catalog, found.rows, matrix, self._fusion or published())
 
     def _use_index(self, catalog: Catalog) -> bool:
         return len(catalog) > self._exact_up_to and self.index_pending() >= 0 and self._indexed_all(catalog)

@@ -84,6 +84,8 @@ class Step:
             raise StepError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
         copy = object.__new__(type(self))
         copy._set(**{name: changes.get(name, getattr(self, name)) for name in names})
+        if not changes.keys() <= {"number", "pinned"}:  # the two that a memory sets, on every step
+            copy.__post_init__()
         return copy
 
     def parts(self) -> tuple[Part, ...]:

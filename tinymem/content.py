@@ -72,12 +72,12 @@ def shorten(text: str, max_length: int) -> str:
     """
     if len(text) <= max_length:
         return text
-    mark = _ELLIPSIS.format(len(text) - max_length)
-    room = max_length - len(mark)
-    if room < 2:
+    mark, longer = "", _ELLIPSIS.format(len(text) - max_length)
+    while len(longer) != len(mark):  # the mark makes room for itself, and so may need one digit more
+        mark, longer = longer, _ELLIPSIS.format(len(text) - max_length + len(longer))
+    room, mark = max_length - len(longer), longer
+    if room < 3:
         return text[:max_length]
-    mark = _ELLIPSIS.format(len(text) - room)
-    room = max_length - len(mark)
     head = room - room // 3
     return text[:head] + mark + text[len(text) - (room - head) :]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tinymem.actions import ActionStep, ToolCall
 from tinymem.base import Message, Step, Style, overlay_of
-from tinymem.content import is_empty
+from tinymem.content import checked, is_empty
 from tinymem.errors import MessageError, StepError
 from tinymem.steps import ROLES, MessageStep, SystemPromptStep, TaskStep
 
@@ -46,6 +46,7 @@ def steps_from_messages(
     shared: dict[str, Any] = {"session": session} | ({"timestamp": timestamp} if timestamp else {})
     steps: list[Step] = []
     waiting, at = set(pending), 0
+    step: Step
     while at < len(listed):
         message = listed[at]
         try:
@@ -69,6 +70,10 @@ def _checked(message: Mapping[str, Any], index: int) -> Message:
         raise MessageError(f"role must be one of {', '.join(ROLES)}, not {message.get('role')!r}", index)
     if not isinstance(message.get("tool_calls") or [], Sequence):
         raise MessageError(f"tool_calls must be a list, not {type(message['tool_calls']).__name__}", index)
+    try:
+        checked(message.get("content"), "content")  # here, so that a result's index is its own and not its call's
+    except StepError as error:
+        raise MessageError(str(error), index) from error
     return dict(message)
 
 
@@ -79,7 +84,7 @@ def _has_task(steps: Sequence[Step]) -> bool:
 def _single(message: Message, at: int, may_be_task: bool, waiting: set[str], shared: dict[str, Any]) -> Step:
     role, content = message["role"], message.get("content")
     name = message.get("name")
-    speaker = {"speaker": name} if isinstance(name, str) and role not in ("tool", "function") else {}
+    speaker: dict[str, Any] = {"speaker": name} if isinstance(name, str) and role not in ("tool", "function") else {}
     if at == 0 and role in ("system", "developer") and content is not None:
         return SystemPromptStep(content, **shared, **speaker)
     if role == "user" and may_be_task and content is not None:
@@ -118,11 +123,10 @@ def _action(listed: Sequence[Message], at: int, shared: dict[str, Any]) -> tuple
 def _call(raw: Any, at: int) -> ToolCall:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("id"), str):
         raise MessageError(f"a tool call must be a mapping with an id, not {raw!r:.80}", at)
-    kind = raw.get("function") or raw.get("custom") or {}
-    arguments = kind.get("arguments", kind.get("input", ""))
-    if not isinstance(kind.get("name"), str):
+    kind = raw.get("function") or raw.get("custom")
+    if not isinstance(kind, Mapping) or not isinstance(kind.get("name"), str):
         raise MessageError(f"tool call {raw['id']!r} has no name", at)
-    return ToolCall(kind["name"], arguments, raw["id"])
+    return ToolCall(kind["name"], kind.get("arguments", kind.get("input", "")), raw["id"])
 
 
 def _waiting(step: Step) -> set[str]:

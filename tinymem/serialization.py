@@ -60,9 +60,10 @@ def step_from_dict(record: Mapping[str, Any]) -> Step:
     fields = dict(record)
     if (version := fields.pop("format", None)) != FORMAT:
         raise FormatError(f"format {version!r} is not one that this version reads ({FORMAT}): upgrade tinymem")
-    cls = STEP_TYPES.get(fields.pop("type", ""))
+    kind = fields.pop("type", None)
+    cls = STEP_TYPES.get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise StepError(f"type {record.get('type')!r} is not one of {', '.join(STEP_TYPES)}")
+        raise StepError(f"type {kind!r} is not one of {', '.join(STEP_TYPES)}")
     try:
         if "timestamp" in fields:
             fields["timestamp"] = datetime.fromisoformat(fields["timestamp"])
@@ -70,8 +71,6 @@ def step_from_dict(record: Mapping[str, Any]) -> Step:
             fields["tool_calls"] = [ToolCall(**call) for call in fields["tool_calls"]]
         if "signals" in fields:
             fields["signals"] = [Signal(**signal) for signal in fields["signals"]]
-        if "covers" in fields:
-            fields["covers"] = tuple(fields["covers"])
         return cls(**fields)
     except (TypeError, ValueError) as error:
         if isinstance(error, StepError):

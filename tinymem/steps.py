@@ -116,6 +116,10 @@ class SummaryStep(_ContentStep):
     summary: Content
     covers: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(covers=tuple(self.covers))
+
 
 @dataclass(frozen=True)
 class FinalAnswerStep(_ContentStep):

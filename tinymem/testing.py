@@ -72,7 +72,8 @@ def check_store(open_store: Callable[[], VectorStore]) -> None:
 def unit_vectors(count: int, dimensions: int = _DIMENSIONS, seed: int = 0) -> Vectors:
     """Random directions: `(count, dimensions)` float32 of length 1, the same for the same seed."""
     vectors = np.random.default_rng(seed).normal(size=(count, dimensions))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors.astype(np.float32)
 
 
 def exact_neighbours(ids: Sequence[int], vectors: Vectors, query: Vectors, k: int) -> tuple[Ids, Vectors]:

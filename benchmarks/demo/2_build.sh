@@ -1,5 +1,5 @@
 #: I know the material well enough. A repository first.
-git init -q -b main . && printf 'exports/\nlogs/\n*.db*\n__pycache__/\n' > .gitignore && git add .gitignore NOTES.txt && git commit -q -m "Start with the notes" && git log --oneline
+git init -q -b main . && printf 'exports/\nlogs/\n*.db*\n*.err\n__pycache__/\n' > .gitignore && git add .gitignore NOTES.txt && git commit -q -m "Start with the notes" && git log --oneline
 
 #: The schema. Money in integer cents, dates as ISO text, states checked by the database.
 mkdir -p lendery tests && touch lendery/__init__.py tests/__init__.py && cat > lendery/db.py <<'PY'

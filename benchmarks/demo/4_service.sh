@@ -200,7 +200,7 @@ for head in ("", "Content-Length: 99999999999\r\n", "Content-Length: minus\r\n")
 PY
 wait; grep -E '^[A-Za-z.]*Error' server.err
 
-#: The first crashes, the second hangs a thread for as long as the client likes. A limit of 16 KiB on bodies, 411 and 413 in return, and ten seconds for a silent socket.
+#: Two of three crash, one of them because it really tries to find room for a hundred gigabytes. A limit of 16 KiB on bodies, 411 and 413 in return, and ten seconds for a silent socket.
 python - <<'PY'
 path = "lendery/api.py"
 text = open(path).read()
@@ -221,7 +221,8 @@ import socket
 for head in ("", "Content-Length: 99999999999\r\n", "Content-Length: minus\r\n"):
     with socket.create_connection(("127.0.0.1", 8417), timeout=1.5) as wire:
         wire.sendall(f"POST /loans HTTP/1.1\r\nHost: x\r\nX-Till: JUDG2DVUELHM\r\n{head}\r\n".encode())
-        print(repr(head), "->", wire.recv(60).split(b"\r\n")[0])
+        reply = b"".join(iter(lambda: wire.recv(4096), b""))
+        print(repr(head), "->", reply.split(b"\r\n")[0])
 PY
 wait
 

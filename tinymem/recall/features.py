@@ -13,7 +13,7 @@ import numpy as np
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import SAID, Catalog
-from tinymem.recall.late import max_sim
+from tinymem.recall.late import max_sim, rarity
 from tinymem.recall.query import Query
 
 __all__ = ["NAMES", "Steps", "features"]
@@ -38,6 +38,7 @@ NAMES = (
     "reply",  # 1 for what an assistant said
     "recency",  # from 1 (newest) towards 0, by the logarithm of how many passages came since
     "milestone",  # 1 for tasks and final answers
+    "rarity",  # how rare the passage's tokens are in the memory, from 0 to 1: what introduces an identifier is rare
 )
 
 
@@ -65,6 +66,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
     rows = found.rows
     late = np.zeros(len(catalog), np.float32)
     late[rows] = max_sim(query.tokens, rows, catalog, table)
+    rare = rarity(rows, catalog)
     best_cosine, best_bm25, best_late = steps.best(found.cosine), steps.best(found.bm25), steps.best(late)
     at = steps.of_row[rows]
     before, after = steps.before[at], steps.after[at]
@@ -88,6 +90,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         catalog.reply[rows],
         1 - np.log1p(len(catalog) - 1 - rows) / np.log1p(10_000),
         catalog.milestone[rows],
+        rare,
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 

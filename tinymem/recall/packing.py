@@ -7,9 +7,9 @@ checked on the text as it is sent, so it holds exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
-from tinymem.base import Step
+from tinymem.base import Part, Step
 from tinymem.content import clean
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import block, header, label
@@ -17,10 +17,12 @@ from tinymem.recall.results import Excerpt, Recall
 
 __all__ = ["Ranked", "pack"]
 
-FETCHED = 48  # steps that are read from the journal at once
+FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
-FENCE = 44  # tokens of the fence, at most
+FENCE = 28  # tokens of the fence, about: what it really takes is measured
+DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
+ROUNDS = 3  # times that what the estimates left over is filled
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 
@@ -37,64 +39,107 @@ class Ranked:
     why: Callable[[], Mapping[str, float]]
 
 
-def pack(ranked: Sequence[Ranked], fetch: Fetch, counter: TokenCounter, budget: int, key: bytes) -> Recall:
-    """The best of `ranked` (best first) that fit `budget` tokens, as one block."""
-    chosen = _choose(ranked, fetch, counter, budget)
-    while chosen:
-        items = _united(chosen)
-        text = block(items, key)
-        if (tokens := counter.count(text)) <= budget:
-            return Recall(text, tokens, tuple(items))
-        chosen.remove(min(chosen, key=lambda excerpt: excerpt.score))
-    return Recall("", 0, ())
+@dataclass(frozen=True)
+class _Chosen:
+    at: Ranked
+    step: Step
+    text: str
+    tokens: int
 
 
-def _choose(ranked: Sequence[Ranked], fetch: Fetch, counter: TokenCounter, budget: int) -> list[Excerpt]:
-    chosen: list[Excerpt] = []
-    left, misses = budget - FENCE, 0
-    headers: set[str] = set()
-    labelled: set[tuple[int, int]] = set()
-    for i in range(0, len(ranked), FETCHED):
-        some = ranked[i : i + FETCHED]
-        steps = fetch(sorted({r.number for r in some}))
-        for candidate in some:
+@dataclass
+class _Packer:
+    ranked: Sequence[Ranked]
+    fetch: Fetch
+    counter: TokenCounter
+    chosen: list[_Chosen] = field(default_factory=list)
+    taken: set[int] = field(default_factory=set)
+    steps: dict[int, tuple[Step, tuple[Part, ...]]] = field(default_factory=dict)
+
+    def fill(self, left: int) -> int:
+        """Choose what fits `left` tokens, best first; how many passages."""
+        misses, before = 0, len(self.chosen)
+        headers = {header(c.step) for c in self.chosen}
+        labelled = {(c.at.number, c.at.part) for c in self.chosen}
+        for i, at in enumerate(self.ranked):
             if left < SMALLEST or misses >= MISSES:
-                return chosen
-            if (step := steps.get(candidate.number)) is None:
+                break
+            if i in self.taken or (found := self._step(i)) is None:
                 continue
-            if candidate.end - candidate.start > 16 * (left + 4):  # no text is that dense: spare counting it
+            step, parts = found
+            text = clean(parts[at.part].text)[at.start : at.end]
+            prefix = "" if (at.number, at.part) in labelled else label(step, parts[at.part], whole=False)
+            dated = header(step)
+            if len(text) > DENSEST * left:
                 misses += 1
                 continue
-            excerpt = _excerpt(candidate, step)
-            dated, place = header(step), (candidate.number, candidate.part)
-            cost = counter.count(f"{excerpt.text}\n") + 2
-            cost += 0 if place in labelled else counter.count(label(step, step.parts()[candidate.part], whole=False))
-            cost += 0 if dated in headers else counter.count(f"{dated}\n")
+            cost = self.counter.count(f"{prefix}{text}\n") + (0 if dated in headers else self.counter.count(f"{dated}\n"))
             if cost > left:
                 misses += 1
                 continue
-            chosen.append(replace(excerpt, tokens=cost))
+            self.chosen.append(_Chosen(at, step, text, cost))
+            self.taken.add(i)
             headers.add(dated)
-            labelled.add(place)
+            labelled.add((at.number, at.part))
             left, misses = left - cost, 0
-    return chosen
+        return len(self.chosen) - before
+
+    def _step(self, i: int) -> tuple[Step, tuple[Part, ...]] | None:
+        """The step of the i-th passage; those of the next ones are fetched with it."""
+        number = self.ranked[i].number
+        if number not in self.steps:
+            numbers = {r.number for r in self.ranked[i : i + FETCHED]} - self.steps.keys()
+            self.steps.update({n: (step, step.parts()) for n, step in self.fetch(sorted(numbers)).items()})
+        return self.steps.get(number)
+
+    def drop_worst(self) -> None:
+        """Take the passage with the lowest score out again."""
+        self.chosen.remove(min(self.chosen, key=lambda c: c.at.score))
 
 
-def _excerpt(at: Ranked, step: Step) -> Excerpt:
-    text = clean(step.parts()[at.part].text)[at.start : at.end]
-    return Excerpt(step, at.part, at.start, at.end, text, 0, at.score, at.why())
+def pack(ranked: Sequence[Ranked], fetch: Fetch, counter: TokenCounter, budget: int, key: bytes) -> Recall:
+    """The best of `ranked` (best first) that fit `budget` tokens, as one block."""
+    packer = _Packer(ranked, fetch, counter)
+    packer.fill(budget - FENCE)
+    for more in range(ROUNDS, -1, -1):
+        text, tokens, items = _rendered(packer.chosen, counter, key)
+        while tokens > budget:
+            packer.drop_worst()
+            text, tokens, items = _rendered(packer.chosen, counter, key)
+            more = 0
+        if not more or not packer.fill(budget - tokens):
+            break
+    return Recall(text, tokens, items)
 
 
-def _united(chosen: Sequence[Excerpt]) -> list[Excerpt]:
-    """In order of time, slices that adjoin in the same part as one."""
-    united: list[Excerpt] = []
-    for e in sorted(chosen, key=lambda e: (e.step.number or 0, e.part, e.start)):
-        last = united[-1] if united else None
-        if last and (last.step.id, last.part, last.end) == (e.step.id, e.part, e.start):
-            best = max(last, e, key=lambda x: x.score)
-            united[-1] = replace(
-                last, end=e.end, text=last.text + e.text, tokens=last.tokens + e.tokens, score=best.score, why=best.why
-            )
+def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes) -> tuple[str, int, tuple[Excerpt, ...]]:
+    items = tuple(_united(chosen))
+    text = block(items, key)
+    return text, counter.count(text), items
+
+
+def _united(chosen: Sequence[_Chosen]) -> list[Excerpt]:
+    """In order of time, slices that adjoin in the same part as one excerpt."""
+    runs: list[list[_Chosen]] = []
+    for c in sorted(chosen, key=lambda c: (c.at.number, c.at.part, c.at.start)):
+        last = runs[-1][-1].at if runs else None
+        if last and (last.number, last.part, last.end) == (c.at.number, c.at.part, c.at.start):
+            runs[-1].append(c)
         else:
-            united.append(e)
-    return united
+            runs.append([c])
+    return [_excerpt(run) for run in runs]
+
+
+def _excerpt(run: Sequence[_Chosen]) -> Excerpt:
+    best = max(run, key=lambda c: c.at.score).at
+    first, last = run[0].at, run[-1].at
+    return Excerpt(
+        step=run[0].step,
+        part=first.part,
+        start=first.start,
+        end=last.end,
+        text="".join(c.text for c in run),
+        tokens=sum(c.tokens for c in run),
+        score=best.score,
+        why=best.why(),
+    )

@@ -1,0 +1,137 @@
+"""The tables of benchmarks/README.md, from the summaries beside the results.
+
+python -m benchmarks.table [RESULTS...]           print the tables (default: all of benchmarks/results)
+python -m benchmarks.table --write | --check      put them into README.md, or exit with 1 if it holds others
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.methods import METHODS
+from benchmarks.summary import read_summary
+from tinymem import InputError
+
+__all__ = ["Entry", "entries", "main", "placed", "tables"]
+
+HERE = Path(__file__).parent
+START, END = "<!-- tables: python -m benchmarks.table --write -->", "<!-- end of tables -->"
+TITLES = {
+    "recall": "Recall: mean share of the evidence that comes back",
+    "all": "All: share of queries with every piece of evidence whole",
+}
+COST_BUDGET = 1024  # the budget whose costs are shown, where it was measured
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row: what was measured on one set; `figures` by budget, as the summary has them."""
+
+    data: str
+    method: str
+    adapter: str
+    figures: dict[int, dict[str, Any]]
+    units_per_second: float
+
+    @property
+    def label(self) -> str:
+        """The method, and its embedder."""
+        return f"{self.method}, {self.adapter}" if self.adapter else self.method
+
+    @property
+    def costs(self) -> tuple[int, dict[str, Any]]:
+        """The budget whose costs are shown, and its figures."""
+        budget = COST_BUDGET if COST_BUDGET in self.figures else min(self.figures)
+        return budget, self.figures[budget]
+
+
+def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
+    """The rows of all summaries: sets in alphabetical order, in each the methods in theirs."""
+    found = []
+    for summary in summaries:
+        limit = f" (first {summary['limit']})" if "limit" in summary else ""
+        store = summary.get("store", "chroma")
+        adapter = summary.get("embedder", "") + (f", {store}" if store != "chroma" else "")
+        for one in summary["sets"]:
+            figures = {int(budget): values for budget, values in one["figures"].items()}
+            name = one["data"].removesuffix(".gz").removesuffix(".jsonl") + limit
+            speed = one["units"] / max(one["ingest_seconds"], 0.01)
+            found.append(Entry(name, summary["method"], adapter, figures, speed))
+    return sorted(found, key=lambda entry: (entry.data, METHODS.index(entry.method), entry.adapter))
+
+
+def tables(rows: Sequence[Entry]) -> str:
+    """The three tables as Markdown: recall, all evidence, costs."""
+    budgets = sorted({budget for row in rows for budget in row.figures})
+    parts = []
+    for key, title in TITLES.items():
+        cells = [[_figure(row.figures.get(budget, {}).get(key)) for budget in budgets] for row in rows]
+        parts.append(f"**{title}**\n\n" + _table(rows, [f"@{budget}" for budget in budgets], cells))
+    costs = [_costs(row) for row in rows]
+    heads = ["budget", "tokens used", "p50 ms", "p95 ms", "units/s in", "adversarial"]
+    parts.append("**What it costs**\n\n" + _table(rows, heads, costs))
+    return "\n\n".join(parts)
+
+
+def _costs(row: Entry) -> list[str]:
+    budget, found = row.costs
+    latencies = [f"{found[key]:.1f}" if found[key] is not None else "" for key in ("latency_p50_ms", "latency_p95_ms")]
+    speed, apart = f"{row.units_per_second:,.0f}", _figure(found["adversarial"])
+    return [str(budget), f"{found['tokens']:.0f}", *latencies, speed, apart]
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _table(rows: Sequence[Entry], heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    lines = [f"| set | method | {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * len(heads)}"]
+    shown = ""
+    for row, values in zip(rows, cells, strict=True):
+        lines.append(f"| {'' if row.data == shown else row.data} | {row.label} | {' | '.join(values)} |")
+        shown = row.data
+    return "\n".join(lines)
+
+
+def placed(document: str, text: str) -> str:
+    """`document` with `text` between its two marks; InputError if it has none."""
+    head, start, rest = document.partition(START)
+    _, end, tail = rest.partition(END)
+    if not start or not end:
+        raise InputError(f"the document lacks the marks {START} and {END}")
+    return f"{head}{START}\n\n{text}\n\n{END}{tail}"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print, write or check the tables."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help="results or their summaries")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
+    parser.add_argument("--write", action="store_true", help="put the tables into the document")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if the document holds other tables")
+    args = parser.parse_args(given)
+    try:
+        paths = args.results or sorted((HERE / "results").glob("*.summary.json"))
+        text = tables(entries(read_summary(path) for path in paths))
+        if not args.write and not args.check:
+            print(text)
+            return
+        document = args.readme.read_text(encoding="utf-8")
+        wanted = placed(document, text)
+    except (InputError, OSError) as error:
+        sys.exit(f"benchmarks.table: {error}")
+    if args.write:
+        args.readme.write_text(wanted, encoding="utf-8")
+    elif wanted != document:
+        sys.exit(f"benchmarks.table: {args.readme.name} holds other tables than the results give: run with --write")
+
+
+if __name__ == "__main__":
+    main()

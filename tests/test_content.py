@@ -1,0 +1,103 @@
+"""Content: texts and parts, shortening, cleaning."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tinymem.content
+from tests.strategies import FILE, IMAGE, MODERATE, THOROUGH, contents, json_values, texts
+from tinymem.content import Content, as_parts, as_text, checked, clean, frozen, is_empty, map_text, shorten, to_json
+from tinymem.errors import StepError
+
+MARK = re.compile("\n… \\[(\\d+) characters left out\\] …\n")
+
+
+@THOROUGH
+@given(texts(300), st.integers(0, 400))
+def test_shortened_text_never_exceeds_its_length(text: str, max_length: int) -> None:
+    assert len(shorten(text, max_length)) == min(len(text), max_length)
+
+
+@THOROUGH
+@given(st.integers(0, 100_100), st.integers(0, 300))
+def test_shortened_text_keeps_head_and_tail_and_says_how_much_is_gone(length: int, max_length: int) -> None:
+    text = "".join(chr(0x4E00 + i % 5000) for i in range(length))
+    short = shorten(text, max_length)
+    assert shorten(short, max_length) == short
+    if found := MARK.search(short):
+        head, tail = short[: found.start()], short[found.end() :]
+        assert text.startswith(head) and text.endswith(tail)
+        assert int(found[1]) == len(text) - len(head) - len(tail)
+        assert len(head) >= len(tail) > 0
+    else:
+        assert text.startswith(short)
+
+
+@THOROUGH
+@given(texts(100))
+def test_clean_text_can_be_encoded_and_keeps_its_offsets(text: str) -> None:
+    cleaned = clean(text)
+    cleaned.encode("utf-8")
+    assert len(cleaned) == len(text)
+    assert clean(cleaned) == cleaned
+    assert "\x00" not in cleaned and "\x1b" not in cleaned
+    assert all(new in (old, "\ufffd") for old, new in zip(text, cleaned, strict=True))
+
+
+def test_clean_keeps_line_breaks_and_tabs() -> None:
+    assert clean("a\tb\r\nc\n日本") == "a\tb\r\nc\n日本"
+
+
+@MODERATE
+@given(contents())
+def test_identity_on_every_text_changes_nothing(content: Content) -> None:
+    assert map_text(content, lambda text: text) == content
+    assert as_text(as_parts(content)) == as_text(content)
+
+
+def test_parts_without_text_are_named_and_stay() -> None:
+    content: list[dict[str, Any]] = [
+        {"type": "text", "text": "See"},
+        IMAGE,
+        FILE,
+        {"type": "refusal", "refusal": "No."},
+    ]
+    assert as_text(content) == "See\n[image_url]\n[file]\nNo."
+    assert map_text(content, str.upper) == [{"type": "text", "text": "SEE"}, *content[1:]]
+
+
+def test_content_is_a_private_copy() -> None:
+    part = {"type": "text", "text": "a", "more": [1]}
+    kept = checked([part], "x")
+    part["text"] = "b"
+    assert kept == [{"type": "text", "text": "a", "more": [1]}]
+
+
+@pytest.mark.parametrize("bad", [7, b"bytes", {"type": "text"}, ["text"], [None], object()])
+def test_what_is_no_content_is_refused_and_named(bad: object) -> None:
+    with pytest.raises(StepError, match="here must be a string or a list of content parts"):
+        checked(bad, "here")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("content", "empty"), [(None, True), ("", True), (" \n", True), ([], True), ("a", False)])
+def test_white_space_is_empty(content: Content | None, empty: bool) -> None:
+    assert is_empty(content) is empty
+    assert not is_empty([IMAGE])
+
+
+@MODERATE
+@given(json_values())
+def test_json_values_are_copied_and_printed_without_loss(value: object) -> None:
+    assert frozen(value) == value
+    assert json.loads(to_json(value)) == value
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    assert doctest.testmod(tinymem.content).failed == 0

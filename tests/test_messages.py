@@ -1,0 +1,243 @@
+"""Chat messages to steps and back, groups, and repair."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import gzip
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tinymem.messages
+from tests.strategies import MODERATE, THOROUGH, Chat, broken_chats, chats, data_folder, histories
+from tinymem.errors import MessageError
+from tinymem.messages import groups, messages_from_steps, open_calls, problems, repair, steps_from_messages
+from tinymem.steps import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
+
+DATA = data_folder()
+HAYSTACKS_PER_FILE = 8  # of the big files; enough to see every shape in them
+
+
+def call(id: str, name: str = "f", arguments: str = "{}") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def asks(*ids: str, content: str | None = None) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, "tool_calls": [call(id) for id in ids]}
+
+
+def answers(id: str, content: Any = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def says(role: str, content: Any) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+def in_pieces(messages: Chat, cuts: list[int]) -> list[Step]:
+    """The steps of `messages`, fed piece by piece as an agent that runs would."""
+    steps: list[Step] = []
+    bounds = [0, *sorted({cut % (len(messages) + 1) for cut in cuts}), len(messages)]
+    for start, end in itertools.pairwise(bounds):
+        steps += steps_from_messages(messages[start:end], pending=open_calls(steps))
+    return steps
+
+
+@THOROUGH
+@given(chats())
+def test_messages_come_back_from_their_steps_exactly(messages: Chat) -> None:
+    before = copy.deepcopy(messages)
+    rendered = messages_from_steps(steps_from_messages(messages))
+    assert rendered == before
+    assert json.dumps(rendered, sort_keys=True) == json.dumps(before, sort_keys=True)  # True is not 1 here
+    assert messages == before
+
+
+@THOROUGH
+@given(chats(), st.lists(st.integers(0, 100), max_size=4))
+def test_messages_come_back_exactly_when_fed_in_pieces(messages: Chat, cuts: list[int]) -> None:
+    assert messages_from_steps(in_pieces(messages, cuts)) == messages
+
+
+@MODERATE
+@given(chats())
+def test_messages_come_back_exactly_after_a_round_trip_through_records(messages: Chat) -> None:
+    records = [json.loads(json.dumps(step.to_dict())) for step in steps_from_messages(messages)]
+    assert messages_from_steps(Step.from_dict(record) for record in records) == messages
+
+
+TRACES = sorted(DATA.glob("*.jsonl.gz")) if DATA else []
+
+
+def messages_of(units: list[dict[str, Any]]) -> Chat:
+    found: Chat = []
+    for unit in units:
+        role = unit["speaker"] if unit["speaker"] in ("system", "user", "assistant", "tool") else "user"
+        message: dict[str, Any] = {"role": role, "content": unit["text"]}
+        if role != unit["speaker"]:
+            message["name"] = unit["speaker"]
+        if unit.get("tool_calls"):
+            message["tool_calls"] = [call(c["id"], c["name"], c["arguments"]) for c in unit["tool_calls"]]
+        if role == "tool":
+            message["tool_call_id"] = unit.get("tool_call_id")
+        found.append(message)
+    return found
+
+
+@pytest.mark.skipif(DATA is None, reason="the benchmark traces are not on this machine (TINYMEM_DATA)")
+@pytest.mark.parametrize("path", TRACES, ids=[path.name for path in TRACES])
+def test_every_recorded_trace_comes_back_exactly(path: Path) -> None:
+    small = path.stat().st_size < 500_000
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in itertools.islice(lines, None if small else HAYSTACKS_PER_FILE):
+            messages = messages_of(json.loads(line)["units"])
+            assert messages_from_steps(steps_from_messages(messages)) == messages
+            assert messages_from_steps(in_pieces(messages, [7, 31, 32, 101, 1009])) == messages
+
+
+def test_an_agent_run_becomes_typed_steps() -> None:
+    steps = steps_from_messages(
+        [
+            says("system", "Be careful."),
+            says("user", "Ship it."),
+            asks("1", "2", content="Test and lint."),
+            answers("1", "12 passed"),
+            answers("2", "clean"),
+            says("assistant", "Shipped."),
+        ]
+    )
+    assert [type(step) for step in steps] == [SystemPromptStep, TaskStep, ActionStep, MessageStep]
+    action = steps[2]
+    assert isinstance(action, ActionStep)
+    assert [(c.id, c.observation) for c in action.tool_calls] == [("1", "12 passed"), ("2", "clean")]
+    assert action.observation == "12 passed\nclean"
+
+
+def test_a_chat_without_tools_has_no_task() -> None:
+    steps = steps_from_messages([says("system", "s"), says("user", "hi"), says("assistant", "hello")])
+    assert [type(step) for step in steps] == [SystemPromptStep, MessageStep, MessageStep]
+
+
+def test_names_become_speakers() -> None:
+    (step,) = steps_from_messages([{"role": "user", "name": "Ann", "content": "hi"}])
+    assert step.speaker == "Ann"
+
+
+def test_a_result_out_of_order_stands_as_its_own_step() -> None:
+    messages = [asks("1", "2"), answers("2"), answers("1")]
+    steps = steps_from_messages(messages)
+    assert messages_from_steps(steps) == messages
+    assert [len(group) for group in groups(steps)] == [len(steps)]
+
+
+@pytest.mark.parametrize(
+    ("messages", "index", "says_what"),
+    [
+        ([says("user", "a"), answers("9")], 1, "'9'.*no call is open"),
+        ([asks("1"), answers("2")], 1, "open calls: 1"),
+        ([asks("1"), answers("1"), answers("1")], 2, "no call is open"),
+        ([says("user", "a"), {"role": "robot", "content": "b"}], 1, "role must be one of"),
+        ([{"content": "b"}], 0, "role must be one of"),
+        (["text"], 0, "must be a mapping"),
+        ([{"role": "assistant", "tool_calls": {"id": "1"}}], 0, "tool_calls"),
+        ([{"role": "assistant", "tool_calls": 7}], 0, "tool_calls must be a list"),
+        ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], 0, "has no name"),
+        ([{"role": "assistant", "tool_calls": [{"id": 1, "function": {"name": "f"}}]}], 0, "an id"),
+        ([{"role": "assistant", "tool_calls": [{"id": "1", "function": "f"}]}], 0, "has no name"),
+        ([says("user", "a"), says("user", 7)], 1, "content"),
+        ([asks("1"), answers("1", 7)], 1, "content must be a string"),
+        ([{"role": "tool", "content": "x"}], 0, "answers no call"),
+        ([{"role": ["user"], "content": "x"}], 0, "role must be one of"),
+    ],
+)
+def test_a_malformed_message_is_named_by_its_index(messages: list[Any], index: int, says_what: str) -> None:
+    with pytest.raises(MessageError, match=says_what) as caught:
+        steps_from_messages(messages)
+    assert caught.value.index == index
+
+
+def test_a_result_whose_call_came_in_an_earlier_piece_needs_pending() -> None:
+    with pytest.raises(MessageError):
+        steps_from_messages([answers("1")])
+    assert messages_from_steps(steps_from_messages([answers("1")], pending=["1"])) == [answers("1")]
+
+
+@MODERATE
+@given(histories())
+def test_groups_are_a_partition_in_which_calls_and_results_stay_together(steps: list[Step]) -> None:
+    found = groups(steps)
+    assert [step for group in found for step in group] == steps
+    for group in found:
+        calls = {c.id for step in group if isinstance(step, ActionStep) for c in step.tool_calls}
+        assert all(s.tool_call_id in calls for s in group if isinstance(s, MessageStep) and s.role == "tool")
+
+
+def test_what_is_said_between_a_call_and_its_result_is_in_their_group() -> None:
+    action = ActionStep(tool_calls=[ToolCall("f", id="1")])
+    said, result, later = MessageStep("user", "wait"), MessageStep("tool", "ok", "1"), MessageStep("user", "thanks")
+    assert groups([action, said, result, later]) == [[action, said, result], [later]]
+    assert open_calls([action, said]) == {"1"}
+    assert open_calls([action, said, result]) == set()
+
+
+@THOROUGH
+@given(broken_chats())
+def test_repair_makes_any_sequence_valid_and_twice_changes_nothing_more(messages: Chat) -> None:
+    before = copy.deepcopy(messages)
+    once = repair(messages)
+    assert problems(once) == []
+    assert repair(once) == once
+    assert messages == before
+
+
+@MODERATE
+@given(histories(), st.sampled_from(["tools", "observation"]), st.booleans())
+def test_repair_makes_the_messages_of_any_history_valid(steps: list[Step], style: Any, summary_mode: bool) -> None:
+    repaired = repair(messages_from_steps(steps, summary_mode, style))
+    assert problems(repaired) == []
+    assert repair(repaired) == repaired
+
+
+@MODERATE
+@given(broken_chats())
+def test_repair_leaves_a_valid_sequence_as_it_is(messages: Chat) -> None:
+    if not problems(messages):
+        assert repair(messages) == messages
+
+
+def test_repair_answers_a_call_that_nobody_answered() -> None:
+    assert repair([asks("1"), says("user", "next")])[1] == answers("1", "[no result was recorded]")
+
+
+def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls() -> None:
+    messages = [asks("1", "2"), says("user", "wait"), answers("2", "b"), answers("1", "a")]
+    assert repair(messages) == [asks("1", "2"), answers("1", "a"), answers("2", "b"), says("user", "wait")]
+
+
+def test_a_reused_call_id_gets_the_result_of_its_own_turn() -> None:
+    messages = [asks("1"), asks("1"), answers("1", "second")]
+    assert repair(messages) == [asks("1"), answers("1", "[no result was recorded]"), asks("1"), answers("1", "second")]
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([answers("1")], "message 0: a tool result that answers no open call"),
+        ([asks("1"), says("user", "x"), answers("1")], "message 1: calls 1 before it have no result"),
+        ([asks("1")], "the end: calls 1 have no result"),
+        ([says("user", " ")], "message 0: nothing in it"),
+        ([{"role": "assistant", "content": "x", "tool_calls": []}], "message 0: tool_calls is empty"),
+    ],
+)
+def test_problems_names_what_is_wrong_and_where(messages: Chat, problem: str) -> None:
+    assert problem in problems(messages)
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    assert doctest.testmod(tinymem.messages).failed == 0

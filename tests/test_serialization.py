@@ -1,0 +1,126 @@
+"""Steps to records and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from tests.strategies import MODERATE, THOROUGH, histories, steps
+from tinymem.errors import FormatError, StepError, TinymemError
+from tinymem.serialization import FORMAT, STEP_TYPES, dump_step, load_step
+from tinymem.steps import ActionStep, MessageStep, Signal, Step, Style, SummaryStep, TaskStep, ToolCall
+
+
+@THOROUGH
+@given(steps())
+def test_a_step_comes_back_from_its_record_exactly(step: Step) -> None:
+    back = Step.from_dict(json.loads(json.dumps(step.to_dict())))
+    assert back == step
+    assert type(back) is type(step)
+    assert back.timestamp.utcoffset() == step.timestamp.utcoffset()
+    styles: tuple[Style, ...] = ("tools", "observation")
+    for style in styles:
+        assert back.to_messages(style=style) == step.to_messages(style=style)
+
+
+@THOROUGH
+@given(steps())
+def test_a_saved_line_is_ascii_and_one_line(step: Step) -> None:
+    line = dump_step(step)
+    assert line.isascii() and "\n" not in line and "\x00" not in line
+    assert load_step(line) == step
+    assert dump_step(load_step(line)) == line
+
+
+@MODERATE
+@given(histories())
+def test_every_history_comes_back(steps: list[Step]) -> None:
+    assert [load_step(dump_step(step)) for step in steps] == steps
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\udfff\ud800", "a\x00b", "\x00", "\u2028", "\x1b[0m", "👩‍👧", "\ufeff"])
+def test_awkward_characters_survive(text: str) -> None:
+    step = ActionStep(
+        thought=text,
+        tool_calls=[ToolCall(text, {text: [text]}, text, observation=text, error=text)],
+        signals=[Signal(text, text)],
+        metadata={text: {"nested": [{text: text}]}},
+    )
+    assert load_step(dump_step(step)) == step
+
+
+def test_every_step_type_can_be_read() -> None:
+    assert set(STEP_TYPES) == {
+        "system_prompt", "task", "planning", "action", "message", "scratchpad", "summary", "final_answer"
+    }  # fmt: skip
+
+
+def test_fields_at_their_defaults_are_left_out() -> None:
+    record = TaskStep("Ship it").to_dict()
+    assert set(record) == {"format", "type", "id", "timestamp", "task"}
+    assert record["format"] == FORMAT
+
+
+def test_what_a_summary_covers_is_the_same_however_it_was_given() -> None:
+    assert SummaryStep("s", covers=["a"], id="1").covers == ("a",)
+    step = SummaryStep("s", covers=[])
+    assert load_step(dump_step(step)) == step
+
+
+@pytest.mark.parametrize(
+    ("change", "says_what"),
+    [
+        ({"type": "dream"}, "'dream' is not one of"),
+        ({"type": ["task"]}, "is not one of"),
+        ({"type": None}, "is not one of"),
+        ({"task": None}, "TaskStep.task must be"),
+        ({"task": 7}, "TaskStep.task must be"),
+        ({"colour": "red"}, "colour"),
+        ({"timestamp": "yesterday"}, "yesterday"),
+        ({"timestamp": "2025-01-01T00:00:00"}, "timestamp must be an aware datetime"),
+        ({"timestamp": 7}, "TaskStep"),
+        ({"id": ""}, "id must be a string"),
+        ({"overlay": 7}, "TaskStep"),
+    ],
+)
+def test_a_damaged_record_is_refused_and_the_field_named(change: dict[str, Any], says_what: str) -> None:
+    with pytest.raises(StepError, match=says_what):
+        Step.from_dict({**TaskStep("Ship it").to_dict(), **change})
+
+
+@pytest.mark.parametrize(
+    "change", [{"tool_calls": 7}, {"tool_calls": ["f"]}, {"tool_calls": [{"id": "1"}]}, {"signals": [{"kind": "x"}]}]
+)
+def test_a_damaged_action_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(StepError, match="ActionStep"):
+        Step.from_dict({**ActionStep("Think").to_dict(), **change})
+
+
+@pytest.mark.parametrize("version", [None, 0, FORMAT + 1, "1"])
+def test_a_record_of_another_format_says_so(version: object) -> None:
+    with pytest.raises(FormatError, match="upgrade tinymem"):
+        Step.from_dict({**TaskStep("t").to_dict(), "format": version})
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "7", "null", '"text"', '{"format": 1}'])
+def test_a_damaged_line_is_refused(line: str) -> None:
+    with pytest.raises(StepError):
+        load_step(line)
+
+
+def test_what_is_not_json_is_refused_when_it_is_saved() -> None:
+    for value in (object(), {1, 2}, b"bytes"):
+        with pytest.raises(TinymemError, match="cannot be saved"):
+            dump_step(MessageStep("user", "x", metadata={"value": value}))
+
+
+def test_a_clients_response_object_is_saved_as_its_json() -> None:
+    class Response:
+        def model_dump(self, mode: str) -> dict[str, Any]:
+            return {"id": "resp_1", "mode": mode}
+
+    record = ActionStep("x", raw_response=Response()).to_dict()
+    assert record["raw_response"] == {"id": "resp_1", "mode": "json"}

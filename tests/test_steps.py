@@ -1,0 +1,294 @@
+"""Steps: immutable, typed, and how they render themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tinymem.actions
+import tinymem.base
+from tests.strategies import FILE, IMAGE, MODERATE, THOROUGH, steps
+from tinymem.content import as_text
+from tinymem.errors import StepError
+from tinymem.ids import new_id
+from tinymem.serialization import STEP_TYPES
+from tinymem.steps import (
+    ActionStep,
+    FinalAnswerStep,
+    MessageStep,
+    PlanningStep,
+    ScratchpadStep,
+    Signal,
+    Step,
+    SummaryStep,
+    SystemPromptStep,
+    TaskStep,
+    ToolCall,
+)
+
+PARALLEL = ActionStep(
+    "Look at both.",
+    [
+        ToolCall("read", {"path": "a"}, "1", observation="text of a"),
+        ToolCall("read", {"path": "b"}, "2", error="no such file"),
+    ],
+)
+
+
+def one_of(cls: type[Step], **fields: Any) -> Step:
+    """A step of this type."""
+    if cls is ActionStep:
+        return ActionStep("think", **fields)
+    return MessageStep("user", "text", **fields) if cls is MessageStep else cls("text", **fields)  # type: ignore[call-arg]
+
+
+every_type = pytest.mark.parametrize("cls", STEP_TYPES.values(), ids=STEP_TYPES)
+
+
+@every_type
+def test_a_step_cannot_be_assigned_to(cls: type[Step]) -> None:
+    step = one_of(cls)
+    for f in dataclasses.fields(step):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(step, f.name, None)
+
+
+@every_type
+def test_a_naive_timestamp_is_refused(cls: type[Step]) -> None:
+    with pytest.raises(StepError, match="aware datetime"):
+        one_of(cls, timestamp=datetime(2025, 1, 1))
+    with pytest.raises(StepError, match="aware datetime"):
+        one_of(cls).evolve(timestamp=datetime(2025, 1, 1))
+
+
+@every_type
+def test_timestamps_are_kept_in_utc(cls: type[Step]) -> None:
+    local = datetime(2025, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    step = one_of(cls, timestamp=local)
+    assert step.timestamp == local
+    assert step.timestamp.tzinfo is timezone.utc
+    assert one_of(cls).timestamp.tzinfo is timezone.utc
+
+
+@every_type
+@pytest.mark.parametrize("bad", ["", 7])
+def test_an_id_that_is_no_id_is_refused(cls: type[Step], bad: Any) -> None:
+    with pytest.raises(StepError, match="id must be"):
+        one_of(cls, id=bad)
+
+
+@every_type
+def test_changing_what_was_passed_in_has_no_effect(cls: type[Step]) -> None:
+    metadata: dict[str, Any] = {"tags": ["a"]}
+    overlay = [{"set": {"name": "x"}}]
+    step = one_of(cls, metadata=metadata, overlay=overlay)
+    evolved = step.evolve(metadata=metadata)
+    metadata["tags"].append("b")
+    overlay[0]["set"]["name"] = "y"
+    assert step.metadata == evolved.metadata == {"tags": ["a"]}
+    assert step.overlay == ({"set": {"name": "x"}},)
+
+
+def test_changing_content_or_arguments_that_were_passed_in_has_no_effect() -> None:
+    part, arguments, raw = {"type": "text", "text": "a"}, {"paths": ["a"]}, {"choices": [1]}
+    content: list[dict[str, Any]] = [part]
+    call = ToolCall("f", arguments, observation=content)
+    action, task = ActionStep(content, [call], raw_response=raw), TaskStep(content)
+    before = action.to_dict(), task.to_dict()
+    part["text"] = "b"
+    content.append(part)
+    arguments["paths"].append("b")
+    raw["choices"].append(2)
+    assert (action.to_dict(), task.to_dict()) == before
+
+
+@MODERATE
+@given(steps(), st.booleans(), st.sampled_from(["tools", "observation"]))
+def test_changing_rendered_messages_does_not_change_the_step(step: Step, summary_mode: bool, style: Any) -> None:
+    before = step.to_dict()
+    for message in step.to_messages(summary_mode, style):
+        if isinstance(message.get("content"), list):
+            message["content"].append("x")
+            for part in message["content"][:-1]:
+                part.clear()
+        for call in message.get("tool_calls", ()):
+            call["function"].clear()
+        message.clear()
+    assert step.to_dict() == before
+
+
+def test_evolve_refuses_unknown_fields_and_leaves_the_step() -> None:
+    step = TaskStep("a")
+    assert step.evolve(task="b", pinned=True) == TaskStep(
+        "b", pinned=True, id=step.id, timestamp=step.timestamp
+    )  # fmt: skip
+    assert step.task == "a"
+    with pytest.raises(StepError, match="TaskStep has no field colour"):
+        step.evolve(colour="red")
+    with pytest.raises(StepError, match="task must be a string"):
+        step.evolve(task=7)
+
+
+@pytest.mark.parametrize(
+    ("build", "says_what"),
+    [
+        (lambda: TaskStep(None), "TaskStep.task must be"),  # type: ignore[arg-type]
+        (lambda: TaskStep(7), "TaskStep.task must be"),  # type: ignore[arg-type]
+        (lambda: ActionStep(7), "ActionStep.thought must be"),  # type: ignore[arg-type]
+        (lambda: ActionStep(tool_name="f", tool_args=[1]), "arguments of f must be"),  # type: ignore[arg-type]
+        (lambda: ActionStep(tool_name="f", observation=7), "observation must be"),  # type: ignore[arg-type]
+        (lambda: ActionStep(tool_name="f", tool_calls=[ToolCall("g")]), "tool_name or tool_calls, not both"),
+        (lambda: ActionStep(tool_calls=[ToolCall("g")], observation="x"), "each call carries its own"),
+        (lambda: ActionStep(tool_calls=[ToolCall("g")], error="x"), "each call carries its own"),
+        (lambda: ToolCall(7), "name and id must be strings"),  # type: ignore[arg-type]
+        (lambda: MessageStep("robot", "x"), "role must be one of"),
+        (lambda: MessageStep("tool", "x"), "tool_call_id"),
+        (lambda: TaskStep("x").to_messages(style="xml"), "style must be"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x").truncate(-1), "max_length must be 0 or more"),
+    ],
+)
+def test_bad_values_are_refused_and_named(build: Any, says_what: str) -> None:
+    with pytest.raises(StepError, match=says_what):
+        build()
+
+
+@THOROUGH
+@given(steps(), st.integers(0, 60))
+def test_a_truncated_step_has_no_text_over_its_length(step: Step, max_length: int) -> None:
+    short = step.truncate(max_length)
+    contents = [getattr(short, name, None) for name in ("content", "thought", "code", "output", "failure")]
+    if isinstance(short, ActionStep):
+        contents += [value for call in short.tool_calls for value in (call.observation, call.error)]
+        contents += [signal.message for signal in short.signals]
+    for content in contents:
+        texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content or ()]
+        assert all(len(text) <= max_length for text in texts)
+    assert short.truncate(max_length) == short
+    assert short.id == step.id and len(short.to_messages()) == len(step.to_messages())
+
+
+def test_truncating_keeps_head_tail_calls_and_images() -> None:
+    step = ActionStep(
+        tool_name="read",
+        tool_args={"path": "p" * 100},
+        observation=[{"type": "text", "text": "a" * 90 + "z" * 90}, IMAGE],
+    )
+    call = step.truncate(60).tool_calls[0]
+    assert call.arguments == {"path": "p" * 100}
+    assert call.observation is not None and call.observation[1] == IMAGE
+    text = as_text(call.observation[:1])
+    assert text.startswith("a") and text.endswith("z") and "characters left out" in text
+
+
+def test_parallel_calls_in_style_tools() -> None:
+    asked, first, second = PARALLEL.to_messages(style="tools")
+    assert asked["role"] == "assistant" and asked["content"] == "Look at both."
+    assert [c["function"] for c in asked["tool_calls"]] == [
+        {"name": "read", "arguments": '{"path": "a"}'},
+        {"name": "read", "arguments": '{"path": "b"}'},
+    ]
+    assert first == {"role": "tool", "tool_call_id": "1", "content": "text of a"}
+    assert second == {"role": "tool", "tool_call_id": "2", "content": "Error: no such file"}
+
+
+def test_parallel_calls_in_style_observation() -> None:
+    assert PARALLEL.to_messages(style="observation") == [
+        {"role": "assistant", "content": 'Look at both.\nread({"path": "a"})\nread({"path": "b"})'},
+        {"role": "user", "content": "Observation: text of a\nError: no such file"},
+    ]
+
+
+def test_an_action_speaks_for_all_its_calls() -> None:
+    assert (PARALLEL.observation, PARALLEL.error) == ("text of a", "no such file")
+    single = ActionStep(tool_name="f", tool_args={"x": 1}, observation="ok", error="late")
+    assert (single.observation, single.error) == ("ok", "late")
+    assert single.to_messages()[1]["content"] == "ok\nError: late"
+    assert ActionStep(tool_name="f").observation is None
+
+
+@pytest.mark.parametrize("style", ["tools", "observation"])
+def test_code_and_signals_are_shown_in_both_styles(style: Any) -> None:
+    step = ActionStep("Add.", code="print(1 + 1)", observation="2", signals=[Signal("uncertain", "maybe")])
+    assert step.to_messages(style=style) == [
+        {"role": "assistant", "content": "Add.\n[uncertain] maybe\n```python\nprint(1 + 1)\n```"},
+        {"role": "user", "content": "Observation: 2"},
+    ]
+
+
+def test_an_empty_observation_is_still_a_result() -> None:
+    assert ActionStep(tool_name="f", observation="").to_messages()[1]["content"] == ""
+    assert ActionStep(code="x = 1", observation="").to_messages()[-1]["content"] == "Observation: "
+    assert len(ActionStep(tool_name="f").to_messages()) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "roles"),
+    [
+        (SystemPromptStep("x"), []),
+        (PlanningStep("x"), []),
+        (MessageStep("system", "x"), []),
+        (MessageStep("developer", "x"), []),
+        (ActionStep("only a thought"), []),
+        (TaskStep("x"), ["user"]),
+        (SummaryStep("x"), ["user"]),
+        (ScratchpadStep("x"), ["assistant"]),
+        (FinalAnswerStep("x"), ["assistant"]),
+        (MessageStep("user", "x"), ["user"]),
+        (ActionStep("a thought", code="1", observation="1"), ["assistant", "user"]),
+    ],
+)
+@pytest.mark.parametrize("style", ["tools", "observation"])
+def test_summary_mode_leaves_out_system_prompts_plans_and_thoughts(step: Step, roles: list[str], style: Any) -> None:
+    messages = step.to_messages(summary_mode=True, style=style)
+    assert [message["role"] for message in messages] == roles
+    assert "thought" not in str(messages)
+    assert step.to_messages(style=style)  # and the usual mode has them all
+
+
+def test_summary_mode_keeps_calls_and_their_results() -> None:
+    asked, result = ActionStep("a thought", tool_name="f", observation="ok").to_messages(summary_mode=True)
+    assert asked["content"] is None and asked["tool_calls"][0]["function"]["name"] == "f"
+    assert result["content"] == "ok"
+
+
+def test_images_are_kept_as_they_came() -> None:
+    seen = [{"type": "text", "text": "shot"}, IMAGE, FILE]
+    step = ActionStep(tool_name="screenshot", observation=seen)
+    assert step.to_messages(style="tools")[1]["content"] == seen
+    shown = step.to_messages(style="observation")[1]["content"]
+    assert shown == [{"type": "text", "text": "Observation:"}, *seen]
+    assert TaskStep(seen).to_messages()[0]["content"] == seen
+
+
+@MODERATE
+@given(steps())
+def test_offsets_into_parts_are_offsets_into_what_was_said(step: Step) -> None:
+    assert all(part.text.strip() for part in step.parts())
+    assert step.text == "\n".join(part.text for part in step.parts())
+
+
+def test_ids_sort_in_the_order_they_were_made() -> None:
+    ids = [new_id() for _ in range(5000)]
+    assert ids == sorted(set(ids))
+    assert all(len(id) == 22 and id.isalnum() for id in ids)
+
+
+def test_ids_of_many_threads_are_unique_and_grow_in_each() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: [new_id() for _ in range(1000)], range(8)))
+    assert all(ids == sorted(ids) for ids in made)
+    assert len({id for ids in made for id in ids}) == 8000
+    assert all(new_id() > ids[-1] for ids in made)
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    names = {cls.__name__: cls for cls in STEP_TYPES.values()}
+    for module in (tinymem.base, tinymem.actions):
+        assert doctest.testmod(module, extraglobs=names).failed == 0
