@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tinymem.ids import new_id
+from tinymem.pruning import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations, token_budget
 from tinymem.steps import (
     ActionStep,
     FinalAnswerStep,
@@ -256,3 +257,41 @@ def broken_chats() -> st.SearchStrategy[Chat]:
     )
     result = st.fixed_dictionaries({"role": st.just("tool"), "tool_call_id": ids, "content": content})
     return st.lists(st.one_of(said, called, called, result, result, result), max_size=14)
+
+
+class Words:
+    """A token a word, and how often it was asked."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def count(self, text: str) -> int:
+        self.asked += 1
+        return len(text.split())
+
+
+WORDS = Words()
+
+
+def prune_strategies() -> st.SearchStrategy[PruneStrategy]:
+    """Any built-in strategy."""
+    small = st.integers(0, 6)
+    budgets = st.builds(
+        lambda high, low, style, tasks: token_budget(
+            high, low_water=min(low, high), counter=WORDS, style=style, tasks=tasks
+        ),
+        st.integers(0, 150),
+        st.integers(0, 150),
+        st.sampled_from(["tools", "observation"]),
+        st.sampled_from(["all", "current"]),
+    )
+    return st.one_of(
+        st.builds(keep_last_n_steps, small),
+        st.builds(
+            lambda n, length: prune_old_observations(keep_last_n=n, max_length=length), small, st.integers(0, 99)
+        ),
+        budgets,
+        st.builds(no_pruning),
+    )

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import FILE, IMAGE, MODERATE, THOROUGH, contents, json_values, texts
 
 import tinymem.content
-from tests.strategies import FILE, IMAGE, MODERATE, THOROUGH, contents, json_values, texts
 from tinymem.content import Content, as_parts, as_text, checked, clean, frozen, is_empty, map_text, shorten, to_json
 from tinymem.errors import StepError
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import MODERATE, THOROUGH, Chat, broken_chats, chats, data_folder, histories
 
 import tinymem.messages
-from tests.strategies import MODERATE, THOROUGH, Chat, broken_chats, chats, data_folder, histories
 from tinymem.errors import MessageError
 from tinymem.messages import groups, messages_from_steps, open_calls, problems, repair, steps_from_messages
 from tinymem.steps import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from strategies import MODERATE, THOROUGH, histories, steps
 
-from tests.strategies import MODERATE, THOROUGH, histories, steps
 from tinymem.errors import FormatError, StepError, TinymemError
 from tinymem.serialization import FORMAT, STEP_TYPES, dump_step, load_step
 from tinymem.steps import ActionStep, MessageStep, Signal, Step, Style, SummaryStep, TaskStep, ToolCall

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import FILE, IMAGE, MODERATE, THOROUGH, steps
 
 import tinymem.actions
 import tinymem.base
-from tests.strategies import FILE, IMAGE, MODERATE, THOROUGH, steps
 from tinymem.content import as_text
 from tinymem.errors import StepError
 from tinymem.ids import new_id

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from strategies import FILE, IMAGE, MODERATE, THOROUGH, WORDS, Chat, chats, texts
 
 import tinymem.tokens
-from tests.strategies import FILE, IMAGE, MODERATE, THOROUGH, Chat, chats, texts
 from tinymem.errors import InputError
 from tinymem.protocols import TokenCounter
 from tinymem.tokens import (
@@ -23,15 +23,6 @@ from tinymem.tokens import (
 )
 
 CL100K = TiktokenCounter()
-
-
-class Words:
-    """A token a word: what a count should be can be seen at once."""
-
-    name = "words"
-
-    def count(self, text: str) -> int:
-        return len(text.split())
 
 
 @pytest.mark.parametrize(
@@ -109,7 +100,7 @@ def test_the_cookbook_example_counts_as_the_api_charges_it() -> None:
     ],
 )
 def test_a_message_costs_its_texts_and_the_overhead(message: dict[str, Any], tokens: int) -> None:
-    assert count_message(message, Words()) == tokens
+    assert count_message(message, WORDS) == tokens
 
 
 @MODERATE
@@ -146,11 +137,10 @@ def _seconds(text: str) -> float:
 
 
 def test_a_counter_is_given_by_name_object_or_default() -> None:
-    words = Words()
-    assert counter_from(words) is words
+    assert counter_from(WORDS) is WORDS
     assert counter_from(None) is default_counter()
     assert counter_from("cl100k_base").name == default_counter().name == "cl100k_base"
-    assert isinstance(words, TokenCounter) and isinstance(CL100K, TokenCounter)
+    assert isinstance(WORDS, TokenCounter) and isinstance(CL100K, TokenCounter)
 
 
 def test_an_unknown_encoding_is_named() -> None:

@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 256  # passages that are embedded at once, and from which on it is worth while
 INDEX_BATCH = 2_000  # vectors that are written to the index at once
+PRICE = 0.5  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
 EXACT_UP_TO = 100_000  # passages up to which search is exact
 
 
@@ -67,8 +68,8 @@ class Scored:
         """The candidates best first, near-duplicates left out as far as `budget` tokens may reach."""
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, catalog.kind[rows])
-        order = np.argsort(-scores, kind="stable")
         lengths = (catalog.end - catalog.start)[rows]
+        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")
         order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 8))
         places = np.stack([catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows]], axis=1)
         return [Ranked(*places[i].tolist(), float(scores[i]), partial(self._why, i)) for i in order.tolist()]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar, overload
+from typing import Any, TypeGuard, TypeVar, overload
 
 from tinymem.base import Message, Step, StepT, Style
 from tinymem.content import Content
@@ -42,8 +42,8 @@ class MemoryManager:
 
     `prune_strategy` decides what stays; it is asked by `prune`, and by `add` whenever more than `auto_prune_at` steps
     are held (None: never). `on_add` gets numbered steps before they are in the window, `on_prune` the report of every
-    pruning that changes something before it takes effect: when either raises, the window stays as it was. Neither
-    may change the memory while it runs.
+    pruning that changes something before it takes effect: when one raises, the steps are not added, or not pruned.
+    None of the three may change the memory while it runs.
 
     >>> memory = MemoryManager("You are a careful engineer.", keep_last_n_steps(2))
     >>> [memory.add_message("user", text).number for text in ("a", "b", "c")]
@@ -84,7 +84,7 @@ class MemoryManager:
         """
         memory = cls(**options)
         for step in steps:
-            memory._check(step)
+            _check(step, memory._window)
             number = memory._next if step.number is None else step.number
             if number < memory._next:
                 raise InputError(f"step {step.id} has number {number}, which is not above the one before it")
@@ -100,14 +100,44 @@ class MemoryManager:
     def add(self, step: Step) -> Step:
         """Append `step`; the copy that is held, with its number, comes back. Numbers only grow.
 
-        Raises InputError for what is no step or is held already, and whatever the strategy or `on_prune` raises when
-        this triggers a pruning; nothing has changed then.
+        Raises InputError for what is no step or is held already, MessageError for a tool result that answers no open
+        call, and whatever the strategy or `on_add` raises; nothing has changed then. When `on_prune` raises, the step
+        was added and nothing pruned.
         """
-        return self._append([step])[0]
+        return self.add_steps([step])[0]
 
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
-        """Append several steps: all of them, or none when one is refused."""
-        return self._append(steps)
+        """Append several steps: all of them, or none when one is refused. Errors as in `add`."""
+        with self._changing():
+            self._check_all(steps)
+            numbered = [step.evolve(number=self._next + at) for at, step in enumerate(steps)]
+            pruned = None
+            if self._auto_prune_at is not None and len(self) + len(numbered) > self._auto_prune_at:
+                pruned = self._chosen((*self._window.values(), *numbered), self._strategy)
+            self._tell(self._on_add, numbered)
+            for step in numbered:
+                self._hold(step)
+            if pruned is not None:
+                self._take(*pruned)
+            return numbered
+
+    def _check_all(self, steps: Sequence[Step]) -> None:
+        waiting = set(self._open)
+        new: set[str] = set()
+        for step in steps:
+            _check(step, new)
+            _check(step, self._window)
+            if _is_result(step) and step.tool_call_id not in waiting:
+                known = f"open calls: {', '.join(sorted(waiting))}" if waiting else "no call is open"
+                raise MessageError(
+                    f"the tool result for call {step.tool_call_id!r} answers no call before it ({known})"
+                )
+            _note(step, waiting)
+            new.add(step.id)
+
+    def _hold(self, step: Step) -> None:
+        self._window[step.id], self._next = step, (step.number or 0) + 1
+        _note(step, self._open)
 
     def add_message(
         self,
@@ -132,9 +162,6 @@ class MemoryManager:
         if timestamp is not None:
             more["timestamp"] = timestamp
         with self._changing():
-            if role == "tool" and tool_call_id not in self._open:
-                known = f"open calls: {', '.join(sorted(self._open))}" if self._open else "no call is open"
-                raise MessageError(f"the tool result for call {tool_call_id!r} answers no call before it ({known})")
             if role == "system" and content is not None and self.system_prompt is None:
                 return self.add(SystemPromptStep(content, **more))
             return self.add(MessageStep(role, content, tool_call_id, **more))
@@ -147,41 +174,15 @@ class MemoryManager:
         Results may come in a later piece than their calls. Raises MessageError, with the index of the message.
         """
         with self._changing():
-            return self._append(steps_from_messages(messages, session=session, timestamp=timestamp, pending=self._open))
-
-    def _append(self, steps: Sequence[Step]) -> list[Step]:
-        with self._changing():
-            for step in steps:
-                self._check(step)
-            numbered = [step.evolve(number=self._next + at) for at, step in enumerate(steps)]
-            if self._on_add is not None:
-                self._on_add(numbered)
-            pruned = None
-            if self._auto_prune_at is not None and len(self) + len(numbered) > self._auto_prune_at:
-                pruned, _ = self._pruned((*self._window.values(), *numbered), self._strategy)
-            for step in numbered:
-                self._hold(step)
-            self._window = self._window if pruned is None else pruned
-            return numbered
-
-    def _check(self, step: Step) -> None:
-        if not isinstance(step, Step):
-            raise InputError(f"only steps can be added, not {type(step).__name__}: {step!r:.80}")
-        if step.id in self._window:
-            raise InputError(f"step {step.id} is held already: a step is added once, evolve(id=new_id()) makes another")
-
-    def _hold(self, step: Step) -> None:
-        self._window[step.id], self._next = step, (step.number or 0) + 1
-        if isinstance(step, ActionStep):
-            self._open = open_calls([step])
-        elif isinstance(step, MessageStep) and step.role == "tool":
-            self._open.discard(step.tool_call_id or "")
+            return self.add_steps(
+                steps_from_messages(messages, session=session, timestamp=timestamp, pending=self._open)
+            )
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
         with self._lock:
             if self._busy:
-                raise InputError("a strategy or on_prune must not change the memory that is being pruned")
+                raise InputError("a strategy, on_add or on_prune must not change the memory that called it")
             yield
 
     def to_messages(self, summary_mode: bool = False, style: Style = "observation") -> list[Message]:
@@ -192,11 +193,7 @@ class MemoryManager:
         steps = self.steps
         if style == "tools":
             called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
-            steps = tuple(
-                s
-                for s in steps
-                if not (isinstance(s, MessageStep) and s.role == "tool" and s.tool_call_id not in called)
-            )
+            steps = tuple(step for step in steps if not _is_result(step) or step.tool_call_id in called)
         return messages_from_steps(steps, summary_mode, style)
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -210,23 +207,30 @@ class MemoryManager:
         then as it was.
         """
         with self._changing():
-            self._window, report = self._pruned(tuple(self._window.values()), strategy or self._strategy)
+            kept, report = self._chosen(tuple(self._window.values()), strategy or self._strategy)
+            self._take(kept, report)
             return report
 
-    def _pruned(self, before: Sequence[Step], strategy: PruneStrategy) -> tuple[dict[str, Step], PruneReport]:
-        """The window that `strategy` makes of `before`, once `on_prune` has accepted it."""
+    def _chosen(self, before: Sequence[Step], strategy: PruneStrategy) -> tuple[dict[str, Step], PruneReport]:
+        """The window that `strategy` makes of `before`, and what leaves with it."""
+        after = self._tell(strategy, list(before))
+        check_window(before, after)
+        kept = {step.id: step for step in after}
+        shortened = (s for s in before if s.id in kept and s is not kept[s.id] and s != kept[s.id])
+        return kept, PruneReport(tuple(s for s in before if s.id not in kept), tuple(shortened), len(kept))
+
+    def _take(self, kept: dict[str, Step], report: PruneReport) -> None:
+        if report.changed:
+            self._tell(self._on_prune, report)
+            self._window = kept
+
+    def _tell(self, other: Callable[[Any], Any] | None, what: object) -> Any:
+        """Call what the user brought; it may read this memory, but not change it."""
         self._busy = True
         try:
-            after = strategy(list(before))
-            check_window(before, after)
-            kept = {step.id: step for step in after}
-            shortened = (s for s in before if s.id in kept and s is not kept[s.id] and s != kept[s.id])
-            report = PruneReport(tuple(s for s in before if s.id not in kept), tuple(shortened), len(kept))
-            if report.changed and self._on_prune is not None:
-                self._on_prune(report)
+            return None if other is None else other(what)
         finally:
             self._busy = False
-        return kept, report
 
     def restore(self, report: PruneReport) -> None:
         """Put back what `report` took out, each step at its place; shortened steps are whole again.
@@ -298,7 +302,7 @@ class MemoryManager:
 
     @property
     def open_calls(self) -> frozenset[str]:
-        """Ids of the newest action's calls whose results have not come yet."""
+        """Ids of the calls whose results have not come yet, be the call in the window or not."""
         with self._lock:
             return frozenset(self._open)
 
@@ -310,3 +314,22 @@ class MemoryManager:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} steps, {self.action_count} actions>"
+
+
+def _check(step: Step, held: Container[str]) -> None:
+    if not isinstance(step, Step):
+        raise InputError(f"only steps can be added, not {type(step).__name__}: {step!r:.80}")
+    if step.id in held:
+        raise InputError(f"step {step.id} is held already: a step is added once, evolve(id=new_id()) makes another")
+
+
+def _is_result(step: Step) -> TypeGuard[MessageStep]:
+    return isinstance(step, MessageStep) and step.role == "tool"
+
+
+def _note(step: Step, waiting: set[str]) -> None:
+    """Keep `waiting`, the calls without a result, up to date."""
+    if isinstance(step, ActionStep):
+        waiting |= open_calls([step])
+    elif _is_result(step):
+        waiting.discard(step.tool_call_id or "")

@@ -104,7 +104,7 @@ class Catalog:
             "id": ids, "step": step, "part": part, "start": start, "end": end, "asks": asks, "time": time,
             "kind": [KINDS.get(k, SAID) for k in kind],
             "reply": [k in ("reply", "final_answer") for k in kind],
-            "milestone": [t in ("final_answer", "task") for t in types],
+            "milestone": [t == "final_answer" for t in types],
             "session": [self.sessions.of(s) for s in session],
             "speaker": [self.speakers.of(s) for s in speaker],
         }  # fmt: skip

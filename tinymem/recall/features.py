@@ -13,7 +13,7 @@ import numpy as np
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import SAID, Catalog
-from tinymem.recall.late import max_sim, rarity
+from tinymem.recall.late import max_sim
 from tinymem.recall.query import Query
 
 __all__ = ["NAMES", "Steps", "features"]
@@ -36,10 +36,11 @@ NAMES = (
     "answers",  # bm25 of the step before, where that one asks
     "speaker",  # 1 where the speaker is named in the question
     "reply",  # 1 for what an assistant said
-    "recency",  # from 1 (newest) towards 0, by the logarithm of how many passages came since
-    "milestone",  # 1 for tasks and final answers
-    "rarity",  # how rare the passage's tokens are in the memory, from 0 to 1: what introduces an identifier is rare
+    "age",  # where the question is itself a stretch of a run: 0 for its newest passages, towards 1 with the logarithm
+    "milestone",  # 1 for final answers
 )
+
+FRESH, OLD = 32, 10_000  # passages between which age grows
 
 
 class Steps:
@@ -66,7 +67,6 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
     rows = found.rows
     late = np.zeros(len(catalog), np.float32)
     late[rows] = max_sim(query.tokens, rows, catalog, table)
-    rare = rarity(rows, catalog)
     best_cosine, best_bm25, best_late = steps.best(found.cosine), steps.best(found.bm25), steps.best(late)
     at = steps.of_row[rows]
     before, after = steps.before[at], steps.after[at]
@@ -88,15 +88,22 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         np.where(np.append(steps.asks, False)[before], best_bm25[before], 0),
         _speaker(query, catalog)[rows],
         catalog.reply[rows],
-        1 - np.log1p(len(catalog) - 1 - rows) / np.log1p(10_000),
+        _age(query, len(catalog) - 1 - rows),
         catalog.milestone[rows],
-        rare,
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
 def _top(signal: Vectors) -> float:
     return max(float(signal.max(initial=0.0)), 1e-6)
+
+
+def _age(query: Query, since: Ids) -> Vectors:
+    """By how many passages came `since`. A plain question says nothing of when; a long one is what the window shows,
+    and what it needs was seen before that, often when the run began."""
+    if len(query.vectors) == 1:
+        return np.zeros(len(since), np.float32)
+    return (np.log(np.clip(since, FRESH, OLD) / FRESH) / np.log(OLD / FRESH)).astype(np.float32)
 
 
 def _session(found: Candidates, catalog: Catalog) -> Vectors:

@@ -11,7 +11,7 @@ import numpy as np
 from tinymem.protocols import Ids, TokenIds, Vectors
 from tinymem.recall.catalog import Catalog
 
-__all__ = ["max_sim", "rarity"]
+__all__ = ["max_sim"]
 
 MAX_TOKENS = 32  # of the question: the rarest
 
@@ -32,17 +32,4 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
     best = np.maximum.reduceat(closeness, starts, axis=0)
     score[filled] = best @ (weights[chosen] / weights[chosen].sum()).astype(np.float32)
-    return score
-
-
-def rarity(rows: Ids, catalog: Catalog) -> Vectors:
-    """The mean inverse document frequency of each passage's tokens, as a share of the greatest: `(len(rows),)`."""
-    held, lengths = catalog.tokens_of(rows)
-    score = np.zeros(len(rows), np.float32)
-    filled = np.flatnonzero(lengths)
-    if len(filled):
-        greatest = np.log(2 * (len(catalog) + 1))
-        idf = (np.log((len(catalog) + 1) / (catalog.document_frequency[held] + 0.5)) / greatest).astype(np.float32)
-        starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
-        score[filled] = np.add.reduceat(idf, starts) / lengths[filled]
     return score

@@ -1,0 +1,510 @@
+"""MemoryManager: the window, its pruning, and getting back what was pruned."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import json
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import MODERATE, Chat, chats, histories, prune_strategies
+
+import tinymem.manager
+from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
+from tinymem.manager import MemoryManager, PruneReport
+from tinymem.messages import messages_from_steps
+from tinymem.pruning import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations, token_budget
+from tinymem.steps import ActionStep, MessageStep, PlanningStep, Step, SystemPromptStep, TaskStep, ToolCall
+
+
+def texts(memory: MemoryManager) -> list[str]:
+    return [step.text for step in memory]
+
+
+def filled(*words: str, **options: Any) -> MemoryManager:
+    memory = MemoryManager(**options)
+    for word in words:
+        memory.add_message("user", word)
+    return memory
+
+
+def call(*ids: str) -> dict[str, Any]:
+    calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def result(id: str, content: str = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+# -- adding
+
+
+def test_what_is_added_comes_back_frozen_and_numbered() -> None:
+    memory = MemoryManager("Be careful.")
+    given_step = TaskStep("Ship it", number=99)
+    step = memory.add(given_step)
+    assert (memory.steps[0].number, step.number, given_step.number) == (0, 1, 99)
+    assert memory.steps[1] is step
+    assert step == given_step.evolve(number=1)
+    assert list(memory) == list(memory.steps) and len(memory) == 2
+
+
+def test_numbers_grow_after_pruning_clearing_and_restoring() -> None:
+    memory = filled("a", "b", "c", prune_strategy=keep_last_n_steps(1))
+    report = memory.prune()
+    assert memory.add_message("user", "d").number == 3
+    memory.clear(keep_system=False)
+    assert memory.add_message("user", "e").number == 4
+    memory.restore(report)
+    assert memory.add_message("user", "f").number == 5 == memory.next_number - 1
+    assert [step.number for step in memory] == [0, 1, 4, 5]
+
+
+@pytest.mark.parametrize("bad", [None, "text", {"role": "user"}, TaskStep])
+def test_what_is_no_step_is_refused(bad: Any) -> None:
+    memory = filled("a")
+    with pytest.raises(InputError, match="only steps can be added"):
+        memory.add(bad)
+    assert texts(memory) == ["a"] and memory.next_number == 1
+
+
+def test_a_step_is_added_once() -> None:
+    memory = MemoryManager()
+    step = memory.add(TaskStep("a"))
+    with pytest.raises(InputError, match="held already"):
+        memory.add(step)
+    twice = TaskStep("b")
+    with pytest.raises(InputError, match="held already"):
+        memory.add_steps([twice, twice])
+    assert texts(memory) == ["a"] and memory.next_number == 1
+
+
+def test_messages_become_steps_with_what_is_known_about_them() -> None:
+    memory = MemoryManager()
+    when = datetime(2025, 1, 1, tzinfo=timezone.utc)
+    step = memory.add_message(
+        "user", "hi", speaker="Ann", session="s1", timestamp=when, pinned=True, metadata={"channel": "mail"}
+    )
+    assert isinstance(step, MessageStep)
+    assert (step.role, step.content, step.speaker, step.session) == ("user", "hi", "Ann", "s1")
+    assert (step.timestamp, step.pinned, step.metadata) == (when, True, {"channel": "mail"})
+
+
+def test_the_first_system_message_is_the_system_prompt() -> None:
+    memory = MemoryManager()
+    assert memory.system_prompt is None
+    assert isinstance(memory.add_message("system", "Be careful."), SystemPromptStep)
+    assert isinstance(memory.add_message("system", "Be brief."), MessageStep)
+    assert memory.system_prompt == "Be careful." == MemoryManager("Be careful.").system_prompt
+
+
+def test_a_result_without_its_call_is_refused_and_changes_nothing() -> None:
+    memory = filled("a")
+    memory.add_messages([call("1")])
+    before = memory.steps
+    attempts: list[Callable[[], object]] = [
+        lambda: memory.add_message("tool", "x", tool_call_id="2"),
+        lambda: memory.add_messages([result("1"), result("1")]),
+        lambda: memory.add_steps([TaskStep("t"), MessageStep("tool", "x", "2")]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(MessageError):
+            attempt()
+        assert memory.steps == before and memory.next_number == 2 and memory.open_calls == {"1"}
+    with pytest.raises(StepError, match="tool_call_id"):
+        memory.add_message("tool", "x")
+    memory.add_message("tool", "x", tool_call_id="1")
+    with pytest.raises(MessageError, match="no call is open"):
+        memory.add_message("tool", "x", tool_call_id="1")
+
+
+def test_a_malformed_message_list_adds_nothing() -> None:
+    memory = filled("a")
+    with pytest.raises(MessageError) as caught:
+        memory.add_messages([{"role": "user", "content": "b"}, {"role": "robot"}])
+    assert caught.value.index == 1
+    with pytest.raises(StepError, match="role must be one of"):
+        memory.add_message("robot", "x")
+    assert texts(memory) == ["a"]
+
+
+def test_results_of_parallel_calls_may_come_one_by_one_and_late() -> None:
+    memory = MemoryManager()
+    messages = [call("1", "2"), {"role": "user", "content": "hurry"}, result("2"), result("1")]
+    for message in messages:
+        memory.add_messages([message])
+    assert memory.to_messages(style="tools") == messages
+    assert memory.open_calls == frozenset()
+
+
+def test_a_result_is_taken_though_its_call_was_pruned_and_then_not_sent() -> None:
+    memory = MemoryManager(prune_strategy=keep_last_n_steps(0))
+    memory.add_messages([call("1", "2"), result("1")])
+    memory.prune()
+    memory.add_messages([result("2", "late")])
+    memory.add_message("user", "go on")
+    assert texts(memory) == ["late", "go on"]
+    assert memory.to_messages(style="tools") == [{"role": "user", "content": "go on"}]
+    assert memory.to_messages()[0] == {"role": "user", "content": "Observation: late"}
+
+
+# -- rendering, saving, looking
+
+
+@MODERATE
+@given(chats(), st.integers(0, 20))
+def test_messages_come_back_exactly_also_in_two_pieces(messages: Chat, cut: int) -> None:
+    memory = MemoryManager(auto_prune_at=None)
+    memory.add_messages(messages[:cut])
+    memory.add_messages(messages[cut:])
+    assert memory.to_messages(style="tools") == messages
+
+
+@MODERATE
+@given(histories(), st.sampled_from(["tools", "observation"]), st.booleans())
+def test_the_window_renders_as_its_steps_do(steps: list[Step], style: Any, summary_mode: bool) -> None:
+    memory = MemoryManager(auto_prune_at=None)
+    memory.add_steps(steps)
+    assert memory.to_messages(summary_mode, style) == messages_from_steps(steps, summary_mode, style)
+
+
+def test_the_default_style_is_observation_and_summary_mode_leaves_out_prompts_plans_and_thoughts() -> None:
+    memory = MemoryManager("system")
+    memory.add_steps([TaskStep("task"), PlanningStep("plan"), ActionStep("thought", tool_name="f", observation="seen")])
+    assert [m["content"] for m in memory.to_messages()] == [
+        "system", "task", "plan", "thought\nf({})", "Observation: seen"
+    ]  # fmt: skip
+    assert [m["content"] for m in memory.to_messages(summary_mode=True)] == ["task", "f({})", "Observation: seen"]
+
+
+@MODERATE
+@given(histories(), prune_strategies())
+def test_a_saved_window_comes_back_exactly(steps: list[Step], strategy: PruneStrategy) -> None:
+    memory = MemoryManager(auto_prune_at=None)
+    memory.add_steps(steps)
+    with contextlib.suppress(BudgetError):
+        memory.prune(strategy)
+    records = json.loads(json.dumps(memory.to_list()))
+    again = MemoryManager.from_list(records, auto_prune_at=None)
+    assert again.steps == memory.steps
+    assert again.next_number <= memory.next_number
+    assert again.open_calls <= memory.open_calls
+    assert MemoryManager.from_steps(memory.steps, next_number=memory.next_number).next_number == memory.next_number
+
+
+def test_a_damaged_record_or_a_wrong_order_is_refused() -> None:
+    records = filled("a", "b").to_list()
+    with pytest.raises(InputError, match="not above the one before"):
+        MemoryManager.from_list(records[::-1])
+    with pytest.raises(InputError, match="held already"):
+        MemoryManager.from_list([records[0], records[0] | {"number": 7}])
+    with pytest.raises(StepError):
+        MemoryManager.from_list([{**records[0], "role": "robot"}])
+    with pytest.raises(FormatError):
+        MemoryManager.from_list([{**records[0], "format": 2}])
+    with pytest.raises(InputError, match="next_number"):
+        MemoryManager.from_list(records, next_number=-1)
+
+
+def test_steps_without_a_number_get_the_next_one() -> None:
+    memory = MemoryManager.from_steps([TaskStep("a"), TaskStep("b", number=7), TaskStep("c")])
+    assert [step.number for step in memory] == [0, 7, 8]
+
+
+def test_steps_are_found_by_class_or_name() -> None:
+    memory = MemoryManager("system")
+    memory.add_steps([TaskStep("t"), ActionStep("a"), ActionStep("b")])
+    assert texts(memory)[2:] == [step.text for step in memory.get_steps_by_type(ActionStep)] == ["a", "b"]
+    assert memory.get_steps_by_type("action") == memory.get_steps_by_type(ActionStep)
+    assert len(memory.get_steps_by_type(Step)) == 4
+    assert memory.action_count == 2
+    for bad in ("dream", int, None):
+        with pytest.raises(InputError, match="a step class or one of action, system_prompt"):
+            memory.get_steps_by_type(bad)  # type: ignore[arg-type, type-var]
+
+
+def test_the_count_of_actions_is_that_of_the_window() -> None:
+    memory = MemoryManager(prune_strategy=keep_last_n_steps(1))
+    memory.add_steps([ActionStep("a"), ActionStep("b")])
+    memory.prune()
+    assert memory.action_count == 1
+    assert repr(memory) == "<MemoryManager: 1 steps, 1 actions>"
+
+
+def test_clear_keeps_the_system_prompt_unless_told_otherwise_and_can_be_undone() -> None:
+    memory = filled("a", "b", system_prompt="system")
+    before = memory.steps
+    report = memory.clear()
+    assert texts(memory) == ["system"] and report.kept == 1
+    memory.restore(report)
+    assert memory.steps == before
+    memory.clear(keep_system=False)
+    assert len(memory) == 0
+
+
+# -- pruning
+
+
+def test_it_prunes_when_more_steps_are_held_than_it_was_told() -> None:
+    reports: list[PruneReport] = []
+    memory = filled(*"abcde", prune_strategy=keep_last_n_steps(2), auto_prune_at=5, on_prune=reports.append)
+    assert len(memory) == 5 and not reports
+    memory.add_message("user", "f")
+    assert texts(memory) == ["e", "f"]
+    assert [step.text for step in reports[0].removed] == list("abcd")
+    assert (reports[0].kept, reports[0].shortened, reports[0].changed) == (2, (), True)
+
+
+def test_by_default_a_thousand_steps_are_held_and_then_fifty_kept() -> None:
+    memory = MemoryManager("system")
+    memory.add_steps([MessageStep("user", str(n)) for n in range(999)])
+    assert len(memory) == 1000
+    memory.add_message("user", "the newest")
+    assert len(memory) == 51 and memory.system_prompt == "system"
+
+
+def test_auto_pruning_can_be_turned_off() -> None:
+    memory = filled(*map(str, range(20)), prune_strategy=keep_last_n_steps(1), auto_prune_at=None)
+    assert len(memory) == 20
+
+
+@MODERATE
+@given(histories(), prune_strategies(), histories(max_chunks=3))
+def test_restoring_a_report_gives_back_the_exact_window(
+    steps: list[Step], strategy: PruneStrategy, later: list[Step]
+) -> None:
+    memory = MemoryManager(auto_prune_at=None)
+    memory.add_steps(steps)
+    before = memory.steps
+    try:
+        report = memory.prune(strategy)
+    except BudgetError:
+        assert memory.steps == before
+        return
+    assert len(report.removed) + report.kept == len(before)
+    added = memory.add_steps(later)
+    for _ in range(2):  # the second time changes nothing more
+        memory.restore(report)
+        assert memory.steps == (*before, *added)
+
+
+@MODERATE
+@given(histories(), st.lists(prune_strategies(), max_size=3), st.randoms(use_true_random=False))
+def test_reports_can_be_restored_in_any_order(steps: list[Step], many: list[PruneStrategy], random: Any) -> None:
+    memory = MemoryManager(auto_prune_at=None)
+    memory.add_steps(steps)
+    before = memory.steps
+    reports = []
+    for strategy in many:
+        try:
+            reports.append(memory.prune(strategy))
+        except BudgetError:
+            assert all(step.id in {held.id for held in before} for step in memory)
+    random.shuffle(reports)
+    for report in [*reports, *reports]:
+        memory.restore(report)
+    assert [step.id for step in memory] == [step.id for step in before]
+    assert [step.number for step in memory] == [step.number for step in before]
+
+
+def test_shortened_steps_are_reported_whole_and_restored() -> None:
+    memory = MemoryManager(prune_strategy=prune_old_observations(keep_last_n=0, max_length=40))
+    step = memory.add(ActionStep(tool_name="f", observation="x" * 500))
+    report = memory.prune()
+    assert report.shortened == (step,) and report.removed == () and report.kept == 1
+    assert len(memory.get_steps_by_type(ActionStep)[0].observation or "") == 40
+    assert not memory.prune().changed
+    memory.restore(report)
+    assert memory.steps == (step,)
+
+
+def test_a_report_of_another_memory_is_refused() -> None:
+    one, other = filled("a", "b", "c"), filled("d", "e")
+    report = one.prune(keep_last_n_steps(0))
+    with pytest.raises(InputError, match="another memory"):
+        other.restore(report)
+    assert texts(other) == ["d", "e"]
+
+
+def broken(steps: Sequence[Step]) -> list[Step]:
+    raise RuntimeError("the disk is full")
+
+
+def test_a_strategy_that_raises_loses_nothing() -> None:
+    memory = filled("a", "b")
+    before = memory.steps
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        memory.prune(broken)
+    assert memory.steps == before
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        lambda steps: None,
+        lambda steps: steps.clear(),
+        lambda steps: [*steps, TaskStep("new")],
+        lambda steps: steps[::-1],
+        lambda steps: steps[:2],
+        lambda steps: [step.text for step in steps],
+    ],
+)
+def test_a_strategy_that_misbehaves_loses_nothing(strategy: Any) -> None:
+    memory = MemoryManager()
+    memory.add_messages([{"role": "user", "content": "a"}, call("1"), {"role": "user", "content": "b"}, result("1")])
+    before = memory.steps
+    with pytest.raises(InputError, match="strategy"):
+        memory.prune(strategy)
+    assert memory.steps == before
+
+
+def test_a_custom_callable_is_a_strategy() -> None:
+    memory = filled("a", "b", "c", prune_strategy=lambda steps: list(steps)[-2:])
+    assert [step.text for step in memory.prune().removed] == ["a"]
+    assert texts(memory) == ["b", "c"]
+
+
+def test_a_strategy_that_raises_while_adding_refuses_the_step() -> None:
+    memory = filled("a", "b", prune_strategy=broken, auto_prune_at=2)
+    with pytest.raises(RuntimeError):
+        memory.add_message("user", "c")
+    assert texts(memory) == ["a", "b"] and memory.next_number == 2
+
+
+def test_a_pinned_step_that_can_never_fit_is_refused_and_the_memory_goes_on() -> None:
+    memory = filled("a", "b", prune_strategy=token_budget(30), auto_prune_at=2)
+    with pytest.raises(BudgetError, match="pinned steps"):
+        memory.add_message("user", "word " * 100, pinned=True)
+    memory.add_message("user", "c")
+    assert texts(memory) == ["a", "b", "c"]
+
+
+def test_when_on_prune_raises_the_window_stays_as_it_was() -> None:
+    def full(report: PruneReport) -> None:
+        raise OSError("the disk is full")
+
+    memory = filled("a", "b", prune_strategy=keep_last_n_steps(1), auto_prune_at=2, on_prune=full)
+    with pytest.raises(OSError, match="full"):
+        memory.prune()
+    assert texts(memory) == ["a", "b"]
+    with pytest.raises(OSError, match="full"):
+        memory.add_message("user", "c")
+    assert texts(memory) == ["a", "b", "c"]  # added, not pruned: nothing is lost
+
+
+def test_when_on_add_raises_the_step_is_not_added() -> None:
+    def full(steps: Sequence[Step]) -> None:
+        raise OSError("the disk is full")
+
+    memory = MemoryManager(on_add=full)
+    with pytest.raises(OSError, match="full"):
+        memory.add(ActionStep(tool_calls=[ToolCall("f", id="1")]))
+    assert len(memory) == 0 and memory.next_number == 0 and not memory.open_calls
+
+
+def test_on_add_sees_the_numbered_steps_before_the_window_does() -> None:
+    seen: list[tuple[list[int | None], int]] = []
+    memory = MemoryManager(on_add=lambda steps: seen.append(([step.number for step in steps], len(memory))))
+    memory.add_steps([TaskStep("a"), TaskStep("b")])
+    memory.add(TaskStep("c"))
+    assert seen == [([0, 1], 0), ([2], 2)]
+
+
+def test_who_is_asked_may_look_but_not_change() -> None:
+    def meddling(steps: Sequence[Step]) -> list[Step]:
+        assert len(memory.steps) == 2
+        memory.add_message("user", "c")
+        return list(steps)
+
+    memory = filled("a", "b", prune_strategy=meddling)
+    with pytest.raises(InputError, match="must not change the memory"):
+        memory.prune()
+    memory.add_message("user", "d")
+    assert texts(memory) == ["a", "b", "d"]
+
+
+def test_dropped_steps_are_gone_for_good() -> None:
+    memory = filled("a", "b", "c")
+    memory.drop([1, 99])
+    assert texts(memory) == ["a", "c"] and memory.next_number == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "says_what"),
+    [
+        ({"prune_strategy": "last"}, "prune_strategy must be a callable"),
+        ({"auto_prune_at": -1}, "auto_prune_at must be"),
+        ({"auto_prune_at": True}, "auto_prune_at must be"),
+        ({"auto_prune_at": "many"}, "auto_prune_at must be"),
+        ({"system_prompt": 7}, "system_prompt must be"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_and_named(options: dict[str, Any], says_what: str) -> None:
+    with pytest.raises(InputError, match=says_what):
+        MemoryManager(**options)
+
+
+# -- threads
+
+
+def test_many_threads_may_add_at_once() -> None:
+    memory = MemoryManager(auto_prune_at=None)
+    added: dict[int, list[int | None]] = {}
+
+    def work(thread: int) -> None:
+        added[thread] = [memory.add_message("user", f"{thread}/{n}").number for n in range(200)]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert [step.number for step in memory] == list(range(1600))
+    assert all(numbers == sorted(numbers, key=int) for numbers in added.values())  # type: ignore[arg-type]
+    assert len(set(texts(memory))) == 1600
+
+
+def test_adding_pruning_restoring_and_reading_at_once_loses_nothing() -> None:
+    reports: list[PruneReport] = []
+    memory = MemoryManager(prune_strategy=keep_last_n_steps(20), auto_prune_at=50, on_prune=reports.append)
+    done = threading.Event()
+
+    def read() -> int:
+        looks = 0
+        while not done.is_set() or not looks:
+            numbers = [step.number for step in memory.steps]
+            assert numbers == sorted(set(numbers), key=lambda number: number or 0)
+            looks += len(memory.to_messages()) >= 0
+        return looks
+
+    def work(thread: int) -> None:
+        for n in range(200):
+            memory.add_message("user", f"{thread}/{n}")
+            if n % 50 == thread:
+                memory.prune(keep_last_n_steps(5))
+
+    with ThreadPoolExecutor(9) as pool:
+        reader = pool.submit(read)
+        list(pool.map(work, range(8)))
+        done.set()
+        assert reader.result() > 0
+    found = {step.number for report in reports for step in report.removed} | {step.number for step in memory}
+    assert found == set(range(1600))
+    for report in reports:
+        memory.restore(report)
+    assert [step.number for step in memory] == list(range(1600))
+
+
+def test_adding_to_a_long_window_stays_fast() -> None:
+    memory = MemoryManager(prune_strategy=no_pruning(), auto_prune_at=None)
+    memory.add_steps([MessageStep("user", "x") for _ in range(20_000)])
+    assert memory.add_message("user", "y").number == 20_000
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    assert doctest.testmod(tinymem.manager).failed == 0

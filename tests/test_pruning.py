@@ -1,0 +1,334 @@
+"""Strategies: what stays in the window, and what a custom one may do."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strategies import IMAGE, MODERATE, THOROUGH, WORDS, Words, histories, prune_strategies
+
+import tinymem.pruning
+from tinymem.errors import BudgetError, InputError
+from tinymem.messages import groups, messages_from_steps, problems, repair
+from tinymem.pruning import (
+    PruneStrategy,
+    check_window,
+    critical,
+    keep_last_n_steps,
+    prune_old_observations,
+    token_budget,
+)
+from tinymem.steps import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
+from tinymem.tokens import count_messages
+
+
+def tokens(steps: Sequence[Step], style: Any = "tools") -> int:
+    return count_messages(messages_from_steps(steps, style=style), WORDS)
+
+
+def texts(steps: Sequence[Step]) -> list[str]:
+    return [step.text for step in steps]
+
+
+def said(*words: str) -> list[Step]:
+    return [MessageStep("user", word) for word in words]
+
+
+def pruned(strategy: PruneStrategy, steps: list[Step]) -> list[Step]:
+    """The new window; a history whose fixed steps are over the budget is not the point here."""
+    try:
+        return strategy(steps)
+    except BudgetError:
+        assume(False)
+        raise
+
+
+@THOROUGH
+@given(histories(), prune_strategies())
+def test_every_strategy_returns_a_valid_window(steps: list[Step], strategy: PruneStrategy) -> None:
+    before = list(steps)
+    after = pruned(strategy, steps)
+    check_window(steps, after)
+    assert steps == before
+    ids = [step.id for step in after]
+    assert ids == [step.id for step in steps if step.id in set(ids)]  # in order, none twice, none new
+    for group in groups(steps):
+        assert len({step.id in ids for step in group}) == 1  # whole or gone
+
+
+@THOROUGH
+@given(histories(), prune_strategies())
+def test_every_strategy_keeps_system_prompts_the_task_and_pinned_steps(
+    steps: list[Step], strategy: PruneStrategy
+) -> None:
+    after = pruned(strategy, steps)
+    for step in critical(steps, tasks="current"):
+        assert any(step is kept for kept in after) or isinstance(step, ActionStep)
+        assert step.id in {kept.id for kept in after}
+        assert not step.pinned or any(step is kept for kept in after)  # whole, too
+
+
+@MODERATE
+@given(histories(), prune_strategies(), st.sampled_from(["tools", "observation"]))
+def test_the_messages_of_a_pruned_window_are_valid_once_repaired(
+    steps: list[Step], strategy: PruneStrategy, style: Any
+) -> None:
+    after = pruned(strategy, steps)
+    assert problems(repair(messages_from_steps(after, style=style))) == []
+    called = {call.id for step in after if isinstance(step, ActionStep) for call in step.tool_calls}
+    assert all(step.tool_call_id in called for step in after if isinstance(step, MessageStep) and step.role == "tool")
+
+
+@MODERATE
+@given(histories(), prune_strategies())
+def test_pruning_twice_with_the_same_limits_changes_nothing_more(steps: list[Step], strategy: PruneStrategy) -> None:
+    once = pruned(strategy, steps)
+    assert strategy(once) == once
+
+
+# -- keep_last_n_steps
+
+
+@THOROUGH
+@given(histories(), st.integers(0, 8))
+def test_never_more_than_n_other_steps_stay_but_the_newest_group(steps: list[Step], n: int) -> None:
+    after = keep_last_n_steps(n)(steps)
+    fixed = {step.id for step in critical(steps)}
+    free = [group for group in groups(steps) if not any(step.id in fixed for step in group)]
+    kept = [group for group in free if group[0].id in {step.id for step in after}]
+    assert kept == free[len(free) - len(kept) :]  # the newest, without a gap
+    assert sum(map(len, kept)) <= n or (n >= 1 and len(kept) == 1)
+    if len(kept) < len(free):
+        assert sum(map(len, kept)) + len(free[-len(kept) - 1]) > n  # and as many as fit
+
+
+def test_n_zero_keeps_only_system_prompts_tasks_and_pinned_steps() -> None:
+    pinned = MessageStep("user", "remember", pinned=True)
+    steps = [SystemPromptStep("s"), *said("a"), TaskStep("t1"), pinned, TaskStep("t2"), *said("b")]
+    assert texts(keep_last_n_steps(0)(steps)) == ["s", "t1", "remember", "t2"]
+
+
+def test_a_group_that_does_not_fit_goes_whole() -> None:
+    action = ActionStep("x", [ToolCall("f", id="1")])
+    group = [action, MessageStep("tool", "ok", "1")]
+    steps = [*said("a"), *group, *said("b")]
+    assert keep_last_n_steps(2)(steps) == steps[-1:]
+    assert keep_last_n_steps(3)(steps) == steps[1:]
+    assert keep_last_n_steps(1)([*said("a"), *group]) == group  # the newest group stays whatever its size
+
+
+def test_the_results_of_a_pinned_action_stay_with_it() -> None:
+    group = [ActionStep("x", [ToolCall("f", id="1")], pinned=True), MessageStep("tool", "ok", "1")]
+    assert keep_last_n_steps(1)([*group, *said("a", "b")])[:2] == group
+
+
+# -- prune_old_observations
+
+
+@THOROUGH
+@given(histories(), st.integers(0, 4), st.integers(0, 30))
+def test_only_old_results_are_shortened_and_nothing_is_taken_out(steps: list[Step], n: int, length: int) -> None:
+    after = prune_old_observations(keep_last_n=n, max_length=length)(steps)
+    assert [step.id for step in after] == [step.id for step in steps]
+    actions = [at for at, step in enumerate(steps) if isinstance(step, ActionStep)]
+    border = actions[-n] if 0 < n <= len(actions) else 0 if n else len(steps)
+    for at, (old, new) in enumerate(zip(steps, after, strict=True)):
+        if at >= border or old.pinned:
+            assert new is old
+        elif isinstance(old, ActionStep) and isinstance(new, ActionStep):
+            assert (new.thought, new.code, new.signals) == (old.thought, old.code, old.signals)
+            assert [(c.id, c.name, c.arguments) for c in new.tool_calls] == [
+                (c.id, c.name, c.arguments) for c in old.tool_calls
+            ]
+            for content in (new.output, new.failure, *(r for c in new.tool_calls for r in (c.observation, c.error))):
+                parts = [content] if isinstance(content, str) else [p.get("text", "") for p in content or ()]
+                assert all(len(text) <= length for text in parts)
+        elif not (isinstance(old, MessageStep) and old.role == "tool"):
+            assert new is old
+
+
+def test_images_in_old_observations_stay() -> None:
+    step = ActionStep(tool_name="look", observation=[{"type": "text", "text": "x" * 500}, IMAGE])
+    (short,) = prune_old_observations(keep_last_n=0, max_length=50)([step])
+    assert isinstance(short, ActionStep) and short.observation is not None
+    assert len(short.observation[0]["text"]) == 50 and short.observation[1] == IMAGE  # type: ignore[index]
+
+
+def test_late_tool_results_are_shortened_too() -> None:
+    steps = [
+        ActionStep("x", [ToolCall("f", id="1")]),
+        MessageStep("tool", "r" * 200, "1"),
+        MessageStep("user", "u" * 200),
+    ]
+    after = prune_old_observations(keep_last_n=0, max_length=60)(steps)
+    assert [len(text) for text in texts(after[1:])] == [60, 200]
+    assert prune_old_observations(keep_last_n=1, max_length=60)(steps) == steps
+
+
+# -- token_budget
+
+
+@THOROUGH
+@given(histories(), st.integers(0, 150), st.integers(0, 150), st.sampled_from(["tools", "observation"]), st.booleans())
+def test_no_window_is_over_its_budget(steps: list[Step], high: int, low: int, style: Any, all_tasks: bool) -> None:
+    strategy = token_budget(
+        high, low_water=min(low, high), counter=WORDS, style=style, tasks="all" if all_tasks else "current"
+    )
+    must = [g for g in groups(steps) if {s.id for s in g} & {s.id for s in critical(steps, "current")}]
+    needed = tokens([step for group in must for step in group], style)
+    if tokens(steps, style) <= high:
+        assert strategy(steps) == steps
+    elif needed > high:
+        with pytest.raises(BudgetError) as caught:
+            strategy(steps)
+        assert caught.value.needed == needed == sum(caught.value.parts.values())
+        assert caught.value.budget == high
+    else:
+        assert tokens(strategy(steps), style) <= high
+
+
+def test_below_the_high_water_mark_nothing_changes_and_above_it_the_window_falls_to_the_low_one() -> None:
+    strategy = token_budget(53, low_water=28, counter=WORDS)  # a message of one word costs 5, the reply 3
+    window: list[Step] = []
+    sizes = []
+    for word in "abcdefghijklmnopqrst":
+        window = strategy([*window, *said(word)])
+        sizes.append(len(window))
+    assert sizes == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 5, 6, 7, 8, 9, 10, 5, 6, 7, 8]
+
+
+def test_the_newest_group_may_go_beyond_the_low_water_mark() -> None:
+    long = MessageStep("user", "w " * 20)
+    steps = [*said("a", "b", "c", "d"), long]
+    assert token_budget(40, low_water=10, counter=WORDS)(steps) == [long]
+
+
+def test_a_group_that_could_never_fit_goes_alone() -> None:
+    steps = [*said("a", "b"), MessageStep("user", "w " * 100), *said("c")]
+    assert texts(token_budget(30, counter=WORDS)(steps)) == ["a", "b", "c"]
+
+
+def test_older_tasks_go_first_when_critical_steps_alone_are_too_much() -> None:
+    steps: list[Step] = [SystemPromptStep("s"), *(TaskStep(f"task {n}") for n in range(6)), *said("a")]
+    kept = token_budget(3 + 5 + 3 * 6, counter=WORDS)(steps)
+    assert texts(kept) == ["s", "task 3", "task 4", "task 5"]
+
+
+def test_with_tasks_current_an_older_task_is_a_step_like_any_other() -> None:
+    steps = [TaskStep("old task"), *said("a", "b"), TaskStep("new task"), *said("c")]
+    assert texts(token_budget(24, counter=WORDS)(steps)) == ["old task", "new task", "c"]
+    assert texts(token_budget(24, counter=WORDS, tasks="current")(steps)) == ["a", "b", "new task", "c"]
+
+
+def test_a_budget_that_cannot_hold_says_what_needs_how_much() -> None:
+    steps = [SystemPromptStep("one two"), TaskStep("three"), MessageStep("user", "four", pinned=True), *said("five")]
+    with pytest.raises(
+        BudgetError, match="system prompt 6, current task 5, pinned steps 5 need 19 tokens, 1 more"
+    ) as e:
+        token_budget(18, counter=WORDS)(steps)
+    assert e.value.parts == {"reply": 3, "system prompt": 6, "current task": 5, "pinned steps": 5}
+    assert token_budget(19, counter=WORDS)(steps) == steps[:3]
+
+
+def test_each_step_is_counted_once() -> None:
+    counter = Words()
+    strategy = token_budget(10_000, counter=counter)
+    window: list[Step] = []
+    for n in range(200):
+        window = strategy([*window, ActionStep(tool_name="f", tool_args={"n": n}, observation="ok")])
+    assert counter.asked <= 200 * 10
+
+
+def test_a_shortened_step_is_counted_anew() -> None:
+    strategy = token_budget(60, counter=WORDS)
+    long, first = ActionStep(tool_name="f", observation="w " * 50), said("a")
+    assert strategy([*first, long]) == first
+    (short,) = prune_old_observations(keep_last_n=0, max_length=10)([long])
+    assert short.id == long.id
+    assert strategy([*first, short]) == [*first, short]
+
+
+def test_one_strategy_can_serve_several_windows() -> None:
+    strategy = token_budget(13, counter=WORDS)
+    first, second = said("a", "b", "c"), said("d", "e", "f")
+    for _ in range(3):
+        assert texts(strategy(first)) == ["b", "c"]
+        assert texts(strategy(second)) == ["e", "f"]
+
+
+# -- arguments and custom strategies
+
+
+@pytest.mark.parametrize("bad", [-1, True, 1.5, "3", None])
+def test_numbers_that_make_no_sense_are_refused_and_named(bad: Any) -> None:
+    with pytest.raises(InputError, match="n must be a whole number of 0 or more"):
+        keep_last_n_steps(bad)
+    with pytest.raises(InputError, match="keep_last_n must be"):
+        prune_old_observations(keep_last_n=bad)
+    with pytest.raises(InputError, match="max_length must be"):
+        prune_old_observations(max_length=bad)
+    with pytest.raises(InputError, match="max_tokens must be"):
+        token_budget(bad)
+    if bad is not None:
+        with pytest.raises(InputError, match="low_water must be"):
+            token_budget(10, low_water=bad)
+
+
+@pytest.mark.parametrize(
+    ("options", "says_what"),
+    [
+        ({"low_water": 11}, "low_water must be at most max_tokens"),
+        ({"tasks": "some"}, "tasks must be one of all, current"),
+        ({"style": "xml"}, "style must be one of tools, observation"),
+        ({"counter": "klingon"}, "klingon"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any], says_what: str) -> None:
+    with pytest.raises(InputError, match=says_what):
+        token_budget(10, **options)
+
+
+CALL = ActionStep("x", [ToolCall("f", id="1")], number=1)
+WINDOW: list[Step] = [TaskStep("t", number=0), CALL, MessageStep("tool", "ok", "1", number=2), *said("a")]
+
+
+@pytest.mark.parametrize(
+    ("after", "says_what"),
+    [
+        (None, "must return a list of steps"),
+        ("steps", "must return a list of steps"),
+        ([*WINDOW, "text"], "must return a list of steps"),
+        (iter(WINDOW), "must return a list of steps"),
+        ([*WINDOW, *said("new")], "was not in the window"),
+        ([WINDOW[0], WINDOW[0]], "twice, or after"),
+        ([WINDOW[3], WINDOW[0]], "twice, or after"),
+        ([WINDOW[0], WINDOW[1]], "split a call from its results"),
+        ([WINDOW[2]], "split a call from its results"),
+        ([WINDOW[0].evolve(number=7)], "changed more of step"),
+        ([CALL.evolve(tool_calls=()), WINDOW[2]], "changed more of step"),
+        ([TaskStep("t", id=WINDOW[3].id)], "changed more of step"),
+    ],
+)
+def test_what_is_no_window_is_refused_and_why(after: Any, says_what: str) -> None:
+    with pytest.raises(InputError, match=says_what):
+        check_window(WINDOW, after)
+
+
+@pytest.mark.parametrize(
+    "after", [[], WINDOW, WINDOW[:1], WINDOW[1:3], tuple(WINDOW), [step.truncate(1) for step in WINDOW]]
+)
+def test_what_is_a_window_is_accepted(after: Any) -> None:
+    check_window(WINDOW, after)
+
+
+def test_critical_refuses_an_unknown_choice() -> None:
+    with pytest.raises(InputError, match="tasks must be one of"):
+        critical([], tasks="none")  # type: ignore[arg-type]
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    assert doctest.testmod(tinymem.pruning).failed == 0

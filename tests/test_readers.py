@@ -1,0 +1,311 @@
+"""Every shape that runs are recorded in, whole and damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strategies import data_folder
+
+from tinymem import ActionStep, InputError, MessageStep, Step, SystemPromptStep, TaskStep
+from tinymem.readers import read_runs
+from tinymem.recorded import PIECE
+
+DATA = data_folder()
+Write = Callable[..., Path]
+
+
+def call(name: str, text: str = "", **beside: Any) -> list[dict[str, Any]]:
+    """An assistant's turn with one tool call, and its result."""
+    made = {"id": name, "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+    return [
+        {"role": "assistant", "content": f"calling {name}", "tool_calls": [made], **beside},
+        {"role": "tool", "tool_call_id": name, "content": text or f"result of {name}"},
+    ]
+
+
+RUN = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Fix it."},
+    *call("c1"),
+    {"role": "assistant", "content": "Done."},
+]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a file of lines (JSON unless they are text) and says where it is."""
+
+    def writing(*lines: Any, name: str = "run.jsonl", end: str = "\n") -> Path:
+        path = tmp_path / name
+        text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end
+        data = text.encode("utf-8")
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return path
+
+    return writing
+
+
+def read(path: Path) -> list[list[Step]]:
+    return [list(run.steps) for run in read_runs(path)]
+
+
+def messages(steps: list[Step]) -> list[dict[str, Any]]:
+    return [message for step in steps for message in step.to_messages()]
+
+
+def fails(path: Path) -> tuple[list[Step], str]:
+    """What was read before the damage, and what was said about it."""
+    before: list[Step] = []
+    with pytest.raises(InputError) as caught:
+        for run in read_runs(path):
+            for step in run.steps:
+                before.append(step)
+    return before, str(caught.value)
+
+
+# -- shapes
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.json.gz"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_list_of_messages(write: Write, name: str, indent: int | None) -> None:
+    (steps,) = read(write(json.dumps(RUN, indent=indent), name=name))
+    assert messages(steps) == RUN
+    assert [type(step) for step in steps] == [SystemPromptStep, TaskStep, ActionStep, MessageStep]
+    assert {step.session for step in steps} == {name}
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
+def test_a_message_a_line(write: Write, name: str) -> None:
+    (steps,) = read(write(*RUN, name=name))
+    assert messages(steps) == RUN
+
+
+@pytest.mark.parametrize("key", [None, "messages", "traj"])
+def test_a_run_a_line(write: Write, key: str | None) -> None:
+    lines = [run if key is None else {key: run, "reward": 1} for run in (RUN, RUN[1:])]
+    first, second = read(write(*lines))
+    assert (messages(first), messages(second)) == (RUN, RUN[1:])
+    assert {s.session for s in first}.isdisjoint(s.session for s in second)  # the same call id occurs in both
+
+
+def test_tau_bench_results(write: Write) -> None:
+    said = {"role": "assistant", "content": None, "tool_calls": RUN[2]["tool_calls"], "function_call": None}
+    result = {"role": "tool", "tool_call_id": "c1", "name": "get_user", "content": "{}"}
+    traj = [RUN[0], RUN[1], said, result]
+    entries = [{"task_id": at, "reward": 1.0, "info": {}, "traj": traj, "trial": 0} for at in range(3)]
+    runs = read(write(json.dumps(entries, indent=2), name="results.json"))
+    assert [messages(steps) for steps in runs] == [traj] * 3
+    assert len({step.session for steps in runs for step in steps}) == 3
+
+
+def test_mini_swe_agent_trajectory(write: Write) -> None:
+    parts = [{"type": "text", "text": "Solve this."}]
+    kept = [RUN[0], {"role": "user", "content": parts}, {"role": "assistant", "content": "Look.\n```bash\nls\n```"}]
+    noise = [{**message, "extra": {"response": {"id": 1}, "timestamp": 1_700_000_000.5}} for message in kept]
+    end = {"role": "exit", "content": "Submitted", "extra": {"exit_status": "Submitted"}}
+    whole = {"messages": [*noise, end], "info": {"cost": 1}, "trajectory_format": "mini-swe-agent-1.1"}
+    (steps,) = read(write(json.dumps(whole, indent=1), name="a.traj.json"))
+    assert messages(steps) == [*kept, {"role": "user", "content": "Submitted"}]
+    assert steps[0].timestamp == datetime.fromtimestamp(1_700_000_000.5, timezone.utc)
+
+
+def test_haystack_of_people(write: Write) -> None:
+    units = [
+        {"id": "u0", "speaker": "Ann", "text": "Hi", "timestamp": "2023-05-08T13:56:00", "session": "s1", "gold": 1},
+        {"id": "u1", "speaker": "assistant", "text": "Hello", "timestamp": "2023-05-09T13:56:00Z", "session": "s2"},
+        {"id": "u2", "speaker": "Bob", "text": "?", "timestamp": None, "session": None},
+    ]
+    ((first, second, third),) = read(write({"id": "secret", "units": units, "queries": [{"gold": ["u0"]}]}))
+    assert isinstance(first, MessageStep)
+    assert (first.role, first.speaker, first.content) == ("user", "Ann", "Hi")
+    assert first.timestamp == datetime(2023, 5, 8, 13, 56, tzinfo=timezone.utc)
+    assert (second.speaker, second.to_messages()) == (None, [{"role": "assistant", "content": "Hello"}])
+    assert [first.session, second.session, third.session] == ["run.jsonl#1/s1", "run.jsonl#1/s2", "run.jsonl#1"]
+    assert "secret" not in repr((first, second, third))
+    assert "u0" not in repr((first, second, third))
+
+
+def test_haystack_of_an_agent(write: Write) -> None:
+    asked = {"id": "c1", "name": "bash", "arguments": '{"command": "ls"}'}
+    units = [
+        {"speaker": "system", "text": "Be brief.", "timestamp": None},
+        {"speaker": "user", "text": "Fix it.", "timestamp": "2024-01-01T00:00:00"},
+        {"speaker": "assistant", "text": "calling c1", "tool_calls": [asked], "timestamp": "2024-01-02T00:00:00"},
+        {"speaker": "tool", "text": "result of c1", "tool_call_id": "c1", "timestamp": "2024-01-03T00:00:00"},
+        {"speaker": "assistant", "text": "Done.", "timestamp": "2024-01-04T00:00:00"},
+    ]
+    (steps,) = read(write({"units": units}))
+    assert messages(steps) == RUN
+    assert [step.timestamp.day for step in steps[1:]] == [1, 2, 4]  # a step happened when it began
+
+
+def test_a_long_run_is_one_run(write: Write) -> None:
+    """It is read in pieces; only its first user message is the task, and calls keep their results."""
+    run = [*RUN[:2], *(m for at in range(PIECE) for m in [*call(f"c{at}"), {"role": "user", "content": f"go on {at}"}])]
+    (steps,) = read(write(*run))
+    assert messages(steps) == run
+    assert sum(isinstance(step, TaskStep) for step in steps) == 1
+    assert all(step.tool_calls[0].answered for step in steps if isinstance(step, ActionStep))
+
+
+def test_a_result_in_a_later_piece_than_its_call(write: Write) -> None:
+    asked, result = call("late")
+    between = [{"role": "user", "content": str(at)} for at in range(PIECE + 5)]
+    run = [*RUN[:2], asked, *between, result]
+    (steps,) = read(write(*run))
+    assert messages(steps) == run
+
+
+def test_lines_are_read_as_they_are_needed(write: Write) -> None:
+    """A bad line far behind is not looked at before it is reached."""
+    lines = [{"role": "user", "content": str(at)} for at in range(4 * PIECE)]
+    runs = read_runs(write(*lines, "{bad"))
+    assert next(next(runs).steps).text == "0"
+
+
+def test_blank_lines_and_byte_order_mark(write: Write) -> None:
+    path = write("", *RUN[:2], "", *RUN[2:], "", "")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    (steps,) = read(path)
+    assert messages(steps) == RUN
+
+
+def test_lone_surrogates_and_nul_are_text(write: Write) -> None:
+    (steps,) = read(write('{"role": "user", "content": "a\\ud800b\\u0000c"}'))
+    assert steps[0].text == "a\ud800b\0c"
+
+
+# -- damage
+
+
+def test_bad_line(write: Write) -> None:
+    before, said = fails(write(*RUN, '{"role": "user", "cont', {"role": "user", "content": "after"}))
+    assert messages(before) == RUN
+    assert "run.jsonl, line 6, column" in said
+    assert "not valid JSON" in said
+
+
+def test_bad_line_after_whole_runs(write: Write) -> None:
+    before, said = fails(write(RUN, RUN, "[{]"))
+    assert messages(before) == RUN + RUN
+    assert "line 3, column" in said
+
+
+def test_message_without_role(write: Write) -> None:
+    before, said = fails(write(*RUN, {"text": "?"}))
+    assert messages(before) == RUN
+    assert "run.jsonl, line 6" in said
+    assert "role" in said
+
+
+@pytest.mark.parametrize(
+    ("bad", "what"),
+    [
+        ({"role": "tool", "tool_call_id": "c9", "content": "?"}, "answers no call"),
+        ({"role": "robot", "content": "?"}, "role must be one of"),
+        ({"role": "user", "content": 7}, "content"),
+        ({"role": "assistant", "tool_calls": "no"}, "tool_calls"),
+        ({"role": "assistant", "tool_calls": [{"id": "x"}]}, "no name"),
+        ({"role": "user", "content": "x", "timestamp": "yesterday"}, "is no time"),
+    ],
+)
+@pytest.mark.parametrize("shape", ["lines", "list"])
+def test_malformed_message(write: Write, bad: dict[str, Any], what: str, shape: str) -> None:
+    run = [*RUN, bad, {"role": "user", "content": "after"}]
+    before, said = fails(write(*run) if shape == "lines" else write(run))
+    assert messages(before) == RUN
+    assert ("line 6: " if shape == "lines" else "line 1, message 5: ") in said
+    assert what in said
+
+
+def test_malformed_message_in_a_later_piece(write: Write) -> None:
+    run = [m for at in range(PIECE) for m in call(f"c{at}")]
+    before, said = fails(write(*run, {"role": "robot", "content": "?"}))
+    assert messages(before) == run
+    assert f"line {len(run) + 1}: " in said
+
+
+@pytest.mark.parametrize("text", ['[{"role": "user",\n "content": ', "{\n", "[\n{\n"])
+def test_truncated_document(write: Write, text: str) -> None:
+    before, said = fails(write(text, name="run.json", end=""))
+    assert before == []
+    assert "run.json, line" in said
+
+
+def test_truncated_gzip(write: Write) -> None:
+    path = write(*(RUN[1:2] * 5000), name="run.jsonl.gz")
+    path.write_bytes(path.read_bytes()[:-30])
+    before, said = fails(path)
+    assert len(before) > PIECE
+    assert "after line" in said
+    assert "gzip" in said
+
+
+def test_damaged_gzip(write: Write) -> None:
+    path = write(*RUN, name="run.jsonl.gz")
+    data = bytearray(path.read_bytes())
+    data[20:30] = b"\xff" * 10
+    path.write_bytes(data)
+    assert "gzip" in fails(path)[1]
+
+
+def test_binary(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    path.write_bytes(b"SQLite format 3\0\x10\x00\xff\xfe" * 20)
+    assert "not a text file" in fails(path)[1]
+
+
+def test_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b'{"role": "user", "content": "a"}\n{"role": "user", "content": "caf\xe9"}\n')
+    before, said = fails(path)
+    assert [step.text for step in before] == ["a"]
+    assert "line 2" in said
+    assert "0xe9" in said
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "[]", "{}", "7", '"text"', "null", "[1, 2]", '{"a": 1}', '[{"a": 1}]'])
+def test_wrong_shape(write: Write, text: str) -> None:
+    before, said = fails(write(text, name="run.json"))
+    assert before == []
+    assert "run.json" in said
+
+
+def test_wrong_shape_in_a_list(write: Write) -> None:
+    before, said = fails(write([{"traj": RUN}, 7]))
+    assert messages(before) == RUN
+    assert "entry 1" in said
+
+
+@pytest.mark.parametrize("unit", [7, {}, {"speaker": "Ann"}, {"speaker": "Ann", "text": None}])
+def test_malformed_unit(write: Write, unit: Any) -> None:
+    assert "unit 0: should have a speaker and a text" in fails(write({"units": [unit]}))[1]
+
+
+def test_absurdly_nested(write: Write) -> None:
+    assert "not valid JSON" in fails(write("[" * 100_000))[1]
+
+
+def test_huge_number(write: Write) -> None:
+    assert "not valid JSON" in fails(write(*RUN, "9" * 10_000))[1]
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    assert "No such file" in fails(tmp_path / "none.json")[1]
+    assert "irectory" in fails(tmp_path)[1]
+
+
+@pytest.mark.skipif(DATA is None, reason="the benchmark traces are not on this machine (TINYMEM_DATA)")
+def test_real_haystacks() -> None:
+    assert DATA is not None
+    for path in sorted(DATA.glob("*-dev.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            units = [unit for line in lines for unit in json.loads(line)["units"]]
+        assert [m["content"] or "" for steps in read(path) for m in messages(steps)] == [u["text"] for u in units], path
