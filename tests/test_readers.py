@@ -78,7 +78,7 @@ def test_json_list_of_messages(write: Write, name: str, indent: int | None) -> N
     (steps,) = read(write(json.dumps(RUN, indent=indent), name=name))
     assert messages(steps) == RUN
     assert [type(step) for step in steps] == [SystemPromptStep, TaskStep, ActionStep, MessageStep]
-    assert {step.session for step in steps} == {name}
+    assert {step.session for step in steps} == {f"{name}#1"}
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
@@ -211,7 +211,7 @@ def test_message_without_role(write: Write) -> None:
         ({"role": "tool", "tool_call_id": "c9", "content": "?"}, "answers no call"),
         ({"role": "robot", "content": "?"}, "role must be one of"),
         ({"role": "user", "content": 7}, "content"),
-        ({"role": "assistant", "tool_calls": "no"}, "tool_calls"),
+        ({"role": "assistant", "tool_calls": "no"}, "a tool call must be"),
         ({"role": "assistant", "tool_calls": [{"id": "x"}]}, "no name"),
         ({"role": "user", "content": "x", "timestamp": "yesterday"}, "is no time"),
     ],

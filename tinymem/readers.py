@@ -41,7 +41,9 @@ class Run:
 
 
 def read_runs(path: str | Path) -> Iterator[Run]:
-    """The runs in a file, in order, each with a session of its own; JSON lines are read as they are needed.
+    """The runs in a file, in order; JSON lines are read as they are needed.
+
+    The N-th run is named `FILE#N`, and so is the session of its steps; sessions that a haystack tells come behind it.
 
     >>> for run in read_runs("runs.jsonl"):  # doctest: +SKIP
     ...     memory.add_steps(list(run.steps))
@@ -110,7 +112,8 @@ def _of_lines(path: Path, values: Iterable[tuple[int, Any]], one_run: bool) -> I
     """JSON lines: all of them one run if they are messages, else a run or more a line."""
     if one_run:
         messages = (said(value, f"{path}, line {number}") for number, value in values)
-        yield Run(path.name, steps_of_messages(messages, path.name))
+        name = f"{path.name}#1"
+        yield Run(name, steps_of_messages(messages, name))
         return
     count = 0
     for number, value in values:
@@ -132,7 +135,7 @@ def _of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]
 
 def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
     """The runs of one value; `count` is how many came before it in the file."""
-    name = f"{path.name}#{count + 1}" if where else path.name
+    name = f"{path.name}#{count + 1}"
     place = f"{path}, {where}" if where else str(path)
     if isinstance(value, Mapping):
         yield Run(name, _of_mapping(value, place, name))

@@ -1,0 +1,165 @@
+"""The demo that people see first, and the recorder that made its run."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tinymem import ActionStep, HierarchicalMemory, InputError
+from tinymem.content import as_text
+from tinymem.demo import BUDGET, QUESTIONS, RECORDING, Report, run_demo, show
+from tinymem.messages import problems
+from tinymem.readers import read_runs
+from tinymem.tokens import count_messages
+
+recorder = pytest.importorskip("benchmarks.record_demo", reason="benchmarks/ is not in the wheel")
+unix = pytest.mark.skipif(shutil.which("bash") is None, reason="the recording is made with bash")
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[dict[str, object]]:
+    return [json.loads(line) for line in RECORDING.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return run_demo()
+
+
+def printed(report: Report, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    show(report, console, Path("kept"))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+# -- the recording
+
+
+def test_recording_is_a_long_valid_run(recorded: list[dict[str, object]]) -> None:
+    calls = [message for message in recorded if message.get("tool_calls")]
+    assert 170 <= len(calls) <= 220
+    assert problems(recorded) == []
+    assert 25_000 <= count_messages(recorded) <= 60_000
+    assert RECORDING.stat().st_size < 300_000
+
+
+def test_recording_is_of_the_script_as_it_stands(recorded: list[dict[str, object]]) -> None:
+    """Whoever changes the script has to record again: python -m benchmarks.record_demo"""
+    said = [(m["role"], m["content"]) for m in recorded[2:] if m["role"] != "tool"]
+    assert said == [(turn.role, turn.said) for turn in recorder.script()]
+    commands = [
+        json.loads(m["tool_calls"][0]["function"]["arguments"])["command"] for m in recorded if "tool_calls" in m
+    ]  # type: ignore[index]
+    assert commands == [turn.command for turn in recorder.script() if turn.command]
+
+
+def test_recording_names_no_machine(recorded: list[dict[str, object]]) -> None:
+    text = json.dumps(recorded)
+    assert recorder.leaks(text) == []
+    for path in ("/tmp/", "/home/", "/root", "/work", "site-packages"):
+        assert path not in text
+
+
+@pytest.mark.parametrize(("question", "answer"), QUESTIONS)
+def test_an_answer_stands_in_what_a_command_printed(
+    recorded: list[dict[str, object]], question: str, answer: str
+) -> None:
+    """The questions are about observations, and do not give their answers away."""
+    assert any(m["role"] == "tool" and answer in as_text(m["content"]) for m in recorded)  # type: ignore[arg-type]
+    assert answer not in question
+
+
+@unix
+def test_recorder_really_runs_its_first_steps(recorded: list[dict[str, object]]) -> None:
+    """The first ten steps print today what they printed then: material and commands are deterministic."""
+    fresh = list(itertools.islice(recorder.record(recorder.script()), 22))
+    versions = [at for at, message in enumerate(recorded) if "python 3" in as_text(message["content"])]  # type: ignore[arg-type]
+    for at, (now, then) in enumerate(zip(fresh, recorded, strict=False)):
+        if at not in versions and "Traceback" not in str(then["content"]):  # what Python's version shows in
+            assert now == then
+
+
+@unix
+def test_recorder_records_what_is_printed() -> None:
+    turns = [
+        recorder.Turn("assistant", "one", "echo out; echo err >&2; exit 3"),
+        recorder.Turn("user", "two"),
+        recorder.Turn("assistant", "three", 'pwd; python -c "import sys; print(sys.prefix)"; env | grep -c SECRET'),
+        recorder.Turn("assistant", "four"),
+    ]
+    seen = list(recorder.record(turns))[2:]
+    assert [m["role"] for m in seen] == ["assistant", "tool", "user", "assistant", "tool", "assistant"]
+    assert seen[1]["content"] == "out\nerr\n[exit status 3]"
+    assert seen[4]["content"].splitlines()[0] == recorder.SHOWN_FOLDER
+    assert recorder.leaks(seen[4]["content"]) == []
+
+
+def test_script_reader() -> None:
+    text = "#: think\n#: more\nls <<'E'\n# a comment\nE\n\n#> a word\n\n#: do\npwd\n#: the end\n"
+    turns = [(turn.role, turn.said, turn.command) for turn in recorder.read_script(text)]
+    assert turns == [
+        ("assistant", "think more", "ls <<'E'\n# a comment\nE"),
+        ("user", "a word", ""),
+        ("assistant", "do", "pwd"),
+        ("assistant", "the end", ""),
+    ]
+
+
+# -- the demo
+
+
+def test_every_answer_comes_back_and_none_is_in_the_window(report: Report) -> None:
+    assert report.passed
+    assert not any(one.in_window for one in report.asked)
+    assert all(one.tokens <= BUDGET for one in report.asked)
+    assert report.window_tokens <= 2_000
+    assert report.steps == report.archived + len(report.window)
+
+
+def test_it_says_where_the_answers_are(report: Report, recorded: list[dict[str, object]]) -> None:
+    (run,) = read_runs(RECORDING)
+    steps = list(run.steps)
+    for one in report.asked:
+        assert one.step is not None
+        step = steps[one.step - 1]
+        assert one.answer in step.text
+        assert one.step not in report.window
+        assert isinstance(step, ActionStep)
+
+
+def test_output_fits_eighty_columns(report: Report) -> None:
+    text = printed(report)
+    assert max(map(len, text.splitlines())) <= 80
+    for question, answer in QUESTIONS:
+        assert question in text
+        assert answer in text
+    assert f"{len(QUESTIONS)} of {len(QUESTIONS)} answers came back; the window alone held 0" in text
+    assert "tinymem ingest FILE" in text
+    assert 'tinymem recall "..." --path kept' in text
+
+
+def test_an_answer_that_does_not_come_back_is_said(report: Report) -> None:
+    lost = dataclasses.replace(report.asked[0], step=None, lines=(), in_window=True)
+    worse = dataclasses.replace(report, asked=(lost, *report.asked[1:]))
+    assert not worse.passed
+    text = printed(worse)
+    assert "in the window; not recalled" in text
+    assert f"{len(QUESTIONS) - 1} of {len(QUESTIONS)} answers came back; the window alone held 1" in text
+
+
+def test_the_memory_can_be_kept_and_is_not_mixed(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    report = run_demo(path)
+    with HierarchicalMemory(path, create=False) as memory:
+        assert memory.stats().steps == report.steps
+        assert "Tomasz Lis" in memory.recall("Who is the contact at Quarry?").text
+    with pytest.raises(InputError, match="choose a new folder"):
+        run_demo(path)
