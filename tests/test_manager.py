@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import itertools
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -324,6 +325,23 @@ def test_shortened_steps_are_reported_whole_and_restored() -> None:
     assert not memory.prune().changed
     memory.restore(report)
     assert memory.steps == (step,)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_a_step_shortened_twice_and_then_removed_is_whole_again_in_any_order(order: tuple[int, ...]) -> None:
+    memory = MemoryManager()
+    whole = memory.add(ActionStep(tool_name="f", observation="x" * 500))
+    reports = [
+        memory.prune(strategy)
+        for strategy in (
+            prune_old_observations(keep_last_n=0, max_length=200),
+            prune_old_observations(keep_last_n=0, max_length=50),
+            keep_last_n_steps(0),
+        )
+    ]
+    for at in (*order, *order):  # a shortened step can be made whole only once it is back
+        memory.restore(reports[at])
+    assert memory.steps == (whole,)
 
 
 def test_a_report_of_another_memory_is_refused() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tinymem.actions import ActionStep, Signal, ToolCall
     from tinymem.base import Part, Step
-    from tinymem.context import Context
+    from tinymem.context import Context, Item
     from tinymem.errors import (
         BudgetError,
         ClosedError,
@@ -28,16 +28,10 @@ if TYPE_CHECKING:
         StorageError,
         TinymemError,
     )
-    from tinymem.hierarchy import HierarchicalMemory
-    from tinymem.manager import MemoryManager
+    from tinymem.hierarchy import HierarchicalMemory, Stats
+    from tinymem.manager import MemoryManager, PruneReport
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
-    from tinymem.pruning import (
-        PruneStrategy,
-        keep_last_n_steps,
-        no_pruning,
-        prune_old_observations,
-        token_budget,
-    )
+    from tinymem.pruning import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations, token_budget
     from tinymem.recall import Excerpt, Recall
     from tinymem.steps import (
         FinalAnswerStep,
@@ -52,32 +46,79 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "actions": "ActionStep Signal ToolCall",
-    "base": "Part Step",
-    "context": "Context",
-    "errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
-    "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
-    "hierarchy": "HierarchicalMemory",
-    "manager": "MemoryManager",
-    "messages": "groups messages_from_steps problems repair steps_from_messages",
-    "pruning": "PruneStrategy keep_last_n_steps no_pruning prune_old_observations token_budget",
-    "recall": "Excerpt Recall",
-    "steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
-    "tokens": "TiktokenCounter count_message count_messages",
-}
-_MODULES = {name: module for module, names in _HOME.items() for name in names.split()}
+__all__ = [
+    "ActionStep",
+    "BudgetError",
+    "ClosedError",
+    "Context",
+    "EmbedderError",
+    "EmbedderMismatchError",
+    "Excerpt",
+    "FinalAnswerStep",
+    "FormatError",
+    "HierarchicalMemory",
+    "InputError",
+    "Item",
+    "MemoryManager",
+    "MessageError",
+    "MessageStep",
+    "MissingExtraError",
+    "NotAMemoryError",
+    "Part",
+    "PlanningStep",
+    "PruneReport",
+    "PruneStrategy",
+    "Recall",
+    "ScratchpadStep",
+    "Signal",
+    "Stats",
+    "Step",
+    "StepError",
+    "StorageError",
+    "SummaryStep",
+    "SystemPromptStep",
+    "TaskStep",
+    "TiktokenCounter",
+    "TinymemError",
+    "ToolCall",
+    "count_message",
+    "count_messages",
+    "groups",
+    "keep_last_n_steps",
+    "messages_from_steps",
+    "no_pruning",
+    "problems",
+    "prune_old_observations",
+    "repair",
+    "steps_from_messages",
+    "token_budget",
+]
 
-__all__ = sorted([*_MODULES, "__version__"])  # the table above is the one list
+# Where each name lives; a test holds it against the imports above and `__all__`.
+_HOMES = {
+    "tinymem.actions": "ActionStep Signal ToolCall",
+    "tinymem.base": "Part Step",
+    "tinymem.context": "Context Item",
+    "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
+    "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
+    "tinymem.hierarchy": "HierarchicalMemory Stats",
+    "tinymem.manager": "MemoryManager PruneReport",
+    "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
+    "tinymem.pruning": "PruneStrategy keep_last_n_steps no_pruning prune_old_observations token_budget",
+    "tinymem.recall": "Excerpt Recall",
+    "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
+    "tinymem.tokens": "TiktokenCounter count_message count_messages",
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'tinymem' has no attribute {name!r}")
-    value = getattr(import_module(f"tinymem.{_MODULES[name]}"), name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return [*__all__, "__version__"]

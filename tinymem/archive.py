@@ -10,72 +10,38 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tinymem.base import Step
 from tinymem.content import clean
 from tinymem.errors import EmbedderError, EmbedderMismatchError, StorageError
-from tinymem.protocols import Embedder, Ids, StepRow, TokenCounter, TokenEmbedder, VectorStore, Vectors
+from tinymem.protocols import Embedder, StepRow, TokenCounter, TokenEmbedder, Vectors, VectorStore
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.diversity import without_duplicates
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published
-from tinymem.recall.packing import Ranked, pack
+from tinymem.recall.packing import pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query import analyse
 from tinymem.recall.results import Recall
+from tinymem.recall.scoring import Filter, Scored
+from tinymem.registry import embedder_from
 from tinymem.serialization import dump_step, load_step
 from tinymem.stores.sqlite import SqliteJournal
 from tinymem.tokens import count_message
 
-__all__ = ["Archive", "Filter"]
+__all__ = ["Archive"]
 
 logger = logging.getLogger(__name__)
 
 BATCH = 256  # passages that are embedded at once, and from which on it is worth while
 INDEX_BATCH = 2_000  # vectors that are written to the index at once
-PRICE = 0.5  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
 EXACT_UP_TO = 100_000  # passages up to which search is exact
-
-
-@dataclass(frozen=True)
-class Filter:
-    """What recall is limited to; None does not limit. Times are aware datetimes."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    session: str | None = None
-    speaker: str | None = None
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Candidates: `rows` of the catalog, their features `(len(rows), len(NAMES))`, and the weights for them."""
-
-    catalog: Catalog
-    rows: Ids
-    features: Vectors
-    fusion: Fusion
-
-    def ranked(self, budget: int) -> list[Ranked]:
-        """The candidates best first, near-duplicates left out as far as `budget` tokens may reach."""
-        catalog, rows = self.catalog, self.rows
-        scores = self.fusion.score(self.features, catalog.kind[rows])
-        lengths = (catalog.end - catalog.start)[rows]
-        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")
-        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 8))
-        places = np.stack([catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows]], axis=1)
-        return [Ranked(*places[i].tolist(), float(scores[i]), partial(self._why, i)) for i in order.tolist()]
-
-    def _why(self, i: int) -> dict[str, float]:
-        return self.fusion.contributions(self.features[i], int(self.catalog.kind[self.rows[i]]))
 
 
 class Archive:
@@ -161,18 +127,12 @@ class Archive:
             )
         return vectors
 
-    @property
+    @cached_property
     def token_embedder(self) -> TokenEmbedder:
         """What late interaction uses: the embedder itself, or the static one beside an embedder without a table."""
-        if isinstance(self.embedder, TokenEmbedder):
-            return self.embedder
-        if not hasattr(self, "_static"):
-            from tinymem.registry import embedder_from
-
-            static = embedder_from("static")
-            assert isinstance(static, TokenEmbedder)
-            self._static = static
-        return self._static
+        if hasattr(type(self.embedder), "token_table"):  # asked of the class: isinstance would load the model
+            return cast(TokenEmbedder, self.embedder)
+        return cast(TokenEmbedder, embedder_from("static"))
 
     def index_pending(self, at_least: int = 1) -> int:
         """Bring the vector store up to the journal, in batches; how many vectors it got."""
@@ -218,7 +178,7 @@ class Archive:
         """What of the namespace bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
         self.embed_pending()
         catalog = self.catalog
-        allowed = self._allowed(catalog, hidden, only or Filter())
+        allowed = (only or Filter()).allowed(catalog, hidden)
         if not text.strip() or not allowed.any():
             return Recall("", 0, ())
         scored = self.score(text, now, allowed)
@@ -243,19 +203,6 @@ class Archive:
         if self._steps is None or self._steps[0] != catalog.last_id:
             self._steps = (catalog.last_id, Steps(catalog))
         return self._steps[1]
-
-    @staticmethod
-    def _allowed(catalog: Catalog, hidden: Collection[int], only: Filter) -> Any:
-        allowed = ~np.isin(catalog.step, list(hidden))
-        if only.since is not None:
-            allowed &= catalog.time >= only.since.timestamp()
-        if only.until is not None:
-            allowed &= catalog.time <= only.until.timestamp()
-        if only.session is not None:
-            allowed &= catalog.session == catalog.sessions.names.get(only.session, -2)
-        if only.speaker is not None:
-            allowed &= catalog.speaker == catalog.speakers.names.get(only.speaker, -2)
-        return allowed
 
     # -- away ---------------------------------------------------------------------------------------------------------
 

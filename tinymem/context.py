@@ -95,7 +95,9 @@ def assemble(
     room = budget - _fixed_cost(fixed, budget, counter)
     newest, shortened = _fitted(newest, room, counter)
     room -= _cost(newest, counter)
-    shown = _from_start(rest, newest, positions, room, int(window_share * (budget - _cost(fixed, counter))), complete, counter)
+    shown = _from_start(
+        rest, newest, positions, room, int(window_share * (budget - _cost(fixed, counter))), complete, counter
+    )
     before = _in_order(steps, fixed, shown)
     head = repair(messages_from_steps(before))
     if not complete and next((m["role"] for m in head if m["role"] not in ("system", "developer")), "") == "assistant":
@@ -180,7 +182,13 @@ def _report(
     items = [Item("fixed", step, _cost([step], counter)) for step in fixed]
     items += [Item("window", step, _cost([step], counter)) for step in shown]
     items += [
-        Item("recall", e.step, e.tokens, e.score, ", ".join(f"{name} {value:+.2f}" for name, value in list(e.why.items())[:3]))
+        Item(
+            "recall",
+            e.step,
+            e.tokens,
+            e.score,
+            ", ".join(f"{name} {value:+.2f}" for name, value in list(e.why.items())[:3]),
+        )
         for e in found.items
     ]
     seen = {item.step.id for item in items}

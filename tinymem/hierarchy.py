@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,22 +9,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from tinymem.archive import BATCH, INDEX_BATCH, Archive, Filter
+from tinymem.archive import BATCH, INDEX_BATCH, Archive
 from tinymem.base import Step
 from tinymem.content import Content, as_text, clean
 from tinymem.context import Context, assemble, current_task
 from tinymem.episodes import Episodes
-from tinymem.errors import ClosedError, EmbedderError, InputError, NotAMemoryError, StorageError
+from tinymem.errors import BudgetError, ClosedError, EmbedderError, InputError, StorageError
+from tinymem.folders import namespace_folder
 from tinymem.ids import utc_now
 from tinymem.manager import MemoryManager, PruneReport
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, VectorStore
-from tinymem.pruning import PruneStrategy, token_budget
+from tinymem.pruning import PruneStrategy, keep_last_n_steps, token_budget
 from tinymem.recall import Recall
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
+from tinymem.recall.scoring import Filter
 from tinymem.registry import embedder_from, store_from
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import SystemPromptStep
@@ -35,8 +35,6 @@ __all__ = ["HierarchicalMemory", "Stats"]
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-MARKER = "tinymem.json"  # says that a folder is a memory, and of which format
 WINDOW_SHARE = 0.5  # the window's part of a context, after the fixed steps
 LOW_WATER = 2 / 3  # of the window's tokens, to which a pruning goes, so that its start moves in jumps
 QUERY_GROUPS = 2  # newest groups that a context without a query asks for
@@ -101,7 +99,7 @@ class HierarchicalMemory:
         self._lock = threading.RLock()
         self._closed = False
         self._counter = counter_from(counter)
-        folder = _folder(self.path, namespace, create)
+        folder = namespace_folder(self.path, namespace, create)
         self._store_name = store if isinstance(store, str) else store.name
         self.long_term = Archive(
             folder,
@@ -182,7 +180,11 @@ class HierarchicalMemory:
 
     def _settle(self) -> None:
         """Prune, keep what the window shows of shortened steps, and embed and index once enough has come together."""
-        report = self.short_term.prune()
+        try:
+            report = self.short_term.prune()
+        except BudgetError as error:  # pinned steps over the window's tokens: they and the newest stay, context says so
+            logger.warning("the window cannot be kept within its tokens: %s", error)
+            report = self.short_term.prune(keep_last_n_steps(1))
         if report.shortened:
             ids = {step.id for step in report.shortened}
             views = {s.number: dump_step(s) for s in self.short_term.steps if s.id in ids and s.number is not None}
@@ -205,7 +207,9 @@ class HierarchicalMemory:
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    def context(self, query: str | None = None, *, max_tokens: int | None = None, now: datetime | None = None) -> Context:
+    def context(
+        self, query: str | None = None, *, max_tokens: int | None = None, now: datetime | None = None
+    ) -> Context:
         """The messages to send, of at most `max_tokens` (the memory's own unless given), valid for the chat APIs.
 
         System prompt, current task and pinned steps are always in, then the window's newest groups, and what of the
@@ -288,9 +292,7 @@ class HierarchicalMemory:
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
-    def forget(
-        self, ids: Iterable[str] = (), *, session: str | None = None, before: datetime | None = None
-    ) -> int:
+    def forget(self, ids: Iterable[str] = (), *, session: str | None = None, before: datetime | None = None) -> int:
         """Remove steps for good, wherever they are: by id, of a session, or from before a time. How many there were.
 
         Text, vectors and terms are gone from every file when this returns; the index is made anew.
@@ -332,30 +334,3 @@ def _positive(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} must be a number of tokens of 1 or more, not {value!r}")
     return value
-
-
-def _folder(path: Path, namespace: str, create: bool) -> Path:
-    """The namespace's folder, made if `create`; the path must be a memory, or nothing yet."""
-    if not namespace or not isinstance(namespace, str):
-        raise InputError(f"namespace must be a string that is not empty, not {namespace!r}")
-    name = quote(namespace, safe=" ").replace(".", "%2E")
-    if len(name) > 200:
-        raise InputError(f"namespace is too long for a folder's name: {namespace[:40]!r}…")
-    folder, marker = path / name, path / MARKER
-    try:
-        _check_memory(path, marker)
-        if create:
-            path.mkdir(parents=True, exist_ok=True)
-            if not marker.exists():
-                marker.write_text(json.dumps({"format": FORMAT}) + "\n", "utf-8")
-            folder.mkdir(exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be used: {error.strerror or error}; choose a folder that can be written") from error
-    if not (folder / "journal.db").exists() and not create:
-        raise NotAMemoryError(f"there is no memory at {path} with namespace {namespace!r}")
-    return folder
-
-
-def _check_memory(path: Path, marker: Path) -> None:
-    if path.exists() and not marker.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise NotAMemoryError(f"{path} exists and is not a memory of tinymem: choose an empty or a new folder")

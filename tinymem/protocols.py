@@ -39,7 +39,8 @@ TokenIds: TypeAlias = npt.NDArray[np.uint16]
 class StepRow:
     """A step as the journal keeps it: `record` is its JSON, `time` is in seconds since 1970.
 
-    `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view` is the JSON of the shortened step that the window shows instead, if a strategy shortened it.
+    `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view`
+    is the JSON of the shortened step that the window shows instead, if a strategy shortened it.
     """
 
     number: int
@@ -131,7 +132,7 @@ class VectorStore(Protocol):
         ...
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
-        """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, fewer if fewer are held."""
+        """The `k` closest to `vector` `(dimensions,)`: ids, and cosine similarities, best first."""
         ...
 
     def delete(self, ids: Sequence[int]) -> None:

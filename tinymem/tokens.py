@@ -85,11 +85,12 @@ def counter_from(counter: TokenCounter | str | None) -> TokenCounter:
     return counter
 
 
-def count_message(message: Mapping[str, Any], counter: TokenCounter) -> int:
+def count_message(message: Mapping[str, Any], counter: TokenCounter | None = None) -> int:
     """Tokens of one chat message: role, name, content, tool calls with ids, names and arguments, and the overhead.
 
-    An image costs PER_IMAGE; other parts and unknown keys cost their JSON.
+    An image costs PER_IMAGE; other parts and unknown keys cost their JSON. `counter` is the default one unless given.
     """
+    counter = counter or default_counter()
     total = PER_MESSAGE
     for key, value in message.items():
         if value is None:
@@ -123,6 +124,6 @@ def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
     return sum(counter.count(text) for text in texts if isinstance(text, str))
 
 
-def count_messages(messages: Iterable[Mapping[str, Any]], counter: TokenCounter) -> int:
+def count_messages(messages: Iterable[Mapping[str, Any]], counter: TokenCounter | None = None) -> int:
     """Tokens of a whole prompt: its messages, and what the chat format puts before the answer."""
     return PER_REPLY + sum(count_message(message, counter) for message in messages)

@@ -31,7 +31,11 @@ class Candidates:
 
 
 def gather(
-    query: Query, catalog: Catalog, lexical: tuple[Ids, Vectors], allowed: npt.NDArray[np.bool_], nearest: Nearest | None
+    query: Query,
+    catalog: Catalog,
+    lexical: tuple[Ids, Vectors],
+    allowed: npt.NDArray[np.bool_],
+    nearest: Nearest | None,
 ) -> Candidates:
     """Candidates among the `allowed` rows.
 

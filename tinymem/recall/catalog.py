@@ -65,7 +65,9 @@ class Catalog:
     def __init__(self, dimensions: int, vocabulary: int = 0) -> None:
         self.dimensions = dimensions
         self._vectors = Growing(np.float32, dimensions)
-        self._fields = {name: Growing(np.int64) for name in ("id", "step", "part", "start", "end", "session", "speaker")}
+        self._fields = {
+            name: Growing(np.int64) for name in ("id", "step", "part", "start", "end", "session", "speaker")
+        }
         self._fields |= {"kind": Growing(np.int8), "reply": Growing(np.bool_), "asks": Growing(np.bool_)}
         self._fields |= {"milestone": Growing(np.bool_), "time": Growing(np.float64)}
         self._tokens = Growing(np.uint16)
@@ -97,7 +99,9 @@ class Catalog:
         """Append passages as `SqliteJournal.passages` gives them."""
         if not rows:
             return
-        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time) = zip(*rows, strict=True)
+        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time) = zip(
+            *rows, strict=True
+        )
         vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
         self._vectors.extend(vectors.astype(np.float32))
         columns = {

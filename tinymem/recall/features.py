@@ -103,7 +103,8 @@ def _age(query: Query, since: Ids) -> Vectors:
     and what it needs was seen before that, often when the run began."""
     if len(query.vectors) == 1:
         return np.zeros(len(since), np.float32)
-    return (np.log(np.clip(since, FRESH, OLD) / FRESH) / np.log(OLD / FRESH)).astype(np.float32)
+    age: Vectors = (np.log(np.clip(since, FRESH, OLD) / FRESH) / np.log(OLD / FRESH)).astype(np.float32)
+    return age
 
 
 def _session(found: Candidates, catalog: Catalog) -> Vectors:
@@ -117,11 +118,13 @@ def _session(found: Candidates, catalog: Catalog) -> Vectors:
     total = np.zeros(len(catalog.sessions.names) + 1, np.float32)  # the last is that of "no session"
     best = order[rank < 3]
     np.add.at(total, session[best], base[best] / 3)
-    return total[session]
+    means: Vectors = total[session]
+    return means
 
 
 def _speaker(query: Query, catalog: Catalog) -> Vectors:
     """1 for every passage whose speaker's name, or a part of it, is in the question."""
     asked = set(re.findall(r"\w+", query.text.lower()))
     named = [code for name, code in catalog.speakers.names.items() if asked & set(re.findall(r"\w{3,}", name.lower()))]
-    return np.isin(catalog.speaker, named).astype(np.float32) * (catalog.kind == SAID)
+    said: Vectors = (np.isin(catalog.speaker, named) & (catalog.kind == SAID)).astype(np.float32)
+    return said

@@ -33,7 +33,8 @@ class Fusion:
 
     def score(self, features: Vectors, kinds: npt.NDArray[np.int8]) -> Vectors:
         """The log-odds of each passage: `(n,)`, for `features` `(n, len(NAMES))` and the `kinds` of the passages."""
-        return np.einsum("nf,nf->n", features, self.weights[kinds]) + self.bias[kinds]
+        scores: Vectors = np.einsum("nf,nf->n", features, self.weights[kinds]) + self.bias[kinds]
+        return scores
 
     def contributions(self, features: Vectors, kind: int) -> dict[str, float]:
         """What each feature adds to the score of one passage, strongest first."""

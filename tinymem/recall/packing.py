@@ -73,7 +73,9 @@ class _Packer:
             if len(text) > DENSEST * left:
                 misses += 1
                 continue
-            cost = self.counter.count(f"{prefix}{text}\n") + (0 if dated in headers else self.counter.count(f"{dated}\n"))
+            cost = self.counter.count(f"{prefix}{text}\n") + (
+                0 if dated in headers else self.counter.count(f"{dated}\n")
+            )
             if cost > left:
                 misses += 1
                 continue

@@ -83,5 +83,3 @@ def _call(step: ActionStep, message: int) -> str:
         return "code"
     text = clean(answered[message - 1].text).replace("\n", " ")
     return text if len(text) <= CALL_SHOWN else f"{text[:CALL_SHOWN]}…"
-
-

@@ -1,0 +1,349 @@
+"""The command `tinymem`: real processes where it matters that they are, its `main` in this process where not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tinymem import HierarchicalMemory, __version__
+from tinymem.cli import main
+from tinymem.demo import QUESTIONS, RECORDING
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+CHAT = [
+    {"role": "user", "content": "The staging server is at 10.0.0.7."},
+    {"role": "assistant", "content": "Noted."},
+    {"role": "user", "content": "Lunch is at noon."},
+]
+
+
+def process(*args: str, cwd: Path | None = None, **env: str) -> Done:
+    """The command in a process of its own, as a user starts it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TINYMEM_")}
+    paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
+    done = subprocess.run(
+        [sys.executable, "-m", "tinymem.cli", *args],
+        cwd=cwd,
+        env=kept | {"PYTHONPATH": paths, "COLUMNS": "80"} | env,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def tinymem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """The command in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("TINYMEM_PATH", "TINYMEM_NAMESPACE", "TINYMEM_EMBEDDER"):
+        monkeypatch.delenv(name, raising=False)
+
+    def running(*args: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["tinymem", *args])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err
+        return Done(int(ended.value.code or 0), out, err)
+
+    return running
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    path = tmp_path / "chat.jsonl"
+    path.write_text("".join(json.dumps(message) + "\n" for message in CHAT), encoding="utf-8")
+    return path
+
+
+# -- what everybody sees first
+
+
+def test_help_is_quick_and_shows_examples() -> None:
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        done = process("--help")
+        times.append(time.perf_counter() - begin)
+    assert done.status == 0
+    for word in ("demo", "ingest", "recall", "context", "stats", "tinymem recall"):
+        assert word in done.out
+    assert min(times) < 1.5  # 0.25 s on an idle machine; the next test says why it stays so
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom tinymem.cli import main\nsys.argv = ['tinymem', '--help']\ntry:\n    main()\n"
+        "except SystemExit:\n    pass\nprint(sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True
+    )
+    for name in ("numpy", "chromadb", "torch", "sqlite3", "tokenizers", "tiktoken"):
+        assert f"'{name}'" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["demo", "ingest", "recall", "context", "stats"])
+def test_help_of_commands(tinymem: Run, command: str) -> None:
+    done = tinymem(command, "--help")
+    assert done.status == 0
+    assert "--json" in done.out
+
+
+def test_version(tinymem: Run) -> None:
+    assert tinymem("--version") == (0, f"tinymem {__version__}\n", "")
+
+
+def test_no_command_shows_help(tinymem: Run) -> None:
+    done = tinymem()
+    assert done.status == 2
+    assert "Usage" in done.out + done.err
+
+
+# -- the whole way
+
+
+def test_demo_as_a_process(tmp_path: Path) -> None:
+    done = process("demo", cwd=tmp_path)
+    assert (done.status, done.err) == (0, "")
+    assert f"{len(QUESTIONS)} of {len(QUESTIONS)} answers came back" in done.out
+    assert list(tmp_path.iterdir()) == []  # it leaves nothing behind
+
+
+def test_demo_as_json(tinymem: Run) -> None:
+    done = tinymem("demo", "--json", "--path", "kept")
+    report = json.loads(done.out)
+    assert done.status == 0
+    assert report["answered"] == len(report["asked"]) == len(QUESTIONS)
+    again = tinymem("demo", "--path", "kept")
+    assert again.status == 2
+    assert "choose a new folder" in again.err
+
+
+def test_demo_fails_when_answers_do_not_come_back(tinymem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinymem.demo.BUDGET", 40)  # too little for anything
+    done = tinymem("demo")
+    assert done.status == 1
+    assert "not recalled" in done.out
+
+
+def test_ingest_recall_context_stats_as_processes(tmp_path: Path, chat: Path) -> None:
+    done = process("ingest", str(chat), str(RECORDING), "--path", "mem", cwd=tmp_path)
+    assert (done.status, done.err) == (0, "")
+    assert "of 2 runs" in done.out
+
+    done = process("recall", "Where is staging?", "--max-tokens", "100", cwd=tmp_path, TINYMEM_PATH="mem")
+    assert done.status == 0
+    assert "10.0.0.7" in done.out
+    assert "of 100 tokens" in done.err
+
+    done = process("context", "Where is staging?", "--max-tokens", "2000", "--json", cwd=tmp_path, TINYMEM_PATH="mem")
+    built = json.loads(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert built["tokens"] <= 2000
+    assert any("10.0.0.7" in str(message["content"]) for message in built["messages"])
+
+    done = process("stats", "--json", cwd=tmp_path, TINYMEM_PATH="mem")
+    assert json.loads(done.out)["steps"] == 182
+
+
+def test_context_explains(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("context", "lunch", "--max-tokens", "300")
+    assert done.status == 0
+    assert "of 300 tokens" in done.out
+
+
+def test_recall_as_json(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("recall", "Where is the staging server?", "--json", "--max-tokens", "80")
+    found = json.loads(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert found["tokens"] <= found["budget"] == 80
+    best = max(found["items"], key=lambda item: float(item["score"]))
+    assert (best["step"], best["session"]) == (1, "chat.jsonl#1")
+    assert "10.0.0.7" in best["text"]
+
+
+def test_recall_finds_nothing(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("recall", "staging", "--max-tokens", "1")
+    assert (done.status, done.out) == (0, "")
+    assert "Nothing found" in done.err
+
+
+def test_stats(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("stats")
+    assert done.status == 0
+    assert ["steps", "3"] in [line.split() for line in done.out.splitlines()]
+
+
+def test_namespaces_are_apart(tinymem: Run, chat: Path) -> None:
+    assert tinymem("ingest", str(chat), "--namespace", "a").status == 0
+    assert "10.0.0.7" in tinymem("recall", "staging", "--namespace", "a").out
+    done = tinymem("recall", "staging", "--namespace", "b")
+    assert (done.status, done.out) == (2, "")
+    assert "'b'" in done.err
+
+
+def test_surrogates_are_printed_somehow(tinymem: Run, tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text('{"role": "user", "content": "the code is \\ud800 X41"}\n', encoding="utf-8")
+    assert tinymem("ingest", str(path)).status == 0
+    assert "X41" in tinymem("recall", "code").out
+
+
+# -- ingesting what is damaged
+
+
+def test_ingest_keeps_what_stands_before_the_damage(tinymem: Run, chat: Path) -> None:
+    chat.write_text(chat.read_text("utf-8") + '{"role": "user", "cont', encoding="utf-8")
+    done = tinymem("ingest", str(chat), str(RECORDING))
+    assert done.status == 1
+    assert f"Added {3 + 179} steps of 2 runs" in done.out
+    assert "chat.jsonl, line 4, column" in done.err
+    assert "3 steps before it were added" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert "10.0.0.7" in tinymem("recall", "staging", "--max-tokens", "100").out
+
+
+def test_ingest_damage_as_json(tinymem: Run, chat: Path) -> None:
+    chat.write_text(chat.read_text("utf-8") + "[", encoding="utf-8")
+    done = tinymem("ingest", str(chat), "--json")
+    result = json.loads(done.out)
+    assert done.status == 1
+    assert [(one["runs"], one["steps"]) for one in result["files"]] == [(1, 3)]
+    assert "line 4" in result["files"][0]["error"]
+    assert result["memory"]["steps"] == 3
+
+
+def test_ingest_of_runs_with_the_same_call_ids(tinymem: Run, tmp_path: Path) -> None:
+    asked = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    unanswered = [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": [asked]}]
+    answered = [*unanswered, {"role": "tool", "tool_call_id": "c1", "content": "42"}]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(run) + "\n" for run in (unanswered, answered, answered)), encoding="utf-8")
+    assert tinymem("ingest", str(path)).status == 0
+    with HierarchicalMemory("memory", create=False) as memory:
+        sessions = {step.session for step in memory.short_term.steps}
+    assert sessions == {"runs.jsonl#1", "runs.jsonl#2", "runs.jsonl#3"}
+
+
+# -- mistakes: status 2, one line, no traceback
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["recall", "x"], "there is no memory at memory"),
+        (["stats"], "there is no memory"),
+        (["context"], "there is no memory"),
+        (["recall", "x", "--path", "full"], "is not a memory"),
+        (["ingest", "chat.jsonl", "--path", "full"], "is not a memory"),
+        (["ingest", "chat.jsonl", "--path", "chat.jsonl"], "is not a memory"),
+        (["ingest", "chat.jsonl", "--embedder", "nix"], "no embedder 'nix'"),
+        (["ingest", "chat.jsonl", "--namespace", ""], "namespace"),
+    ],
+)
+def test_mistakes(tinymem: Run, tmp_path: Path, chat: Path, args: list[str], said: str) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine", encoding="utf-8")
+    done = tinymem(*args)
+    assert (done.status, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not (tmp_path / "memory" / "default" / "journal.db").exists()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["recall"],
+        ["recall", "x", "--max-tokens", "0"],
+        ["recall", "x", "--max-tokens", "many"],
+        ["ingest"],
+        ["ingest", "nowhere.jsonl"],
+        ["ingest", "."],
+        ["remember"],
+        ["stats", "--colour"],
+    ],
+)
+def test_usage(tinymem: Run, args: list[str]) -> None:
+    done = tinymem(*args)
+    assert (done.status, done.out) == (2, "")
+    assert "Usage" in done.err
+
+
+def test_another_embedder(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat), "--embedder", "hashing")
+    done = tinymem("recall", "staging")
+    assert done.status == 2
+    assert "hashing" in done.err
+    assert tinymem("recall", "staging", "--embedder", "hashing").status == 0
+
+
+def test_budget_too_small(tinymem: Run) -> None:
+    tinymem("ingest", str(RECORDING))
+    done = tinymem("context", "x", "--max-tokens", "20")
+    assert (done.status, done.out) == (2, "")
+    assert "budget of 20" in done.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, chat: Path) -> None:
+    assert process("ingest", str(RECORDING), "--path", "mem", cwd=tmp_path).status == 0
+    command = [sys.executable, "-m", "tinymem.cli", "recall", "loans", "--path", "mem", "--max-tokens", "20000"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    reader, writer = os.pipe()
+    os.close(reader)  # nobody will ever read
+    env = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-m", "tinymem.cli", "ingest", str(RECORDING), "--path", "mem", "--json"]
+    env = os.environ | {"PYTHONPATH": paths, "TERM": "xterm"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True)
+    os.close(theirs)
+    assert json.loads(done.stdout)["memory"]["steps"] == 179
+    assert b"ingesting" in os.read(ours, 100_000)
+    os.close(ours)
+
+
+def test_console_script_is_the_same(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("tinymem")
+    if not script.exists():
+        pytest.skip("tinymem is not installed, only importable")
+    done = subprocess.run([script, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"tinymem {__version__}\n"

@@ -1,0 +1,68 @@
+"""From candidates to a ranking: what recall is limited to, and its candidates with features, scores and order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.protocols import Ids, Vectors
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.diversity import without_duplicates
+from tinymem.recall.fusion import Fusion
+from tinymem.recall.packing import Ranked
+
+__all__ = ["Filter", "Scored"]
+
+PRICE = 0.5  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What recall is limited to; None does not limit. Times are aware datetimes."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    session: str | None = None
+    speaker: str | None = None
+
+    def allowed(self, catalog: Catalog, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
+        """Which rows of the catalog may be recalled: `(len(catalog),)`; the steps `hidden` (numbers) may not."""
+        allowed: npt.NDArray[np.bool_] = ~np.isin(catalog.step, list(hidden))
+        if self.since is not None:
+            allowed &= catalog.time >= self.since.timestamp()
+        if self.until is not None:
+            allowed &= catalog.time <= self.until.timestamp()
+        if self.session is not None:
+            allowed &= catalog.session == catalog.sessions.names.get(self.session, -2)
+        if self.speaker is not None:
+            allowed &= catalog.speaker == catalog.speakers.names.get(self.speaker, -2)
+        return allowed
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidates: `rows` of the catalog, their features `(len(rows), len(NAMES))`, and the weights for them."""
+
+    catalog: Catalog
+    rows: Ids
+    features: Vectors
+    fusion: Fusion
+
+    def ranked(self, budget: int) -> list[Ranked]:
+        """The candidates best first, near-duplicates left out as far as `budget` tokens may reach."""
+        catalog, rows = self.catalog, self.rows
+        scores = self.fusion.score(self.features, catalog.kind[rows])
+        lengths = (catalog.end - catalog.start)[rows]
+        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")
+        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 8))
+        columns = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows], scores)
+        step, part, start, end, score = (column.tolist() for column in columns)
+        return [Ranked(step[i], part[i], start[i], end[i], score[i], partial(self._why, i)) for i in order.tolist()]
+
+    def _why(self, i: int) -> dict[str, float]:
+        return self.fusion.contributions(self.features[i], int(self.catalog.kind[self.rows[i]]))
