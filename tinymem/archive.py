@@ -22,7 +22,7 @@ from tinymem.content import clean
 from tinymem.errors import EmbedderError, EmbedderMismatchError, StorageError
 from tinymem.protocols import Embedder, StepRow, TokenCounter, TokenEmbedder, Vectors, VectorStore
 from tinymem.recall.candidates import gather
-from tinymem.recall.catalog import Catalog
+from tinymem.recall.catalog import SAID, Catalog
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published
 from tinymem.recall.packing import pack
@@ -170,7 +170,7 @@ class Archive:
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
-        return {n: load_step(record).evolve(number=n) for n, record in self.journal.steps(numbers).items()}
+        return {n: load_step(record) for n, record in self.journal.steps(numbers).items()}
 
     def recall(
         self, text: str, budget: int, now: datetime, *, hidden: Collection[int] = (), only: Filter | None = None
@@ -191,7 +191,9 @@ class Archive:
         nearest = self.store.query if self._use_index(catalog) else None
         found = gather(query, catalog, self.journal.search_text(query.text), allowed, nearest)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
-        return Scored(catalog, found.rows, matrix, self._fusion or published())
+        # A question is answered by whatever says it; only a stretch of a run wants other things of a tool than of a person.
+        kinds = catalog.kind[found.rows] if query.is_stretch else np.full(len(found.rows), SAID, np.int8)
+        return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
 
     def _use_index(self, catalog: Catalog) -> bool:
         return len(catalog) > self._exact_up_to and self.index_pending() >= 0 and self._indexed_all(catalog)

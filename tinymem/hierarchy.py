@@ -125,7 +125,7 @@ class HierarchicalMemory:
         rows = self.long_term.journal.window()
         self._positions = {row.id: row.position for row in rows}
         self.short_term = MemoryManager.from_steps(
-            [load_step(row.view or row.record).evolve(number=row.number) for row in rows],
+            [load_step(row.view or row.record) for row in rows],
             next_number=self.long_term.journal.next_number(),
             prune_strategy=strategy,
             auto_prune_at=None,

@@ -99,9 +99,9 @@ def _top(signal: Vectors) -> float:
 
 
 def _age(query: Query, since: Ids) -> Vectors:
-    """By how many passages came `since`. A plain question says nothing of when; a long one is what the window shows,
-    and what it needs was seen before that, often when the run began."""
-    if len(query.vectors) == 1:
+    """By how many passages came `since`. A plain question says nothing of when; a stretch of the run is what the
+    window shows, and what it needs was seen before that, often when the run began."""
+    if not query.is_stretch:
         return np.zeros(len(since), np.float32)
     age: Vectors = (np.log(np.clip(since, FRESH, OLD) / FRESH) / np.log(OLD / FRESH)).astype(np.float32)
     return age

@@ -38,8 +38,10 @@ class Fusion:
 
     def contributions(self, features: Vectors, kind: int) -> dict[str, float]:
         """What each feature adds to the score of one passage, strongest first."""
-        parts = dict(zip(NAMES, (features * self.weights[kind]).tolist(), strict=True))
-        return {name: round(value, 3) for name, value in sorted(parts.items(), key=lambda p: -abs(p[1])) if value}
+        parts = features * self.weights[kind]
+        order = np.argsort(-np.abs(parts), kind="stable").tolist()
+        values = np.round(parts, 3).tolist()
+        return {NAMES[i]: values[i] for i in order if values[i]}
 
     @classmethod
     def from_json(cls, text: str) -> Fusion:

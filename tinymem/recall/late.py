@@ -26,8 +26,11 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     held, lengths = catalog.tokens_of(rows)
     if not len(chosen) or not len(held):
         return score
-    distinct, place = np.unique(held, return_inverse=True)
-    closeness = (table[distinct] @ table[tokens[chosen]].T)[place]
+    place = np.zeros(len(table), np.int64)
+    place[held] = 1
+    distinct = np.flatnonzero(place)  # as np.unique would, without sorting
+    place[distinct] = np.arange(len(distinct))
+    closeness = (table[distinct] @ table[tokens[chosen]].T)[place[held]]
     filled = np.flatnonzero(lengths)
     starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
     best = np.maximum.reduceat(closeness, starts, axis=0)

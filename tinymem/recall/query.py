@@ -13,6 +13,7 @@ from tinymem.recall.passages import cut
 
 __all__ = ["Query", "analyse"]
 
+LINES = 3  # line breaks from which on a text is no plain question
 MAX_VECTORS = 16  # a long query is embedded in passages, these many from its end: what is newest counts most
 
 
@@ -24,6 +25,11 @@ class Query:
     vectors: Vectors
     tokens: TokenIds
     now: datetime
+
+    @property
+    def is_stretch(self) -> bool:
+        """Whether it is a stretch of the run itself (what the window shows now), not a question somebody asks."""
+        return len(self.vectors) > 1 or self.text.strip().count("\n") >= LINES
 
 
 def analyse(text: str, embedder: Embedder, tokenizer: TokenEmbedder, now: datetime) -> Query:

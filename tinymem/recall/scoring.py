@@ -46,23 +46,27 @@ class Filter:
 
 @dataclass(frozen=True)
 class Scored:
-    """Candidates: `rows` of the catalog, their features `(len(rows), len(NAMES))`, and the weights for them."""
+    """Candidates: `rows` of the catalog, the kind of weights for each, their features, and the weights.
+
+    `features` is `(len(rows), len(NAMES))`.
+    """
 
     catalog: Catalog
     rows: Ids
+    kinds: npt.NDArray[np.int8]
     features: Vectors
     fusion: Fusion
 
     def ranked(self, budget: int) -> list[Ranked]:
         """The candidates best first, near-duplicates left out as far as `budget` tokens may reach."""
         catalog, rows = self.catalog, self.rows
-        scores = self.fusion.score(self.features, catalog.kind[rows])
+        scores = self.fusion.score(self.features, self.kinds)
         lengths = (catalog.end - catalog.start)[rows]
-        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")
+        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 4]
         order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 8))
         columns = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows], scores)
         step, part, start, end, score = (column.tolist() for column in columns)
         return [Ranked(step[i], part[i], start[i], end[i], score[i], partial(self._why, i)) for i in order.tolist()]
 
     def _why(self, i: int) -> dict[str, float]:
-        return self.fusion.contributions(self.features[i], int(self.catalog.kind[self.rows[i]]))
+        return self.fusion.contributions(self.features[i], int(self.kinds[i]))

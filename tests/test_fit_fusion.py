@@ -1,0 +1,157 @@
+"""Fitting the fusion weights: on a haystack made here, in which only one feature tells the evidence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import fit_fusion
+from benchmarks.fit_fusion import SIGNED, Settings, fit
+from benchmarks.fusion_data import BUDGETS, UNFITTED, Asked, collect, simulate
+from tinymem.recall.features import NAMES
+from tinymem.recall.fusion import KIND_NAMES, Fusion
+
+PETS = ["parrot", "hamster", "spaniel", "gecko", "tortoise", "ferret", "canary", "rabbit"]
+PLANTED = NAMES.index("session")
+
+
+def haystack(number: int, rare: str = "") -> dict[str, Any]:
+    """Who has which pet, each said once among small talk; with `rare`, an agent's run that showed it once, early."""
+    lines = [f"Small talk number {i}: the weather was fine and nothing else happened today." for i in range(60)]
+    for i, pet in enumerate(PETS):
+        lines[5 * i + number] = f"Person{i} adopted a {pet} last week."
+    units: list[dict[str, Any]] = [
+        {"id": f"u{i}", "speaker": "Ana", "text": text, "session": f"s{i // 20}"} for i, text in enumerate(lines)
+    ]
+    queries = [
+        {
+            "id": f"q{i}",
+            "text": f"Which pet did Person{i} adopt? ({number})",
+            "type": "single",
+            "gold": [f"u{5 * i + number}"],
+        }
+        for i in range(len(PETS))
+    ]
+    if rare:
+        called = {"tool_calls": [{"id": "c1", "name": "list_orders", "arguments": "{}"}]}
+        units[2] |= {"speaker": "assistant", "text": "I list the orders.", **called}
+        units[3] |= {"speaker": "tool", "text": f"One order is open, of a parrot cage: {rare}.", "tool_call_id": "c1"}
+        queries = [
+            {"id": "n", "text": "Cancel the parrot cage.", "type": "run", "gold": ["u3"], "needle": rare, "cutoff": 40}
+        ]
+    return {"id": f"h{number}", "units": units, "queries": queries}
+
+
+def written(path: Path, *haystacks: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in haystacks), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> Path:
+    return written(tmp_path / "chats.jsonl", haystack(0), haystack(1), haystack(2))
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return written(tmp_path / "runs.jsonl", haystack(3, "ord-77a1"), haystack(4, "ord-91c4"))
+
+
+def planted(seed: int) -> Asked:
+    """A query of 30 candidates with noise for features, but for one that is high where the evidence is."""
+    random = np.random.default_rng(seed)
+    features = random.random((30, len(NAMES))).astype(np.float32)
+    evidence = np.arange(30) == 7
+    features[:, PLANTED] = evidence
+    lengths = np.full(30, 400)
+    return Asked(
+        f"query {seed}",
+        features,
+        np.full(30, 2, np.int8),
+        evidence,
+        lengths,
+        np.zeros(30, np.int64),
+        np.arange(30),
+        {7: 400},
+    )
+
+
+def test_a_planted_feature_is_learnt() -> None:
+    fusion = fit([[planted(seed) for seed in range(20)]], Settings())
+    said = fusion.weights[KIND_NAMES.index("said")]
+    assert said.argmax() == PLANTED
+    assert said[PLANTED] > 10 * np.abs(np.delete(said, [PLANTED, NAMES.index("milestone")])).max()
+    new = [planted(seed) for seed in range(100, 120)]
+    assert np.mean([simulate(asked, fusion, budgets=(200,)) for asked in new]) == 1
+    assert np.mean([simulate(asked, UNFITTED, budgets=(200,)) for asked in new]) < 0.5
+
+
+def test_evidence_scores_zero_in_the_mean() -> None:
+    queries = [planted(seed) for seed in range(20)]
+    fusion = fit([queries], Settings())
+    scores = [
+        float(fusion.score(asked.features, asked.kinds)[7] - asked.features[7, -2] * fusion.weights[2, -2])
+        for asked in queries
+    ]
+    assert np.mean(scores) == pytest.approx(0, abs=1e-4)
+
+
+def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
+    settings = Settings(iterations=30)
+    fusion = fit([collect(chats, "static").training, collect(runs, "static").training], settings)
+    adding = [i for i, name in enumerate(NAMES) if name not in SIGNED]
+    assert (fusion.weights[:, adding] >= 0).all()
+    assert fusion.weights[0].tolist() == fusion.weights[1].tolist()
+    assert fusion.bias[1] == pytest.approx(fusion.bias[0] - settings.act_below_tool)
+    assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * 3
+    assert fusion.weights[2, NAMES.index("age")] == fusion.weights[0, NAMES.index("answers")] == 0
+
+
+def test_candidates_know_their_evidence(chats: Path, runs: Path) -> None:
+    chat, run = collect(chats, "static"), collect(runs, "static")
+    assert [len(haystack) for haystack in chat.haystacks] == [8, 8, 8]
+    assert [len(chat.training), len(chat.held_out)] == [16, 8]
+    for i, asked in enumerate(chat.haystacks[1]):
+        assert asked.units[asked.evidence].tolist() == [5 * i + 1]
+        assert asked.features.shape == (60, len(NAMES)) and set(asked.kinds.tolist()) == {2}
+    asked = run.haystacks[0][0]
+    assert asked.any_will_do and asked.units[asked.evidence].tolist() == [3]
+    assert max(asked.units) == 39 and -1 in asked.units  # nothing after the cutoff; a call is in no unit
+
+
+def test_one_haystack_is_held_out_wholly(tmp_path: Path) -> None:
+    file = collect(written(tmp_path / "one.jsonl", haystack(0)), "static")
+    assert not file.training and len(file.held_out) == 8
+    with pytest.raises(SystemExit, match="nothing to train on"):
+        fit_fusion.main(["--data", str(tmp_path / "one.jsonl"), "--out", str(tmp_path / "fusion.json")])
+    assert not (tmp_path / "fusion.json").exists()
+
+
+def test_queries_that_another_file_trains_on_are_not_held_out(chats: Path, tmp_path: Path) -> None:
+    pool = written(tmp_path / "pool.jsonl", haystack(0))
+    files = [collect(path, "static") for path in (chats, pool)]
+    found = fit_fusion.held_out(files, UNFITTED, Settings(iterations=5))
+    assert [rows["queries"] for rows in found.values()] == [8, 0]
+
+
+def test_the_file_is_read_by_the_library_and_comes_out_the_same(
+    chats: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outs = [tmp_path / "a.json", tmp_path / "b.json"]
+    for out, data in zip(outs, ([chats, runs], [runs, chats]), strict=True):
+        fit_fusion.main(["--data", *map(str, data), "--out", str(out)])
+    text = outs[0].read_text(encoding="utf-8")
+    assert outs[1].read_bytes() == outs[0].read_bytes()
+    assert str(tmp_path) not in text
+    fusion, record = Fusion.from_json(text), json.loads(text)["provenance"]
+    assert np.isfinite(fusion.weights).all() and fusion.weights[2].any()
+    assert list(record["data"]) == ["chats.jsonl", "runs.jsonl"]
+    assert record["data"]["chats.jsonl"]["trained_haystacks"] == 2
+    fitted = record["held_out"]["chats.jsonl"]
+    assert len(fitted["fitted"]) == len(fitted["fitted without it"]) == len(BUDGETS)
+    assert fitted["fitted"][0] == 1
+    assert "chats.jsonl (8 queries)" in capsys.readouterr().out
