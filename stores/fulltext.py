@@ -21,6 +21,7 @@ __all__ = ["FullText", "words"]
 
 MAX_WORDS = 512  # distinct words of a query that are looked up
 MAX_TERMS = 48  # and of those, how many are searched for: the rarest
+MAX_POSTINGS = 30_000  # passages that they may occur in, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
 
 _WORD = re.compile(r"[^\W_]+")
@@ -108,13 +109,19 @@ class FullText:
     def _rarest(self, asked: list[str], total: int) -> list[tuple[str, float]]:
         """Words of which some passage has the stem, with their idf as FTS5 computes it; the rarest MAX_TERMS."""
         stems = self._stems(asked)
-        found: list[tuple[str, float]] = []
+        found: list[tuple[int, str]] = []
         for stem, word in stems.items():
             row = self._db.execute("SELECT doc FROM vocabulary WHERE term = ?", (stem,)).fetchone()
             if row:
-                found.append((word, max(1e-6, math.log((total - row[0] + 0.5) / (row[0] + 0.5)))))
-        found.sort(key=lambda pair: -pair[1])
-        return found[:MAX_TERMS]
+                found.append((row[0], word))
+        found.sort(key=lambda pair: pair[0])
+        postings, chosen = 0, []
+        for count, word in found[:MAX_TERMS]:
+            postings += count
+            if chosen and postings > MAX_POSTINGS:
+                break
+            chosen.append((word, max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))))
+        return chosen
 
     def _stems(self, asked: list[str]) -> dict[str, str]:
         """Stem -> the first word that has it."""

@@ -160,6 +160,10 @@ class SqliteJournal:
         rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number")
         return [StepRow(*row) for row in rows]
 
+    def any_archived(self) -> bool:
+        """Whether a step has left the window; found at once, since the oldest leave first."""
+        return bool(self._read("SELECT 1 FROM steps WHERE window = 0 LIMIT 1"))
+
     def set_window(self, removed: Iterable[int], views: Mapping[int, str | None]) -> None:
         """Take the steps `removed` out of the window; let it show `views` (JSON, None: the original) of others."""
         with self._transaction() as db:
@@ -212,6 +216,15 @@ class SqliteJournal:
 
     # -- passages -----------------------------------------------------------------------------------------------------
 
+    def last_passage(self) -> int:
+        """The id of the newest passage; 0 when there is none."""
+        return int(self._read("SELECT ifnull(max(id), 0) FROM passages")[0][0])
+
+    def waiting(self, limit: int) -> int:
+        """How many passages have no vector yet; at most `limit` are counted."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM passages WHERE vector IS NULL LIMIT ?)"
+        return int(self._read(sql, (limit,))[0][0])
+
     def pending(self, limit: int) -> list[tuple[int, int, int, int, int]]:
         """Passages without a vector, oldest first: (id, step, part, start, end)."""
         sql = "SELECT id, step, part, start, end FROM passages WHERE vector IS NULL ORDER BY id LIMIT ?"
@@ -225,12 +238,13 @@ class SqliteJournal:
             db.executemany("UPDATE passages SET vector = ?, tokens = ? WHERE id = ?", rows)
 
     def passages(self, after: int = 0, limit: int = 10_000) -> list[Any]:
-        """Embedded passages with ids above `after`: (id, step, part, start, end, kind, asks, vector, tokens, type,
+        """Passages with ids above `after`, up to the first without a vector: (id, step, part, start, end, kind, asks, vector, tokens, type,
         session, speaker, time)."""
         sql = (
             "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
             "s.speaker, s.time FROM passages p JOIN steps s ON s.number = p.step "
-            "WHERE p.id > ? AND p.vector IS NOT NULL ORDER BY p.id LIMIT ?"
+            "WHERE p.id > ? AND p.id < ifnull((SELECT min(id) FROM passages WHERE vector IS NULL), 1 << 62) "
+            "ORDER BY p.id LIMIT ?"
         )
         return self._read(sql, (after, limit))
 

@@ -27,7 +27,7 @@ def haystack(number: int, rare: str = "") -> dict[str, Any]:
     units: list[dict[str, Any]] = [
         {"id": f"u{i}", "speaker": "Ana", "text": text, "session": f"s{i // 20}"} for i, text in enumerate(lines)
     ]
-    queries = [
+    queries: list[dict[str, Any]] = [
         {
             "id": f"q{i}",
             "text": f"Which pet did Person{i} adopt? ({number})",
@@ -40,9 +40,8 @@ def haystack(number: int, rare: str = "") -> dict[str, Any]:
         called = {"tool_calls": [{"id": "c1", "name": "list_orders", "arguments": "{}"}]}
         units[2] |= {"speaker": "assistant", "text": "I list the orders.", **called}
         units[3] |= {"speaker": "tool", "text": f"One order is open, of a parrot cage: {rare}.", "tool_call_id": "c1"}
-        queries = [
-            {"id": "n", "text": "Cancel the parrot cage.", "type": "run", "gold": ["u3"], "needle": rare, "cutoff": 40}
-        ]
+        asked = {"id": "n", "text": "Cancel the parrot cage.", "type": "run", "gold": ["u3"], "cutoff": 40}
+        queries = [asked | {"needle": rare}]
     return {"id": f"h{number}", "units": units, "queries": queries}
 
 

@@ -107,7 +107,8 @@ class Archive:
     def embed_pending(self, at_least: int = 1) -> int:
         """Embed what has no vector yet, in batches, when there are `at_least` so many passages; how many there were."""
         done = 0
-        while len(pending := self.journal.pending(BATCH)) >= at_least:
+        while self.journal.waiting(at_least) >= at_least:
+            pending = self.journal.pending(BATCH)
             texts = self._texts([row[1:] for row in pending])
             vectors = self._checked(self.embedder.embed_documents(texts), len(texts))
             self.journal.put_vectors([row[0] for row in pending], vectors, self.token_embedder.token_ids(texts))
@@ -137,8 +138,8 @@ class Archive:
     def index_pending(self, at_least: int = 1) -> int:
         """Bring the vector store up to the journal, in batches; how many vectors it got."""
         done = 0
-        mark = int(self.journal.setting("indexed") or 0)
-        while len(rows := self.journal.passages(mark, INDEX_BATCH)) >= at_least:
+        mark = self._indexed
+        while self.journal.last_passage() - mark >= at_least and (rows := self.journal.passages(mark, INDEX_BATCH)):
             vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(len(rows), -1)
             try:
                 self.store.upsert([row[0] for row in rows], vectors.astype(np.float32))
@@ -149,6 +150,11 @@ class Archive:
             self.journal.keep({"indexed": str(mark)})
             done += len(rows)
         return done
+
+    @property
+    def _indexed(self) -> int:
+        """The watermark: the last passage that the vector store holds."""
+        return int(self.journal.setting("indexed") or 0)
 
     @property
     def store(self) -> VectorStore:
@@ -191,15 +197,16 @@ class Archive:
         nearest = self.store.query if self._use_index(catalog) else None
         found = gather(query, catalog, self.journal.search_text(query.text), allowed, nearest)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
-        # A question is answered by whatever says it; only a stretch of a run wants other things of a tool than of a person.
+        # A question is answered by whatever says it; a stretch of a run wants other things of a tool than of a person.
         kinds = catalog.kind[found.rows] if query.is_stretch else np.full(len(found.rows), SAID, np.int8)
         return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
 
     def _use_index(self, catalog: Catalog) -> bool:
-        return len(catalog) > self._exact_up_to and self.index_pending() >= 0 and self._indexed_all(catalog)
-
-    def _indexed_all(self, catalog: Catalog) -> bool:
-        return int(self.journal.setting("indexed") or 0) >= catalog.last_id
+        """Whether an index is worth asking, and holds everything."""
+        if len(catalog) <= self._exact_up_to:
+            return False
+        self.index_pending()
+        return self._indexed >= catalog.last_id
 
     def _stepwise(self, catalog: Catalog) -> Steps:
         if self._steps is None or self._steps[0] != catalog.last_id:

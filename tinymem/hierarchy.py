@@ -232,7 +232,7 @@ class HierarchicalMemory:
                 self._counter,
                 recall,
                 WINDOW_SHARE,
-                complete=self.long_term.journal.counts()["steps"] == len(steps),
+                complete=not self.long_term.journal.any_archived(),
             )
 
     @staticmethod
