@@ -40,7 +40,7 @@ from tinymem.recall.scoring import PRICE
 __all__ = ["Settings", "fit", "main"]
 
 PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
-SIGNED = ("step_cosine", "step_bm25", "reply", "age", "milestone")  # these may speak against a passage; no other may
+SIGNED = ("reply", "age", "milestone")  # these may speak against a passage; no other may
 TOOL, ACT, SAID = range(len(KIND_NAMES))
 SHARED = np.array([0, 0, 1])  # which row of weights each kind has: acts share that of tool output
 NEVER = ((0, "answers"), (1, "age"))  # (row, feature) that stay 0: tools answer no question, chats have no window
@@ -55,8 +55,8 @@ class Settings:
     queries: int = 200  # of a file that are trained on, at most
     iterations: int = 250
     rate: float = 0.05
-    l2: float = 1e-3  # on weights of features that are scaled to a deviation of 1
-    act_below_tool: float = 1.0  # the bias of an agent's acts against that of tool output
+    l2: float = 3e-3  # on weights of features that are scaled to a deviation of 1
+    act_below_tool: float = 2.0  # the bias of an agent's acts against that of tool output
     milestone: float = 0.5  # set, not fitted: too few questions are about final answers
 
 

@@ -71,7 +71,7 @@ def figures_record(by_budget: Mapping[int, Figures]) -> dict[str, Any]:
             return {key: rounded(inner) for key, inner in value.items()}
         if isinstance(value, tuple):
             return [rounded(inner) for inner in value]
-        return round(value, 4) if isinstance(value, float) else value
+        return round(value, 6) if isinstance(value, float) else value
 
     return {str(budget): rounded(dataclasses.asdict(figures)) for budget, figures in by_budget.items()}
 

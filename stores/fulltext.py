@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Iterable
 
 import numpy as np
@@ -55,7 +56,7 @@ def words(text: str) -> list[str]:
     ['loadconfig', 'load', 'config', 'work']
     """
     found: dict[str, None] = {}
-    for word in _WORD.findall(text):
+    for word in _WORD.findall(unicodedata.normalize("NFC", text)):  # a mark apart would end the word
         parts = _HUMP.split(word)
         for part in [word, *parts] if len(parts) > 1 else [word]:
             if (lower := part.lower()) not in STOP_WORDS:
@@ -90,7 +91,7 @@ class FullText:
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
 
     def search(self, query: str, total: int) -> tuple[Ids, Vectors]:
-        """The passages that share terms with `query`, of `total` in the index: ids, and scores in [0, about 1.5].
+        """The passages that share terms with `query`, of `total` in the index: ids, and scores in (0, 2.2).
 
         A score is BM25 divided by the sum of the terms' inverse document frequencies: 1 is about what a passage of
         average length gets that holds every term once, whatever the query and the collection.
@@ -115,12 +116,13 @@ class FullText:
             if row:
                 found.append((row[0], word))
         found.sort(key=lambda pair: pair[0])
-        postings, chosen = 0, []
+        postings = 0
+        chosen: list[tuple[str, float]] = []
         for count, word in found[:MAX_TERMS]:
             postings += count
             if chosen and postings > MAX_POSTINGS:
                 break
-            chosen.append((word, max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))))
+            chosen.append((word, max(1e-6, math.log((max(total - count, 0) + 0.5) / (count + 0.5)))))
         return chosen
 
     def _stems(self, asked: list[str]) -> dict[str, str]:

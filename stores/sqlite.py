@@ -43,8 +43,14 @@ def _guarded(path: Path) -> Iterator[None]:
     """SQLite's errors as ours, each with what to do."""
     try:
         yield
-    except sqlite3.ProgrammingError as error:
-        raise ClosedError(f"the memory at {path} is closed") from error
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+        if "closed" in str(error):
+            raise ClosedError(f"the memory at {path} is closed") from error
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
+        raise FormatError(f"{path} is damaged: {error}") from error
     except sqlite3.OperationalError as error:
         hint = {
             "readonly": "make the folder writable",
@@ -61,16 +67,17 @@ def _guarded(path: Path) -> Iterator[None]:
 class SqliteJournal:
     """A namespace's journal at `path`, made if `create`. Safe to use from several threads.
 
-    Vectors are kept as float16 (`(n, dimensions)`), token ids as uint16.
+    Vectors are kept as float16 (`(n, dimensions)`), token ids as uint16. While another process writes, it is waited for
+    up to `timeout` seconds; then it is a StorageError.
     """
 
-    def __init__(self, path: Path, create: bool = True) -> None:
+    def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
         self._lock = threading.RLock()
         with _guarded(path):
             mode = "rwc" if create else "rw"
             uri = f"{path.absolute().as_uri()}?mode={mode}"
-            self._db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
+            self._db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
             try:
                 self._prepare()
             except BaseException:
@@ -113,10 +120,10 @@ class SqliteJournal:
         rows = self._read("SELECT value FROM meta WHERE key = ?", (key,))
         return rows[0][0] if rows else None
 
-    def keep(self, settings: Mapping[str, str]) -> None:
-        """Keep values under keys, all or none."""
+    def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
+        """Keep values under keys, all or none; unless `replace`, those that are there stay."""
         with self._transaction() as db:
-            db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+            db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -212,7 +219,12 @@ class SqliteJournal:
             self._fulltext.optimize()
         with self._lock, _guarded(self.path):
             self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            raise StorageError(
+                f"{self.path}: the steps are deleted, but somebody else reads the file, so their text stays in it "
+                "until that reader and this memory are closed"
+            )
 
     # -- passages -----------------------------------------------------------------------------------------------------
 
@@ -224,6 +236,14 @@ class SqliteJournal:
         """How many passages have no vector yet; at most `limit` are counted."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM passages WHERE vector IS NULL LIMIT ?)"
         return int(self._read(sql, (limit,))[0][0])
+
+    def embedded(self, last: int) -> int:
+        """How many passages with ids up to `last` have a vector."""
+        return int(self._read("SELECT count(vector) FROM passages WHERE id <= ?", (last,))[0][0])
+
+    def places(self, number: int) -> list[tuple[int, int, int, int]]:
+        """Where the passages of a step are, in order: (step, part, start, end)."""
+        return self._read("SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id", (number,))
 
     def pending(self, limit: int) -> list[tuple[int, int, int, int, int]]:
         """Passages without a vector, oldest first: (id, step, part, start, end)."""
@@ -238,8 +258,8 @@ class SqliteJournal:
             db.executemany("UPDATE passages SET vector = ?, tokens = ? WHERE id = ?", rows)
 
     def passages(self, after: int = 0, limit: int = 10_000) -> list[Any]:
-        """Passages with ids above `after`, up to the first without a vector: (id, step, part, start, end, kind, asks, vector, tokens, type,
-        session, speaker, time)."""
+        """Passages with ids above `after`, up to the first without a vector: (id, step, part, start, end, kind, asks,
+        vector, tokens, type, session, speaker, time)."""
         sql = (
             "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
             "s.speaker, s.time FROM passages p JOIN steps s ON s.number = p.step "

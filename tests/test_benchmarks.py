@@ -146,7 +146,7 @@ def test_the_summary_holds_the_figures_and_no_path(results: Path, data: Path) ->
     rows = scoring.score(read_haystacks(data), scoring.read_results(results))
     (made,) = summary["sets"]
     assert (made["data"], made["haystacks"], made["queries"]) == ("made.jsonl.gz", 2, 6)
-    assert made["figures"]["512"]["recall"] == round(scoring.figures(rows[512]).recall, 4)
+    assert made["figures"]["512"]["recall"] == round(scoring.figures(rows[512]).recall, 6)
     assert ("embedder" in summary) == (summary["method"] in ("tinymem", "dense"))
     assert str(data.parent) not in json.dumps(summary) and str(ROOT) not in json.dumps(summary)
 

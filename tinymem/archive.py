@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,15 +19,15 @@ import numpy as np
 
 from tinymem.base import Step
 from tinymem.content import clean
-from tinymem.errors import EmbedderError, EmbedderMismatchError, StorageError
-from tinymem.protocols import Embedder, StepRow, TokenCounter, TokenEmbedder, Vectors, VectorStore
-from tinymem.recall.candidates import gather
+from tinymem.errors import ClosedError, EmbedderMismatchError, FormatError, StepError, StorageError
+from tinymem.protocols import Embedder, StepRow, TokenCounter, TokenEmbedder, VectorStore
+from tinymem.recall.candidates import Nearest, gather
 from tinymem.recall.catalog import SAID, Catalog
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published
 from tinymem.recall.packing import pack
 from tinymem.recall.passages import passages_of
-from tinymem.recall.query import analyse
+from tinymem.recall.query import analyse, embedded
 from tinymem.recall.results import Recall
 from tinymem.recall.scoring import Filter, Scored
 from tinymem.registry import embedder_from
@@ -69,22 +69,21 @@ class Archive:
         self._store: VectorStore | None = None
         self.journal = SqliteJournal(folder / "journal.db", create)
         try:
-            self.key = bytes.fromhex(self._settings()["fence_key"])
+            self.key = bytes.fromhex(self._fence_key())
             self._end = self.journal.end()
         except BaseException:
             self.journal.close()
             raise
 
-    def _settings(self) -> dict[str, str]:
-        """What was kept when the memory was made; the embedder must be the one from then."""
-        stored, given = self.journal.setting("embedder"), self.embedder.fingerprint
-        if stored is None:
+    def _fence_key(self) -> str:
+        """The key from when the memory was made; the embedder must be the one from then."""
+        given = self.embedder.fingerprint
+        if self.journal.setting("embedder") is None:  # of two processes that make a memory at once, one decides
             settings = {"embedder": given, "fence_key": secrets.token_hex(16), "indexed": "0"}
-            self.journal.keep(settings)
-            return settings
-        if stored != given:
+            self.journal.keep(settings, replace=False)
+        if (stored := self.journal.setting("embedder") or "") != given:
             raise EmbedderMismatchError(stored, given)
-        return {"fence_key": self.journal.setting("fence_key") or ""}
+        return self.journal.setting("fence_key") or ""
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -110,23 +109,15 @@ class Archive:
         while self.journal.waiting(at_least) >= at_least:
             pending = self.journal.pending(BATCH)
             texts = self._texts([row[1:] for row in pending])
-            vectors = self._checked(self.embedder.embed_documents(texts), len(texts))
+            vectors = embedded(self.embedder, texts)
             self.journal.put_vectors([row[0] for row in pending], vectors, self.token_embedder.token_ids(texts))
             done += len(pending)
         return done
 
     def _texts(self, places: Sequence[Sequence[int]]) -> list[str]:
         """The texts of passages at (step, part, start, end)."""
-        steps = self.fetch(sorted({step for step, *_ in places}))
-        return [clean(steps[step].parts()[part].text)[start:end] for step, part, start, end in places]
-
-    def _checked(self, vectors: Vectors, count: int) -> Vectors:
-        if vectors.shape != (count, self.embedder.dimensions) or not np.isfinite(vectors).all():
-            raise EmbedderError(
-                f"{self.embedder.name} gave an array of shape {vectors.shape} (or NaN) for {count} texts, "
-                f"not {(count, self.embedder.dimensions)}"
-            )
-        return vectors
+        parts = {n: step.parts() for n, step in self.fetch(sorted({step for step, *_ in places})).items()}
+        return [clean(parts[step][part].text[start:end]) for step, part, start, end in places]
 
     @cached_property
     def token_embedder(self) -> TokenEmbedder:
@@ -138,17 +129,19 @@ class Archive:
     def index_pending(self, at_least: int = 1) -> int:
         """Bring the vector store up to the journal, in batches; how many vectors it got."""
         done = 0
-        mark = self._indexed
-        while self.journal.last_passage() - mark >= at_least and (rows := self.journal.passages(mark, INDEX_BATCH)):
-            vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(len(rows), -1)
-            try:
-                self.store.upsert([row[0] for row in rows], vectors.astype(np.float32))
-            except StorageError as error:  # another process holds the index: the journal is searched without it
-                logger.info("the index stays behind: %s", error)
-                break
-            mark = rows[-1][0]
-            self.journal.keep({"indexed": str(mark)})
-            done += len(rows)
+        try:
+            while self.journal.last_passage() - self._indexed >= at_least:
+                store = self.store  # opened first, since that may move the watermark
+                if not (rows := self.journal.passages(self._indexed, INDEX_BATCH)):
+                    break
+                vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(len(rows), -1)
+                store.upsert([row[0] for row in rows], vectors.astype(np.float32))
+                self.journal.keep({"indexed": str(rows[-1][0])})
+                done += len(rows)
+        except ClosedError:
+            raise
+        except StorageError as error:  # another process holds the index: the journal is searched without it
+            logger.info("the index stays behind: %s", error)
         return done
 
     @property
@@ -158,9 +151,16 @@ class Archive:
 
     @property
     def store(self) -> VectorStore:
-        """The vector store, opened when it is first needed."""
+        """The vector store, opened when it is first needed; it is filled anew if it holds less than it should."""
         if self._store is None:
-            self._store = self._open_store()
+            store = self._open_store()
+            try:
+                if store.count() < self.journal.embedded(self._indexed):  # another store, or its files were deleted
+                    self.journal.keep({"indexed": "0"})
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
         return self._store
 
     # -- out ----------------------------------------------------------------------------------------------------------
@@ -176,7 +176,10 @@ class Archive:
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
-        return {n: load_step(record) for n, record in self.journal.steps(numbers).items()}
+        try:
+            return {n: load_step(record) for n, record in self.journal.steps(numbers).items()}
+        except StepError as error:
+            raise FormatError(f"{self.journal.path} is damaged: {error}") from error
 
     def recall(
         self, text: str, budget: int, now: datetime, *, hidden: Collection[int] = (), only: Filter | None = None
@@ -194,19 +197,24 @@ class Archive:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
         catalog = self.catalog
         query = analyse(text, self.embedder, self.token_embedder, now)
-        nearest = self.store.query if self._use_index(catalog) else None
-        found = gather(query, catalog, self.journal.search_text(query.text), allowed, nearest)
+        lexical = self.journal.search_text(query.text)
+        try:
+            found = gather(query, catalog, lexical, allowed, self._nearest(catalog, allowed))
+        except StorageError as error:  # the index fails, or another process holds it: the journal has all vectors
+            logger.info("searching without the index: %s", error)
+            found = gather(query, catalog, lexical, allowed, None)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
         # A question is answered by whatever says it; a stretch of a run wants other things of a tool than of a person.
         kinds = catalog.kind[found.rows] if query.is_stretch else np.full(len(found.rows), SAID, np.int8)
         return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
 
-    def _use_index(self, catalog: Catalog) -> bool:
-        """Whether an index is worth asking, and holds everything."""
-        if len(catalog) <= self._exact_up_to:
-            return False
+    def _nearest(self, catalog: Catalog, allowed: Any) -> Nearest | None:
+        """The search of the index, where it is worth asking and holds everything; None: search exactly."""
+        if np.count_nonzero(allowed) <= self._exact_up_to:
+            return None
+        store = self.store
         self.index_pending()
-        return self._indexed >= catalog.last_id
+        return store.query if self._indexed >= catalog.last_id else None
 
     def _stepwise(self, catalog: Catalog) -> Steps:
         if self._steps is None or self._steps[0] != catalog.last_id:
@@ -217,13 +225,16 @@ class Archive:
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
-        texts: Mapping[int, list[str]] = {
-            number: [row.text for row in passages_of(step)] for number, step in self.fetch(numbers).items()
-        }
+        texts = {number: self._texts(self.journal.places(number)) for number in numbers}
         self.journal.keep({"indexed": "0"})  # first, so that a crash from here on means a rebuild
-        self.journal.delete(texts)
-        self.store.clear()  # an index keeps deleted rows in its files: it is made anew from the journal
-        self._catalog = self._steps = None
+        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, because another process holds
+        # it, nothing is forgotten; the other way round, nobody would clear it later.
+        self.store.clear()
+        try:
+            self.journal.delete(texts)
+        finally:
+            self._catalog = self._steps = None
+            self._end = self.journal.end()
         self.index_pending()
 
     def close(self) -> None:

@@ -46,14 +46,19 @@ class Fusion:
     @classmethod
     def from_json(cls, text: str) -> Fusion:
         """Read weights as `fusion.json` has them; InputError for features that this version does not compute."""
-        kinds = json.loads(text)["weights"]
-        for kind in KIND_NAMES:
-            if set(kinds.get(kind, ())) != {"bias", *NAMES}:
-                raise InputError(f"weights of {kind!r} must be for exactly these features: bias, {', '.join(NAMES)}")
-        return cls(
-            np.array([[kinds[kind][name] for name in NAMES] for kind in KIND_NAMES], np.float32),
-            np.array([kinds[kind]["bias"] for kind in KIND_NAMES], np.float32),
-        )
+        try:
+            kinds = json.loads(text)["weights"]
+            for kind in KIND_NAMES:
+                if set(kinds[kind]) != {"bias", *NAMES}:
+                    raise InputError(f"weights of {kind!r} must be for exactly these: bias, {', '.join(NAMES)}")
+            weights = np.array([[float(kinds[kind][name]) for name in ("bias", *NAMES)] for kind in KIND_NAMES])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"not weights as fusion.json has them: {type(error).__name__}: {error}") from error
+        if not (np.abs(weights) < 1e6).all():
+            raise InputError("a weight is not a finite number of a sensible size")
+        return cls(weights[:, 1:].astype(np.float32), weights[:, 0].astype(np.float32))
 
 
 @functools.cache

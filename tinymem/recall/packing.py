@@ -67,7 +67,7 @@ class _Packer:
             if i in self.taken or (found := self._step(i)) is None:
                 continue
             step, parts = found
-            text = clean(parts[at.part].text)[at.start : at.end]
+            text = clean(parts[at.part].text[at.start : at.end])
             prefix = "" if (at.number, at.part) in labelled else label(step, parts[at.part], whole=False)
             dated = header(step)
             if len(text) > DENSEST * left:

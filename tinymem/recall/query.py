@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 
 from tinymem.content import clean
+from tinymem.errors import EmbedderError, TinymemError
 from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
 from tinymem.recall.passages import cut
 
-__all__ = ["Query", "analyse"]
+__all__ = ["Query", "analyse", "embedded"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 MAX_VECTORS = 16  # a long query is embedded in passages, these many from its end: what is newest counts most
@@ -32,9 +34,24 @@ class Query:
         return len(self.vectors) > 1 or self.text.strip().count("\n") >= LINES
 
 
+def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
+    """The vectors of `texts`, checked; `asked`, if they are queries. Whatever goes wrong is an EmbedderError."""
+    try:
+        vectors = np.asarray((embedder.embed_queries if asked else embedder.embed_documents)(texts), np.float32)
+    except TinymemError:
+        raise
+    except Exception as error:
+        raise EmbedderError(f"{embedder.name} failed on {len(texts)} texts: {error}") from error
+    wanted = (len(texts), embedder.dimensions)
+    if vectors.shape != wanted or not np.isfinite(vectors).all():
+        what = "NaN or infinity" if vectors.shape == wanted else f"an array of shape {vectors.shape}, not {wanted},"
+        raise EmbedderError(f"{embedder.name} gave {what} for {len(texts)} texts")
+    return vectors
+
+
 def analyse(text: str, embedder: Embedder, tokenizer: TokenEmbedder, now: datetime) -> Query:
     """Embed the question, once."""
     text = clean(text)
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
-    vectors = embedder.embed_queries([text] if len(pieces) == 1 else [text, *pieces])
+    vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
     return Query(text, vectors, np.unique(tokenizer.token_ids([text])[0]), now)

@@ -10,6 +10,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.content import clean
+from tinymem.errors import InputError
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import without_duplicates
@@ -23,12 +25,20 @@ PRICE = 0.5  # log-odds that a passage must be better for each factor e in its t
 
 @dataclass(frozen=True)
 class Filter:
-    """What recall is limited to; None does not limit. Times are aware datetimes."""
+    """What recall is limited to; None does not limit. Times are aware datetimes, both ends included."""
 
     since: datetime | None = None
     until: datetime | None = None
     session: str | None = None
     speaker: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, time in (("since", self.since), ("until", self.until)):
+            if time is not None and (not isinstance(time, datetime) or time.tzinfo is None):
+                raise InputError(f"{name} must be an aware datetime (with a time zone), not {time!r}")
+        for name, text in (("session", self.session), ("speaker", self.speaker)):
+            if text is not None and not isinstance(text, str):
+                raise InputError(f"{name} must be a string, not {text!r}")
 
     def allowed(self, catalog: Catalog, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
         """Which rows of the catalog may be recalled: `(len(catalog),)`; the steps `hidden` (numbers) may not."""
@@ -38,9 +48,9 @@ class Filter:
         if self.until is not None:
             allowed &= catalog.time <= self.until.timestamp()
         if self.session is not None:
-            allowed &= catalog.session == catalog.sessions.names.get(self.session, -2)
+            allowed &= catalog.session == catalog.sessions.names.get(clean(self.session), -2)
         if self.speaker is not None:
-            allowed &= catalog.speaker == catalog.speakers.names.get(self.speaker, -2)
+            allowed &= catalog.speaker == catalog.speakers.names.get(clean(self.speaker), -2)
         return allowed
 
 

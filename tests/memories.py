@@ -1,0 +1,100 @@
+"""Small journals and archives, and steps to fill them with."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from tinymem.archive import Archive
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.protocols import Embedder, PassageRow, StepRow, VectorStore
+from tinymem.recall.passages import passages_of
+from tinymem.serialization import dump_step
+from tinymem.steps import MessageStep, Step
+from tinymem.stores.chroma import ChromaStore
+from tinymem.stores.exact import ExactStore
+from tinymem.tokens import default_counter
+
+START = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
+LATER = START + timedelta(days=365)
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+Entry = tuple[StepRow, list[PassageRow]]
+
+
+def said(text: str, number: int | None = None, *, role: str = "user", **more: Any) -> MessageStep:
+    """A chat message; with a number, also an id and a time that follow from it."""
+    if number is not None:
+        more = {"id": f"id-{number:06}", "timestamp": START + timedelta(minutes=number), **more}
+    return MessageStep(role, text, number=number, **more)
+
+
+def entry(step: Step, position: int = 0, tokens: int = 7) -> Entry:
+    """What the journal is given for a numbered step."""
+    assert step.number is not None
+    time = step.timestamp.timestamp()
+    row = StepRow(step.number, step.id, step.type, step.session, step.speaker, time, tokens, position, dump_step(step))
+    return row, passages_of(step)
+
+
+def open_archive(folder: Path, embedder: Embedder | None = None, store: str = "exact", **more: Any) -> Archive:
+    """An archive in `folder`, with the hashing embedder and the exact store unless said otherwise."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def make() -> VectorStore:
+        return ExactStore() if store == "exact" else ChromaStore(folder / "index")
+
+    return Archive(folder, embedder or HashingEmbedder(), make, default_counter(), **more)
+
+
+def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:
+    """Number the steps, write them, and give them back."""
+    first = archive.journal.next_number()
+    numbered = [step.evolve(number=first + at) for at, step in enumerate(steps)]
+    archive.write(numbered)
+    return numbered
+
+
+def numbered_texts(texts: Sequence[str], **more: Any) -> list[Step]:
+    """A chat of these texts."""
+    return [said(text, at, **more) for at, text in enumerate(texts, 1)]
+
+
+def vocabulary(size: int, seed: int = 0) -> list[str]:
+    """Made-up words, each once."""
+    dice = random.Random(seed)
+    syllables = ["ba", "ke", "li", "mo", "nu", "ra", "se", "ti", "vo", "zu", "dra", "gro", "plin", "sto", "kra"]
+    words = dict.fromkeys("".join(dice.choices(syllables, k=dice.randint(2, 5))) for _ in range(4 * size))
+    return list(words)[:size]
+
+
+def sentences(count: int, seed: int = 0, length: int = 12, size: int = 600) -> list[str]:
+    """Sentences of made-up words, some of which are much more frequent than others."""
+    dice, known = random.Random(seed), vocabulary(size)
+    weights = [1 / (rank + 3) for rank in range(len(known))]
+    return [" ".join(dice.choices(known, weights, k=dice.randint(4, length))) + "." for _ in range(count)]
+
+
+def texts_in(folder: Path, *needles: bytes) -> dict[bytes, list[str]]:
+    """In which files of `folder` each needle stands."""
+    contents = {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+    return {needle: [name for name, content in contents.items() if needle in content] for needle in needles}
+
+
+def python(program: str, *arguments: object) -> subprocess.Popen[str]:
+    """`program` in a Python process of its own, with pipes."""
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests'}"}
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def eventually(rounds: int, check: Callable[[int], None]) -> None:
+    """Run `check` several times: what depends on the moment of a kill shows up sooner or later."""
+    for at in range(rounds):
+        check(at)
