@@ -3,7 +3,7 @@
 All three work on whole units, rendered `[YYYY-MM-DD HH:MM] speaker: text` (no brackets where no time is known) and
 taken greedily in the order of their rank, skipping what does not fit any more. A unit that is longer than the whole
 budget can therefore never be taken. Tool calls are left out: only a unit's text earns anything, so they would cost
-tokens for nothing (with them, BM25 finds half as much in agent runs).
+tokens for nothing (with them, BM25 finds less than half as much in agent runs).
 """
 
 from __future__ import annotations

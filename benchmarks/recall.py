@@ -107,6 +107,7 @@ def claimed(haystack: Haystack, recalled: Recalled) -> list[dict[str, Any]]:
 
 def measure_files(run: Run, files: Sequence[Path], out: Path) -> None:
     """Measure every file, then score what was written; print the figures and write the summary."""
+    made = circumstances()  # at the start: the working tree may move on while this runs
     taken: list[tuple[Path, int, int, float]] = []
     seen: set[str] = set()
     with out.open("w", encoding="utf-8") as lines:
@@ -126,7 +127,7 @@ def measure_files(run: Run, files: Sequence[Path], out: Path) -> None:
             {"data": path.name, "sha256": sha256(path), "haystacks": count, "units": units, "queries": queries}
             | {"ingest_seconds": round(seconds, 2), "figures": figures_record(by_budget)}
         )
-    write_summary(out, {**run.record(), **circumstances(), "sets": sets})
+    write_summary(out, {**run.record(), **made, "sets": sets})
 
 
 def progress(text: str) -> None:

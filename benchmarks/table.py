@@ -1,7 +1,7 @@
-"""The tables of benchmarks/README.md, from the summaries beside the results.
+"""The tables of benchmarks/README.md and of the README above it, from the summaries beside the results.
 
 python -m benchmarks.table [RESULTS...]           print the tables (default: all of benchmarks/results)
-python -m benchmarks.table --write | --check      put them into README.md, or exit with 1 if it holds others
+python -m benchmarks.table --write | --check      put them into both, or exit with 1 if they hold others
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from benchmarks.methods import METHODS
 from benchmarks.summary import read_summary
 from tinymem import InputError
 
-__all__ = ["Entry", "entries", "main", "placed", "tables"]
+__all__ = ["Entry", "entries", "main", "overview", "placed", "tables"]
 
 HERE = Path(__file__).parent
 START, END = "<!-- tables: python -m benchmarks.table --write -->", "<!-- end of tables -->"
+OVERVIEW_BUDGETS = (512, 1024, 2048, 4096)
 TITLES = {
     "recall": "Recall: mean share of the evidence that comes back",
     "all": "All: share of queries with every piece of evidence whole",
@@ -78,6 +79,13 @@ def tables(rows: Sequence[Entry]) -> str:
     return "\n\n".join(parts)
 
 
+def overview(rows: Sequence[Entry]) -> str:
+    """The table of the front page: the share of evidence that comes back, for one embedder."""
+    chosen = [row for row in rows if row.method != "recency" and row.adapter in ("", "static")]
+    cells = [[_figure(row.figures.get(budget, {}).get("recall")) for budget in OVERVIEW_BUDGETS] for row in chosen]
+    return _table(chosen, [f"@{budget}" for budget in OVERVIEW_BUDGETS], cells)
+
+
 def _costs(row: Entry) -> list[str]:
     budget, found = row.costs
     latencies = [f"{found[key]:.1f}" if found[key] is not None else "" for key in ("latency_p50_ms", "latency_p95_ms")]
@@ -114,23 +122,30 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help="results or their summaries")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
-    parser.add_argument("--write", action="store_true", help="put the tables into the document")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if the document holds other tables")
+    parser.add_argument("--front", type=Path, default=HERE.parent / "README.md", help="the one with the overview")
+    parser.add_argument("--write", action="store_true", help="put the tables into the documents")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a document holds other tables")
     args = parser.parse_args(given)
     try:
         paths = args.results or sorted((HERE / "results").glob("*.summary.json"))
-        text = tables(entries(read_summary(path) for path in paths))
+        rows = entries(read_summary(path) for path in paths)
         if not args.write and not args.check:
-            print(text)
+            print(tables(rows))
             return
-        document = args.readme.read_text(encoding="utf-8")
-        wanted = placed(document, text)
+        for path, text in ((args.readme, tables(rows)), (args.front, overview(rows))):
+            _settle(path, text, args.write)
     except (InputError, OSError) as error:
         sys.exit(f"benchmarks.table: {error}")
-    if args.write:
-        args.readme.write_text(wanted, encoding="utf-8")
+
+
+def _settle(path: Path, text: str, write: bool) -> None:
+    """Write the table into the document, or end with 1 if it holds another."""
+    document = path.read_text(encoding="utf-8")
+    wanted = placed(document, text)
+    if write:
+        path.write_text(wanted, encoding="utf-8")
     elif wanted != document:
-        sys.exit(f"benchmarks.table: {args.readme.name} holds other tables than the results give: run with --write")
+        sys.exit(f"benchmarks.table: {path.name} holds other tables than the results give: run with --write")
 
 
 if __name__ == "__main__":

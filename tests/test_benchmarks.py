@@ -351,7 +351,9 @@ def test_an_adapter_is_shown_without_the_machine(tmp_path: Path) -> None:
 
 
 def test_tables_are_written_and_checked(results: Path, tmp_path: Path) -> None:
-    readme, paths = tmp_path / "README.md", [str(results), "--readme", str(tmp_path / "README.md")]
+    readme = tmp_path / "README.md"
+    paths = [str(results), "--readme", str(readme), "--front", str(readme.with_name("FRONT.md"))]
+    readme.with_name("FRONT.md").write_text(f"{table.START}\n{table.END}\n", encoding="utf-8")
     readme.write_text(f"before\n{table.START}\nold\n{table.END}\nafter\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="run with --write"):
         table.main([*paths, "--check"])
