@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tinymem import __version__
+from tinymem.cli_options import EmbedderOption, JsonOption, NamespaceOption, PathOption
 from tinymem.errors import (
     BudgetError,
     EmbedderMismatchError,
@@ -57,17 +58,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PathOption = Annotated[Path, typer.Option("--path", envvar="TINYMEM_PATH", help="The memory's folder.")]
-NamespaceOption = Annotated[str, typer.Option("--namespace", envvar="TINYMEM_NAMESPACE", help="Whose memory it is.")]
-EmbedderOption = Annotated[
-    str,
-    typer.Option(
-        "--embedder",
-        envvar="TINYMEM_EMBEDDER",
-        help="static, sentence-transformers:NAME, openai:NAME: the one that the memory is written with.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
 MEMORY = Path("memory")
 
 
@@ -175,23 +165,14 @@ def recall(
 
 
 def _items(found: Recall) -> list[dict[str, Any]]:
-    return [
-        {
-            "step": item.step.number,
-            "id": item.step.id,
-            "type": item.step.type,
-            "session": item.step.session,
-            "timestamp": item.step.timestamp.isoformat(),
-            "part": item.part,
-            "start": item.start,
-            "end": item.end,
-            "tokens": item.tokens,
-            "score": round(item.score, 4),
-            "why": {name: round(value, 4) for name, value in item.why.items()},
-            "text": item.text,
-        }
-        for item in found.items
-    ]
+    shown = []
+    for item in found.items:
+        step = item.step
+        where = {"step": step.number, "id": step.id, "type": step.type, "session": step.session}
+        when = {"timestamp": step.timestamp.isoformat()}
+        what = {name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "text")}
+        shown.append(where | when | what | {"why": dict(item.why)})
+    return shown
 
 
 @app.command()
@@ -248,11 +229,6 @@ def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, default=str))
 
 
-def _fail(text: str, status: int) -> None:
-    typer.echo(f"tinymem: {text}", err=True)
-    raise SystemExit(status)
-
-
 def main() -> None:
     """The entry point: what goes wrong becomes one line on standard error and an exit status."""
     for stream in (sys.stdout, sys.stderr):
@@ -264,7 +240,8 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except TinymemError as error:
-        _fail(str(error), 2 if isinstance(error, MISTAKES) else 1)
+        typer.echo(f"tinymem: {error}", err=True)
+        raise SystemExit(2 if isinstance(error, MISTAKES) else 1) from None
     except BrokenPipeError:  # as in `tinymem recall ... | head`; what is buffered goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None

@@ -28,7 +28,7 @@ __all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
 
 RECORDING = Path(__file__).with_name("data") / "demo.jsonl"
 WINDOW = 2_000  # tokens
-BUDGET = 500  # tokens for each answer
+BUDGET = 750  # tokens for each answer
 QUESTIONS = (  # and a string that an answer must hold
     ("At which byte did reading the items as UTF-8 fail?", "43452"),
     ("Who is the contact person at the Quarry branch?", "Tomasz Lis"),

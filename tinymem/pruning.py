@@ -31,15 +31,17 @@ Group: TypeAlias = list[Step]
 def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
     """The steps that no strategy here takes out: system prompts, tasks and pinned ones.
 
-    With `tasks="current"` only the newest task is one; earlier ones are steps like any other.
+    With `tasks="current"` only the newest task and system prompt are; earlier ones are steps like any other.
 
     >>> [step.text for step in critical([TaskStep("a"), MessageStep("user", "b"), TaskStep("c")], tasks="current")]
     ['c']
     """
     _one_of("tasks", tasks, "all", "current")
-    asked = [step for step in steps if isinstance(step, TaskStep)]
-    kept = {id(task) for task in (asked if tasks == "all" else asked[-1:])}
-    return [step for step in steps if step.pinned or isinstance(step, SystemPromptStep) or id(step) in kept]
+    kept: set[int] = set()
+    for kind in (SystemPromptStep, TaskStep):
+        found = [id(step) for step in steps if isinstance(step, kind)]
+        kept.update(found if tasks == "all" else found[-1:])
+    return [step for step in steps if step.pinned or id(step) in kept]
 
 
 def no_pruning() -> PruneStrategy:
