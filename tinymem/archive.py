@@ -70,7 +70,6 @@ class Archive:
         self.journal = SqliteJournal(folder / "journal.db", create)
         try:
             self.key = bytes.fromhex(self._fence_key())
-            self._end = self.journal.end()
         except BaseException:
             self.journal.close()
             raise
@@ -90,17 +89,14 @@ class Archive:
     def write(self, steps: Sequence[Step]) -> dict[str, int]:
         """Journal numbered steps, durably, all or none; the position of each, by id."""
         positions: dict[str, int] = {}
+        end = self.journal.end()
         rows = []
         for step in steps:
             tokens = sum(count_message(message, self.counter) for message in step.to_messages())
-            positions[step.id] = self._end
-            rows.append((_row(step, tokens, self._end), passages_of(step)))
-            self._end += tokens
-        try:
-            self.journal.add(rows)
-        except BaseException:
-            self._end = self.journal.end()
-            raise
+            positions[step.id] = end
+            rows.append((_row(step, tokens, end), passages_of(step)))
+            end += tokens
+        self.journal.add(rows)
         return positions
 
     def embed_pending(self, at_least: int = 1) -> int:
@@ -171,7 +167,11 @@ class Archive:
         if self._catalog is None:
             self._catalog = Catalog(self.embedder.dimensions, len(self.token_embedder.token_table))
         while rows := self.journal.passages(self._catalog.last_id):
-            self._catalog.extend(rows)
+            try:
+                self._catalog.extend(rows)
+            except ValueError as error:  # a vector of another length
+                self._catalog = None
+                raise FormatError(f"{self.journal.path} is damaged: {error}") from error
         return self._catalog
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
@@ -227,14 +227,13 @@ class Archive:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
         texts = {number: self._texts(self.journal.places(number)) for number in numbers}
         self.journal.keep({"indexed": "0"})  # first, so that a crash from here on means a rebuild
-        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, because another process holds
+        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
         # it, nothing is forgotten; the other way round, nobody would clear it later.
         self.store.clear()
         try:
             self.journal.delete(texts)
         finally:
             self._catalog = self._steps = None
-            self._end = self.journal.end()
         self.index_pending()
 
     def close(self) -> None:
