@@ -25,7 +25,8 @@ class TrigramEmbedder:
             padded = f" {text.strip().lower()} ".encode("utf-8", "replace")
             for at in range(len(padded) - 2):
                 row[crc32(padded[at : at + 3]) % self.dimensions] += 1
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+        return vectors
 
     embed_queries = embed_documents
 
