@@ -271,8 +271,12 @@ class SqliteJournal:
     def search_text(self, query: str) -> tuple[Ids, Vectors]:
         """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""
         with self._lock, _guarded(self.path):
-            total = self._db.execute("SELECT count(*) FROM passages").fetchone()[0]
-            return self._fulltext.search(query, total)
+            self._db.execute("BEGIN")  # so that all is read of one state, whoever else writes
+            try:
+                return self._fulltext.search(query)
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
 
     def counts(self) -> dict[str, int]:
         """How many `steps`, `window_steps`, `passages`, `embedded`, and their `tokens` and `window_tokens`."""
