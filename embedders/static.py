@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -37,6 +38,11 @@ SPECIAL = [0, 1, 2]  # <unk>, <s>, </s>: rows that no text reaches
 SLICE = 16_384  # characters in one call of the tokenizer, which slows down more than linearly
 BATCH = 500_000  # characters in one batch: bounds what the tokenizer holds (about 200 bytes a token)
 ROWS = 8_192  # rows of the table gathered at once
+REMEMBERED = 50_000  # words whose tokens are remembered, of up to LONGEST characters: text repeats its words
+LONGEST = 40
+# No token of the vocabulary has a space after something else, or holds a line's end: what stands between is encoded alike
+# wherever it stands.
+WORDS = re.compile(rf"{SPACE}*[^{SPACE}\n]+|{SPACE}+|\n")
 
 
 class StaticEmbedder:
@@ -122,6 +128,7 @@ class _Model:
         self._tokenizer = _tokenizer(self._vocabulary)
         # Newer tokenizers can leave out the offsets, which nobody asks for here.
         self._encode_batch = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
+        self._known: dict[str, bytes] = {}  # word -> its tokens
 
     @cached_property
     def fingerprint(self) -> str:
@@ -137,8 +144,17 @@ class _Model:
         return unit
 
     def encode(self, pieces: list[str]) -> list[TokenIds]:
-        encodings = self._encode_batch(pieces, add_special_tokens=False)
-        return [np.array(encoding.ids, dtype=np.uint16) for encoding in encodings]
+        split = [WORDS.findall(piece) for piece in pieces]
+        known = self._known
+        new = {word for words in split for word in words if word not in known}
+        if len(known) + len(new) > REMEMBERED:  # another dict, so that a thread that uses the old one does not miss a word
+            known, new = {}, {word for words in split for word in words}
+        long: dict[str, bytes] = {}
+        for word, encoding in zip(new, self._encode_batch(list(new), add_special_tokens=False), strict=True):
+            (known if len(word) <= LONGEST else long)[word] = np.array(encoding.ids, dtype=np.uint16).tobytes()
+        self._known = known
+        found = (b"".join([known.get(word) or long[word] for word in words]) for words in split)
+        return [np.frombuffer(ids, dtype=np.uint16) for ids in found]
 
     def pool(self, ids: TokenIds) -> npt.NDArray[np.float64]:
         total = np.zeros(DIMENSIONS, dtype=np.float64)
