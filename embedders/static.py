@@ -40,6 +40,7 @@ BATCH = 500_000  # characters in one batch: bounds what the tokenizer holds (abo
 ROWS = 8_192  # rows of the table gathered at once
 REMEMBERED = 50_000  # words whose tokens are remembered, of up to LONGEST characters: text repeats its words
 LONGEST = 40
+LAST = 512  # texts of the last call whose token ids are remembered
 # No token of the vocabulary has a space after something else, or holds a line's end: what stands between is encoded alike
 # wherever it stands.
 WORDS = re.compile(rf"{SPACE}*[^{SPACE}\n]+|{SPACE}+|\n")
@@ -57,6 +58,9 @@ class StaticEmbedder:
     >>> int((vectors @ embedder.embed_queries(["CI is red on win32"])[0]).argmax())
     0
     """
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[str, ...], list[TokenIds]] = ((), [])
 
     @classmethod
     def from_name(cls, argument: str) -> StaticEmbedder:
@@ -108,11 +112,13 @@ class StaticEmbedder:
         """
         if isinstance(texts, str):
             raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
-        parts: list[list[TokenIds]] = [[] for _ in texts]
-        for batch in _batches(_pieces(texts)):
-            for (owner, _), ids in zip(batch, _model().encode([piece for _, piece in batch]), strict=True):
-                parts[owner].append(ids)
-        return [_joined(arrays) for arrays in parts]
+        if len(texts) > LAST:
+            return _token_ids(texts)
+        asked, found = self._last  # a memory asks for the vectors of a batch, and then for its token ids
+        if asked != tuple(texts):
+            found = _token_ids(texts)
+            self._last = (tuple(texts), found)
+        return list(found)
 
 
 class _Model:
@@ -153,8 +159,8 @@ class _Model:
         for word, encoding in zip(new, self._encode_batch(list(new), add_special_tokens=False), strict=True):
             (known if len(word) <= LONGEST else long)[word] = np.array(encoding.ids, dtype=np.uint16).tobytes()
         self._known = known
-        found = (b"".join([known.get(word) or long[word] for word in words]) for words in split)
-        return [np.frombuffer(ids, dtype=np.uint16) for ids in found]
+        tokens = (lambda word: known.get(word) or long[word]) if long else known.__getitem__
+        return [np.frombuffer(b"".join(map(tokens, words)), dtype=np.uint16) for words in split]
 
     def pool(self, ids: TokenIds) -> npt.NDArray[np.float64]:
         total = np.zeros(DIMENSIONS, dtype=np.float64)
@@ -196,6 +202,14 @@ def _read_model() -> _Model:
             f"the package wordllama in {folder} lacks the files of {MODEL} ({error}): "
             "pip install --force-reinstall 'wordllama>=0.4.0.post1'"
         ) from error
+
+
+def _token_ids(texts: Sequence[str]) -> list[TokenIds]:
+    parts: list[list[TokenIds]] = [[] for _ in texts]
+    for batch in _batches(_pieces(texts)):
+        for (owner, _), ids in zip(batch, _model().encode([piece for _, piece in batch]), strict=True):
+            parts[owner].append(ids)
+    return [_joined(arrays) for arrays in parts]
 
 
 def _pieces(texts: Sequence[str]) -> Iterator[tuple[int, str]]:

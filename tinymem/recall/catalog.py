@@ -114,14 +114,18 @@ class Catalog:
         }  # fmt: skip
         for name, values in columns.items():
             self._fields[name].extend(values)
-        for blob in tokens:
-            self._extend_tokens(np.frombuffer(blob or b"", np.uint16))
+        self._extend_tokens([blob or b"" for blob in tokens])
 
-    def _extend_tokens(self, ids: TokenIds) -> None:
+    def _extend_tokens(self, blobs: Sequence[bytes]) -> None:
+        ids = np.frombuffer(b"".join(blobs), np.uint16)
+        lengths = np.array([len(blob) // ids.itemsize for blob in blobs])
+        self._token_ends.extend(len(self._tokens.array) + np.cumsum(lengths))
         self._tokens.extend(ids)
-        self._token_ends.extend([len(self._tokens.array)])
         if len(self.document_frequency):
-            self.document_frequency[np.unique(ids)] += 1
+            row = np.repeat(np.arange(len(blobs), dtype=np.uint32), lengths)
+            held = np.sort(row << 16 | ids)  # each passage's ids together; all but the first of equal ones are dropped
+            distinct = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))] & 0xFFFF
+            self.document_frequency += np.bincount(distinct, minlength=len(self.document_frequency))
 
     def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
         """The token ids of passages `rows`, one after the other, and how many each has."""
