@@ -53,7 +53,7 @@ class Plain:
         import chromadb
         from chromadb.config import Settings
 
-        self._client = chromadb.PersistentClient(str(folder), Settings(anonymized_telemetry=False))
+        self._client: Any = chromadb.PersistentClient(str(folder), Settings(anonymized_telemetry=False))
         self._held: Any = self._client.get_or_create_collection(
             "vectors", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
         )
@@ -155,7 +155,7 @@ class Build:
         fetched = self.memory.long_term.fetch(range(1, self._size, max(1, self._size // 500)))
         asked = questions([step.text for step in fetched.values()], self._effort.asks + 1)
         self._ask(asked.pop())  # what is made once, when first asked
-        times = [self._ask(text, step) for text, step in zip(asked, self._steps)]
+        times = [self._ask(text, step) for text, step in zip(asked, self._steps, strict=False)]
         columns = zip(*times, strict=True)
         return {name: percentiles(c) for name, c in zip(("context", "recall", "chroma_query"), columns, strict=True)}
 

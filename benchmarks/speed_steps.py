@@ -2,8 +2,8 @@
 
 No corpus is shipped, so text is drawn from one vocabulary: the 24,000 whole English words that tiktoken's cl100k_base
 has as one token, in the order of their merges, which is about the order of how frequent they are, and names of files,
-functions and commits made of them. Words follow Zipf and Mandelbrot's law; those of a session keep to its topic. Lengths
-follow what agent runs and chats with assistants have: three lines of five are short, tool output has a long tail.
+functions and commits made of them. Words follow Zipf and Mandelbrot's law; those of a session keep to its topic.
+Lengths are those of agent runs and chats with assistants: half of the steps are short, tool output has a long tail.
 """
 
 from __future__ import annotations

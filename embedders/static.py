@@ -41,8 +41,8 @@ ROWS = 8_192  # rows of the table gathered at once
 REMEMBERED = 50_000  # words whose tokens are remembered, of up to LONGEST characters: text repeats its words
 LONGEST = 40
 LAST = 512  # texts of the last call whose token ids are remembered
-# No token of the vocabulary has a space after something else, or holds a line's end: what stands between is encoded alike
-# wherever it stands.
+# No token of the vocabulary has a space after something else, or holds a line's end: what stands between is encoded
+# alike wherever it stands.
 WORDS = re.compile(rf"{SPACE}*[^{SPACE}\n]+|{SPACE}+|\n")
 
 
@@ -153,7 +153,9 @@ class _Model:
         split = [WORDS.findall(piece) for piece in pieces]
         known = self._known
         new = {word for words in split for word in words if word not in known}
-        if len(known) + len(new) > REMEMBERED:  # another dict, so that a thread that uses the old one does not miss a word
+        if (
+            len(known) + len(new) > REMEMBERED
+        ):  # another dict, so that a thread that uses the old one does not miss a word
             known, new = {}, {word for words in split for word in words}
         long: dict[str, bytes] = {}
         for word, encoding in zip(new, self._encode_batch(list(new), add_special_tokens=False), strict=True):

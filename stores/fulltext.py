@@ -141,7 +141,7 @@ class FullText:
             counted |= self._counted({stem: word for stem, word in stems.items() if stem not in counted}, cap)
             found = sorted((stem for stem in stems if counted.get(stem)), key=counted.__getitem__)[:MAX_TERMS]
             postings = list(accumulate(counted[stem] for stem in found))
-            enough = len(found) == MAX_TERMS or bool(found) and postings[-1] + cap > MAX_POSTINGS
+            enough = len(found) == MAX_TERMS or (bool(found) and postings[-1] + cap > MAX_POSTINGS)
             if enough or len(counted) == len(stems):
                 return found[: max(1, bisect_right(postings, MAX_POSTINGS))]
         return []

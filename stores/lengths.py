@@ -62,7 +62,7 @@ class Lengths:
 
 
 def _varints(data: bytes) -> Ids:
-    """The numbers in `data`: seven bits a byte, most significant first; all bytes of a number but its last have bit 8."""
+    """The numbers in `data`: seven bits a byte, most significant first; all but a number's last byte have bit 8."""
     raw = np.frombuffer(data, np.uint8)
     last = np.flatnonzero(raw < 128)
     first = np.concatenate([[0], last[:-1] + 1])

@@ -227,8 +227,8 @@ class Archive:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
         texts = {number: self._texts(self.journal.places(number)) for number in numbers}
         self.journal.keep({"indexed": "0"})  # first, so that a crash from here on means a rebuild
-        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, because another process holds
-        # it, nothing is forgotten; the other way round, nobody would clear it later.
+        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, because another process
+        # holds it, nothing is forgotten; the other way round, nobody would clear it later.
         self.store.clear()
         try:
             self.journal.delete(texts)

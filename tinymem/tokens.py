@@ -25,8 +25,8 @@ PER_REPLY = 3  # and before the answer
 PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
 _SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
 _REMEMBERED = 2_000_000  # characters whose tokens are remembered
-# Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted, which
-# o200k_base joins with line breaks before it).
+# Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
+# which o200k_base joins with line breaks before it).
 _LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
 
 

@@ -101,7 +101,7 @@ class _Packer:
         return len(self.chosen) - before
 
     def _cost(self, opened: _Opened, part: int, text: str, left: int, labels: bool, dates: bool) -> int:
-        """Tokens of a passage, with its label and its header if they are new; not counted where it cannot fit `left`."""
+        """Tokens of a passage, with its label and header if they are new; over `left` where it cannot fit."""
         if len(text) > DENSEST * left:
             return left + 1
         prefix = label(opened.step, opened.parts[part], whole=False) if labels else ""
