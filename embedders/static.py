@@ -138,8 +138,11 @@ class _Model:
 
     @cached_property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(self._weights.read_bytes())
-        digest.update(self._vocabulary.read_bytes())
+        digest = hashlib.sha256()
+        for path in (self._weights, self._vocabulary):
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
         return f"static/{MODEL}/{DIMENSIONS}/{POOLING}/{digest.hexdigest()[:16]}"
 
     @cached_property

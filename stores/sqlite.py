@@ -262,7 +262,7 @@ class SqliteJournal:
         with self._transaction(derived=True) as db:
             db.executemany("UPDATE passages SET vector = ?, tokens = ? WHERE id = ?", rows)
 
-    def passages(self, after: int = 0, limit: int = 10_000) -> list[Any]:
+    def passages(self, after: int = 0, limit: int = 2_000) -> list[Any]:
         """Passages with ids above `after`, up to the first without a vector: (id, step, part, start, end, kind, asks,
         vector, tokens, type, session, speaker, time)."""
         sql = (

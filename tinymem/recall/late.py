@@ -14,6 +14,7 @@ from tinymem.recall.catalog import Catalog
 __all__ = ["max_sim"]
 
 MAX_TOKENS = 32  # of the question: the rarest
+ROWS = 1024  # of the table that are compared at once: they stay in the cache
 
 
 def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Vectors:
@@ -30,7 +31,10 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     place[held] = 1
     distinct = np.flatnonzero(place)  # as np.unique would, without sorting
     place[distinct] = np.arange(len(distinct))
-    closeness = np.ascontiguousarray((table[distinct] @ table[tokens[chosen]].T).T)
+    asked = table[tokens[chosen]].T
+    closeness = np.empty((len(chosen), len(distinct)), np.float32)
+    for at in range(0, len(distinct), ROWS):
+        closeness[:, at : at + ROWS] = (table[distinct[at : at + ROWS]] @ asked).T
     filled = np.flatnonzero(lengths)
     starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
     places = place[held]
