@@ -75,6 +75,8 @@ class Steps:
 def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, table: Vectors) -> Vectors:
     """The feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
     rows = found.rows
+    if not len(rows):
+        return np.empty((0, len(NAMES)), np.float32)
     late = np.zeros(len(catalog), np.float32)
     late[rows] = max_sim(query.tokens, rows, catalog, table)
     at = steps.of_row[rows]
