@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,10 +80,20 @@ class SqliteJournal:
             uri = f"{path.absolute().as_uri()}?mode={mode}"
             self._db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
             try:
-                self._prepare()
+                self._prepare_once_free(time.monotonic() + timeout)
             except BaseException:
                 self._db.close()
                 raise
+
+    def _prepare_once_free(self, deadline: float) -> None:
+        """Prepare the file; SQLite itself does not wait when two openers both change its mode or make its tables."""
+        while True:
+            try:
+                return self._prepare()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def _prepare(self) -> None:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
