@@ -2,6 +2,7 @@
 
 from tinymem.embedders import StaticEmbedder            # the default: a table of token vectors, no torch, no download
 from tinymem.embedders import SentenceTransformerEmbedder  # any sentence-transformers model
+from tinymem.embedders import OpenAIEmbedder            # OpenAI's API, and every server that speaks it
 from tinymem.embedders import HashingEmbedder           # for tests: vectors one can work out by hand
 """
 
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tinymem.embedders.hashing import HashingEmbedder
+    from tinymem.embedders.openai import OpenAIEmbedder
     from tinymem.embedders.sentence_transformers import SentenceTransformerEmbedder
     from tinymem.embedders.static import StaticEmbedder
 
-__all__ = ["HashingEmbedder", "SentenceTransformerEmbedder", "StaticEmbedder"]
+__all__ = ["HashingEmbedder", "OpenAIEmbedder", "SentenceTransformerEmbedder", "StaticEmbedder"]
 
 _WHERE = {
     "HashingEmbedder": "tinymem.embedders.hashing",
+    "OpenAIEmbedder": "tinymem.embedders.openai",
     "SentenceTransformerEmbedder": "tinymem.embedders.sentence_transformers",
     "StaticEmbedder": "tinymem.embedders.static",
 }

@@ -19,28 +19,52 @@ from tinymem.protocols import Vectors
 __all__ = ["SentenceTransformerEmbedder"]
 
 _SAMPLE = 512  # numbers of each weight tensor that go into the fingerprint: training moves nearly all of them
+_BACKENDS = ("torch", "onnx", "openvino")
+_WEIGHT_FILES = (".onnx", ".onnx_data", ".bin", ".safetensors")
 
 
 class SentenceTransformerEmbedder:
     """A sentence-transformers model, as `all-MiniLM-L6-v2` (384 dimensions, about 1,000 short texts a second on a CPU).
 
     The model is loaded at first use; with a name rather than a folder, sentence-transformers downloads it then, unless
-    it has it already. Texts are cut at the model's longest input. Queries and documents get the prompts of the model,
-    if it has any. Any number of threads may use one; they take turns.
+    it has it already. Texts are cut at the model's longest input. Any number of threads may use one; they take turns.
+
+    Queries and documents get the prompts of the model, if it has any, or `query_prompt` and `document_prompt`: the name
+    of one of the model's prompts, or else the text itself, `""` for none. (A model whose document prompt is called
+    "passage" needs `document_prompt="passage"`: the library overlooks it.) `backend` is "torch", "onnx" or "openvino"
+    (the latter two need sentence-transformers[onnx] or [openvino]), `device` as in "cpu" or "cuda:1". `truncate_dim`
+    keeps the first so many dimensions, which suits models that were trained for it (Matryoshka).
 
     >>> embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", device="cpu")  # doctest: +SKIP
     >>> embedder.embed_queries(["which test is flaky?"]).shape  # doctest: +SKIP
     (1, 384)
+    >>> e5 = SentenceTransformerEmbedder(path, query_prompt="query: ", document_prompt="passage: ")  # doctest: +SKIP
     """
 
-    def __init__(self, model_name_or_path: str | Path, *, device: str | None = None, batch_size: int = 32) -> None:
+    def __init__(
+        self,
+        model_name_or_path: str | Path,
+        *,
+        device: str | None = None,
+        batch_size: int = 32,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        truncate_dim: int | None = None,
+        backend: str = "torch",
+    ) -> None:
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtraError(f"the embedder sentence-transformers:{model_name_or_path}", "sentence-transformers")
         if not str(model_name_or_path):
             raise InputError("a model is needed: its name, as in all-MiniLM-L6-v2, or its folder")
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, and {batch_size} was given")
+        if truncate_dim is not None and truncate_dim < 1:
+            raise InputError(f"truncate_dim must be at least 1, and {truncate_dim} was given")
+        if backend not in _BACKENDS:
+            raise InputError(f"the backend must be one of {', '.join(_BACKENDS)}, and {backend!r} was given")
         self._model_name, self._device, self._batch_size = str(model_name_or_path), device, batch_size
+        self._prompts = {"encode_query": query_prompt, "encode_document": document_prompt}
+        self._truncate_dim, self._backend = truncate_dim, backend
         self._lock = threading.RLock()
         self._loaded: Any = None
         self._fingerprint = ""
@@ -59,11 +83,16 @@ class SentenceTransformerEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """The model's name (of a path the last part), dimensions, prompts, longest input, and a hash of its weights."""
+        """The model's name (of a path the last part), dimensions, and a hash of its weights, longest input and prompts.
+
+        With another backend than torch also the backend, whose rounding differs, or quantisation; the weights are
+        then those in the files of the folder, and of a model by name only the name counts.
+        """
         with self._lock:
             if not self._fingerprint:
                 last = Path(self._model_name).name
-                self._fingerprint = f"sentence-transformers/{last}/{self.dimensions}/{_digest(self._model())}"
+                digest = _digest(self._model(), self._own_settings(), self._weights())
+                self._fingerprint = f"sentence-transformers/{last}/{self.dimensions}/{digest}"
             return self._fingerprint
 
     @property
@@ -86,6 +115,22 @@ class SentenceTransformerEmbedder:
         """Embed what is asked, with the model's prompt for queries: the same shape as `embed_documents`."""
         return self._embed("encode_query", texts)
 
+    def _own_settings(self) -> list[Any]:
+        """What was set here and changes the vectors; nothing unless something was."""
+        prompts = {method: self._prompt(method) for method, given in self._prompts.items() if given is not None}
+        return [*sorted(prompts.items()), *([self._backend] if self._backend != "torch" else [])]
+
+    def _weights(self) -> list[str]:
+        if self._backend == "torch":
+            tensors = (tensor for tensor in self._model().state_dict().values() if tensor.is_floating_point())
+            return sorted(_sampled(tensor) for tensor in tensors)
+        return sorted(_hashed(file) for file in Path(self._model_name).rglob("*") if file.suffix in _WEIGHT_FILES)
+
+    def _prompt(self, method: str) -> str | None:
+        """The text that was chosen, if any was."""
+        given = self._prompts[method]
+        return None if given is None else str((self._model().prompts or {}).get(given, given))
+
     def _embed(self, method: str, texts: Sequence[str]) -> Vectors:
         if isinstance(texts, str):
             raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
@@ -102,6 +147,7 @@ class SentenceTransformerEmbedder:
             with self._lock:  # its tokenizer fails with "Already borrowed" when threads meet in it
                 found = encode(
                     texts,
+                    prompt=self._prompt(method),
                     batch_size=self._batch_size,
                     normalize_embeddings=True,
                     convert_to_numpy=True,
@@ -120,9 +166,14 @@ class SentenceTransformerEmbedder:
     def _load(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
+        more: dict[str, Any] = (
+            {} if self._backend == "torch" else {"backend": self._backend}
+        )  # not there before version 3.2
+        if self._truncate_dim is not None:
+            more["truncate_dim"] = self._truncate_dim
         try:
             with _no_progress_bar():
-                return SentenceTransformer(self._model_name, device=self._device)
+                return SentenceTransformer(self._model_name, device=self._device, **more)
         except Exception as error:
             raise EmbedderError(
                 f"the model {self._model_name!r} cannot be loaded ({type(error).__name__}: {error}). A name must be "
@@ -144,12 +195,18 @@ def _no_progress_bar() -> Iterator[None]:
             settings.enable_progress_bar()
 
 
-def _digest(model: Any) -> str:
+def _digest(model: Any, own_settings: list[Any], weights: list[str]) -> str:
     """A hash of what decides the vectors. The names of the tensors stay out: they differ between versions."""
-    tensors = (tensor for tensor in model.state_dict().values() if tensor.is_floating_point())
-    weights = sorted(_sampled(tensor) for tensor in tensors)
-    settings = [model.max_seq_length, sorted((model.prompts or {}).items())]
+    settings = [model.max_seq_length, sorted((model.prompts or {}).items()), *own_settings]
     return hashlib.sha256(repr([settings, weights]).encode()).hexdigest()[:16]
+
+
+def _hashed(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        while block := opened.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _sampled(tensor: Any) -> str:

@@ -12,17 +12,16 @@ import re
 import shutil
 import struct
 import threading
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import Ids, Vectors
+from tinymem.stores.chroma_server import collection_of, connect, disconnect
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -36,7 +35,6 @@ MARK = "tinymem"  # key in the collection's metadata that tells ours from other 
 HNSW = {"space": "cosine", "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
 _DATABASE = "chroma.sqlite3"
 _LOCK = "tinymem.lock"
-_COLLECTION = "collection.txt"  # on a server: which collection is this folder's
 _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
 
 
@@ -45,8 +43,10 @@ class ChromaStore:
 
     With `path`, Chroma runs in this process and owns that folder; a second store on it, here or in another process, is
     a StorageError. With `client`, any Chroma client will do (`HttpClient`, `EphemeralClient`, `CloudClient`); closing
-    it stays with the caller. A collection of that name which tinymem did not make is refused, unless `adopt` is true;
-    then it must have the cosine space and integers as ids. A Chroma that fails is a StorageError.
+    it stays with the caller. A Chroma that fails is a StorageError.
+
+    A collection of that name which tinymem did not make is refused, unless `adopt` is true: then it must have the
+    cosine space and integers as ids, and is tinymem's from now on, so ids are overwritten, and `clear` drops it.
 
     >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
     >>> served = ChromaStore(client=chromadb.HttpClient("localhost", 8000), collection="bot")  # doctest: +SKIP
@@ -80,16 +80,18 @@ class ChromaStore:
     def from_name(cls, argument: str, path: Path) -> ChromaStore:
         """The store called `"chroma"`, with its files in `path`, or `"chroma:http://host:8000"`, on a server.
 
-        On a server each `path` has a collection of its own, whose name is in the file `collection.txt` there. For a
-        server that asks for credentials, make a client and pass `ChromaStore(client=...)`.
+        On a server each `path` has a collection of its own, whose name is in the file `collection.txt` there. One that
+        does not answer is a StorageError after 5 seconds, or 30 for a request under way. For a server that asks for
+        credentials, make a client and pass `ChromaStore(client=...)`.
         """
         if not argument:
             return cls(path)
-        client = _http_client(argument)
+        with _translated(f"reach {argument}"):
+            client = connect(argument)
         try:
-            store = cls(client=client, collection=_server_collection(path))
+            store = cls(client=client, collection=collection_of(path))
         except BaseException:
-            _close(client)
+            disconnect(client)
             raise
         store._owns_client, store._name = True, f"chroma:{argument}"
         return store
@@ -203,7 +205,7 @@ class ChromaStore:
 
     def _disconnect(self) -> None:
         if self._owns_client and self._client is not None:
-            _close(self._client)
+            disconnect(self._client)
         self._client, self._collection = None, None
 
     def _parts(self, size: int) -> Iterator[slice]:
@@ -256,32 +258,6 @@ def _embedded_client(folder: Path) -> ClientAPI:
     return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
 
 
-def _http_client(url: str) -> ClientAPI:
-    import chromadb
-    from chromadb.config import Settings
-
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
-        raise InputError(f'"chroma:{url}": after the colon comes a server, as in "chroma:http://localhost:8000"')
-    port, settings = parts.port or (443 if parts.scheme == "https" else 8000), Settings(anonymized_telemetry=False)
-    with _translated(f"reach {url}"):
-        return chromadb.HttpClient(parts.hostname, port, ssl=parts.scheme == "https", settings=settings)
-
-
-def _server_collection(folder: Path) -> str:
-    """A name that no other folder has, on any machine that uses the same server; made once."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / _COLLECTION
-    if not file.exists():
-        fresh = file.with_name(f"{_COLLECTION}.{os.getpid()}")
-        fresh.write_text(f"tinymem-{uuid.uuid4().hex}\n", encoding="utf-8")
-        os.replace(fresh, file)
-    title = file.read_text(encoding="utf-8").strip()
-    if not re.fullmatch(r"tinymem-[0-9a-f]{32}", title):
-        raise FormatError(f"{file} should hold the name of a collection, and holds {title[:60]!r}")
-    return title
-
-
 def _locked(folder: Path) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
@@ -317,15 +293,6 @@ def _check_files(folder: Path) -> None:
                 f"{data} has {data.stat().st_size} bytes instead of {held * size}: delete {folder}, "
                 "and the index is rebuilt from the journal"
             )
-
-
-def _close(client: Any) -> None:
-    with suppress(AttributeError):  # a client that was closed already
-        client.close()
-    for owner in (client, getattr(client, "_admin_client", None)):
-        session = getattr(getattr(owner, "_server", None), "_session", None)
-        if session is not None:  # Chroma leaves its HTTP connections to the garbage collector
-            session.close()
 
 
 def _check_finite(vectors: Vectors) -> None:

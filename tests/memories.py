@@ -6,14 +6,18 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tinymem.archive import Archive
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.protocols import Embedder, PassageRow, StepRow, VectorStore
+from tinymem.protocols import Embedder, PassageRow, StepRow, Vectors, VectorStore
+from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.serialization import dump_step
 from tinymem.steps import MessageStep, Step
@@ -66,19 +70,21 @@ def numbered_texts(texts: Sequence[str], **more: Any) -> list[Step]:
     return [said(text, at, **more) for at, text in enumerate(texts, 1)]
 
 
-def vocabulary(size: int, seed: int = 0) -> list[str]:
+@cache
+def vocabulary(size: int, seed: int = 0) -> tuple[str, ...]:
     """Made-up words, each once."""
     dice = random.Random(seed)
     syllables = ["ba", "ke", "li", "mo", "nu", "ra", "se", "ti", "vo", "zu", "dra", "gro", "plin", "sto", "kra"]
     words = dict.fromkeys("".join(dice.choices(syllables, k=dice.randint(2, 5))) for _ in range(4 * size))
-    return list(words)[:size]
+    return tuple(words)[:size]
 
 
-def sentences(count: int, seed: int = 0, length: int = 12, size: int = 600) -> list[str]:
+@cache
+def sentences(count: int, seed: int = 0, length: int = 12, size: int = 600) -> tuple[str, ...]:
     """Sentences of made-up words, some of which are much more frequent than others."""
     dice, known = random.Random(seed), vocabulary(size)
     weights = [1 / (rank + 3) for rank in range(len(known))]
-    return [" ".join(dice.choices(known, weights, k=dice.randint(4, length))) + "." for _ in range(count)]
+    return tuple(" ".join(dice.choices(known, weights, k=dice.randint(4, length))) + "." for _ in range(count))
 
 
 def texts_in(folder: Path, *needles: bytes) -> dict[bytes, list[str]]:
@@ -94,7 +100,42 @@ def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def eventually(rounds: int, check: Callable[[int], None]) -> None:
-    """Run `check` several times: what depends on the moment of a kill shows up sooner or later."""
-    for at in range(rounds):
-        check(at)
+def catalog_of(
+    vectors: Vectors | None = None,
+    steps: Sequence[int] | None = None,
+    tokens: Sequence[Sequence[int]] = (),
+    **more: Any,
+) -> Catalog:
+    """A catalog of passages with these vectors, each of a step of its own unless `steps` says otherwise.
+
+    `more` are columns of `SqliteJournal.passages`, such as `kind`, `session`, `time`, one value for each passage.
+    """
+    count = len(vectors) if vectors is not None else len(tokens)
+    vectors = np.zeros((count, 4), np.float32) if vectors is None else vectors
+    catalog = Catalog(vectors.shape[1], 1 + max((max(ids, default=0) for ids in tokens), default=0))
+    catalog.extend(passage_rows(vectors, steps, tokens, **more))
+    return catalog
+
+
+def passage_rows(
+    vectors: Vectors, steps: Sequence[int] | None = None, tokens: Sequence[Sequence[int]] = (), **more: Any
+) -> list[tuple[Any, ...]]:
+    """Rows as `SqliteJournal.passages` gives them; see `catalog_of`."""
+    count = len(vectors)
+    columns: dict[str, Sequence[Any]] = {
+        "id": range(1, count + 1),
+        "step": range(1, count + 1) if steps is None else steps,
+        "part": [0] * count,
+        "start": [0] * count,
+        "end": [100] * count,
+        "kind": ["message"] * count,
+        "asks": [0] * count,
+        "vector": [v.tobytes() for v in vectors.astype("<f2")],
+        "tokens": [np.array(ids, np.uint16).tobytes() for ids in tokens or [[]] * count],
+        "type": ["message"] * count,
+        "session": [None] * count,
+        "speaker": [None] * count,
+        "time": [START.timestamp() + at for at in range(count)],
+        **more,
+    }
+    return list(zip(*columns.values(), strict=True))

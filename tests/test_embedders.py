@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +25,7 @@ from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, Stat
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import Embedder, TokenEmbedder
 from tinymem.registry import embedder_from
-from tinymem.testing import EMBEDDER_CHECKS, check_embedder, check_token_embedder
+from tinymem.testing import EMBEDDER_CHECKS, check_embedder, check_token_embedder, gives_unit_vectors
 
 TEXTS = ["Ship version 2.4", "the test of the parser is flaky", "  two  spaces ", "line\n\nline", "Käse 日本語 🙂", "x"]
 
@@ -233,6 +237,79 @@ def test_transformer_fingerprint_sees_changed_weights(minilm: Path) -> None:
     for parameter in other._model().parameters():
         parameter.data *= 1.01
     assert other.fingerprint != same
+
+
+@pytest.fixture(scope="session")
+def prompted(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model in a folder of its own, with prompts as asymmetric models have them."""
+    folder = tmp_path_factory.mktemp("prompted") / "model"
+    shutil.copytree(minilm, folder)
+    config = {
+        "prompts": {"query": "Represent this question: ", "document": "In: ", "passage": "Represent this passage: "}
+    }
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_transformer_gives_queries_and_documents_the_prompts_of_the_model(
+    prompted: Path, transformer: SentenceTransformerEmbedder
+) -> None:
+    embedder = SentenceTransformerEmbedder(prompted, device="cpu")
+    query, document = transformer.embed_documents(["Represent this question: a", "In: a"])
+    assert np.allclose(embedder.embed_queries(["a"])[0], query, atol=1e-5)
+    assert np.allclose(embedder.embed_documents(["a"])[0], document, atol=1e-5)
+    assert embedder.fingerprint != transformer.fingerprint
+
+
+def test_transformer_takes_prompts_by_name_and_as_text(
+    prompted: Path, transformer: SentenceTransformerEmbedder
+) -> None:
+    embedder = SentenceTransformerEmbedder(prompted, device="cpu", query_prompt="passage", document_prompt="to: ")
+    bare = SentenceTransformerEmbedder(prompted, device="cpu", query_prompt="", document_prompt="")
+    named, text, plain = transformer.embed_documents(["Represent this passage: a", "to: a", "a"])
+    assert np.allclose(embedder.embed_queries(["a"])[0], named, atol=1e-5)
+    assert np.allclose(embedder.embed_documents(["a"])[0], text, atol=1e-5)
+    assert np.allclose([bare.embed_queries(["a"])[0], bare.embed_documents(["a"])[0]], plain, atol=1e-5)
+    own = SentenceTransformerEmbedder(prompted, device="cpu")
+    assert len({embedder.fingerprint, bare.fingerprint, own.fingerprint}) == 3
+
+
+def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
+    minilm: Path, transformer: SentenceTransformerEmbedder
+) -> None:
+    embedder = SentenceTransformerEmbedder(minilm, device="cpu", truncate_dim=64)
+    assert embedder.dimensions == 64 and embedder.fingerprint != transformer.fingerprint
+    gives_unit_vectors(embedder)
+    whole = transformer.embed_documents(TEXTS)[:, :64]
+    expected = whole / np.linalg.norm(whole, axis=1, keepdims=True)
+    assert np.allclose(embedder.embed_documents(TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("more", [{"truncate_dim": 0}, {"backend": "tensorflow"}, {"batch_size": 0}], ids=str)
+def test_transformer_refuses_senseless_settings(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(more))):
+        SentenceTransformerEmbedder("all-MiniLM-L6-v2", **more)
+
+
+def test_transformer_backend_that_is_not_installed_says_what_to_install(minilm: Path) -> None:
+    if importlib.util.find_spec("optimum"):
+        pytest.skip("optimum is installed")
+    with pytest.raises(EmbedderError, match=r"sentence-transformers\[onnx\]"):
+        SentenceTransformerEmbedder(minilm, backend="onnx").embed_queries(["a"])
+
+
+def test_transformer_with_onnx_gives_the_same_vectors_under_another_fingerprint(
+    minilm: Path, transformer: SentenceTransformerEmbedder, tmp_path: Path
+) -> None:
+    pytest.importorskip("optimum.onnxruntime")
+    from sentence_transformers import SentenceTransformer
+
+    SentenceTransformer(str(minilm), backend="onnx").save_pretrained(str(tmp_path / "model"))
+    embedder = SentenceTransformerEmbedder(tmp_path / "model", backend="onnx", device="cpu")
+    check_embedder(embedder)
+    assert np.allclose(embedder.embed_documents(TEXTS), transformer.embed_documents(TEXTS), atol=1e-4)
+    again = SentenceTransformerEmbedder(tmp_path / "model", backend="onnx", device="cpu")
+    assert embedder.fingerprint == again.fingerprint != transformer.fingerprint
 
 
 @pytest.mark.slow  # another process that imports torch

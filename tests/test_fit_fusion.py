@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import fit_fusion
-from benchmarks.fit_fusion import SIGNED, Settings, fit
+from benchmarks.fit_fusion import SAID, SIGNED, Settings, fit
 from benchmarks.fusion_data import BUDGETS, UNFITTED, Asked, collect, simulate
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
@@ -103,7 +103,7 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
     settings = Settings(iterations=30)
     fusion = fit([collect(chats, "static").training, collect(runs, "static").training], settings)
     adding = [i for i, name in enumerate(NAMES) if name not in SIGNED]
-    assert (fusion.weights[:, adding] >= 0).all()
+    assert (fusion.weights[SAID, adding] >= 0).all()
     assert fusion.weights[0].tolist() == fusion.weights[1].tolist()
     assert fusion.bias[1] == pytest.approx(fusion.bias[0] - settings.act_below_tool)
     assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * 3

@@ -661,11 +661,11 @@ def test_any_text_is_kept_searched_and_deleted(tmp_path: Path, text: str) -> Non
 
 
 def test_a_long_text_of_one_word_is_written_and_searched_fast(journal: SqliteJournal) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     filled(journal, "a" * 1_000_000, "aB" * 500_000)
     journal.search_text("a" * 1_000_000)
     journal.search_text("aB" * 500_000)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_rows_come_back_as_they_went_in(journal: SqliteJournal) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pytest
 from chromadb.config import Settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from servers import ChromaServer
 
 import tinymem.stores
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
@@ -33,19 +33,8 @@ PLAIN = Settings(anonymized_telemetry=False)
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Chroma server on the loopback interface."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = "import sys; from chromadb.cli.cli import app; app()"
-    folder = tmp_path_factory.mktemp("server")
-    command = [sys.executable, "-c", program, "run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
+    with ChromaServer(tmp_path_factory.mktemp("server")) as started:
+        yield started.url
 
 
 @pytest.fixture(params=["exact", "chroma on disk", "chroma in memory", "chroma server"])
@@ -401,12 +390,3 @@ def foreign(title: str, folder: Path, configuration: Any, metadata: dict[str, An
 
 def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-def wait_for(port: int) -> None:
-    for _ in range(300):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    pytest.fail("the Chroma server did not start")

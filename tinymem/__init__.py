@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         SystemPromptStep,
         TaskStep,
     )
+    from tinymem.strategy import PruneReport, PruneStrategy
     from tinymem.tokens import TiktokenCounter, count_message, count_messages
-    from tinymem.window import PruneReport, PruneStrategy
 
 __version__ = "0.1.0"
 
@@ -115,8 +115,8 @@ _HOMES = {
     "tinymem.recall": "Excerpt Recall",
     "tinymem.semantic": "semantic_pruning",
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
+    "tinymem.strategy": "PruneReport PruneStrategy",
     "tinymem.tokens": "TiktokenCounter count_message count_messages",
-    "tinymem.window": "PruneReport PruneStrategy",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -42,6 +43,8 @@ logger = logging.getLogger(__name__)
 BATCH = 256  # passages that are embedded at once, and from which on it is worth while
 INDEX_BATCH = 2_000  # vectors that are written to the index at once
 EXACT_UP_TO = 100_000  # passages up to which search is exact
+REST = 20  # times as long as a failure of the index took, it is left alone,
+LONGEST_REST = 60.0  # but not longer than so many seconds
 
 
 class Archive:
@@ -67,10 +70,10 @@ class Archive:
         self._catalog: Catalog | None = None
         self._steps: tuple[int, Steps] | None = None
         self._store: VectorStore | None = None
+        self._rest_until = 0.0
         self.journal = SqliteJournal(folder / "journal.db", create)
         try:
             self.key = bytes.fromhex(self._fence_key())
-            self._end = self.journal.end()
         except BaseException:
             self.journal.close()
             raise
@@ -90,17 +93,14 @@ class Archive:
     def write(self, steps: Sequence[Step]) -> dict[str, int]:
         """Journal numbered steps, durably, all or none; the position of each, by id."""
         positions: dict[str, int] = {}
+        end = self.journal.end()
         rows = []
         for step in steps:
             tokens = sum(count_message(message, self.counter) for message in step.to_messages())
-            positions[step.id] = self._end
-            rows.append((_row(step, tokens, self._end), passages_of(step)))
-            self._end += tokens
-        try:
-            self.journal.add(rows)
-        except BaseException:
-            self._end = self.journal.end()
-            raise
+            positions[step.id] = end
+            rows.append((_row(step, tokens, end), passages_of(step)))
+            end += tokens
+        self.journal.add(rows)
         return positions
 
     def embed_pending(self, at_least: int = 1) -> int:
@@ -126,9 +126,9 @@ class Archive:
 
     def index_pending(self, at_least: int = 1) -> int:
         """Bring the vector store up to the journal, in batches; how many vectors it got."""
-        done = 0
+        done, begun = 0, time.monotonic()
         try:
-            while self.journal.last_passage() - self._indexed >= at_least:
+            while not self._resting and self.journal.last_passage() - self._indexed >= at_least:
                 store = self.store  # opened first, since that may move the watermark
                 if not (rows := self.journal.passages(self._indexed, INDEX_BATCH)):
                     break
@@ -139,8 +139,17 @@ class Archive:
         except ClosedError:
             raise
         except StorageError as error:  # another process holds the index: the journal is searched without it
+            self._rest(begun)
             logger.info("the index stays behind: %s", error)
         return done
+
+    def _rest(self, begun: float) -> None:
+        """Leave alone an index that has failed, since `begun`: one that hangs must not cost its time-out every time."""
+        self._rest_until = time.monotonic() + min(REST * (time.monotonic() - begun), LONGEST_REST)
+
+    @property
+    def _resting(self) -> bool:
+        return time.monotonic() < self._rest_until
 
     @property
     def _indexed(self) -> int:
@@ -169,7 +178,11 @@ class Archive:
         if self._catalog is None:
             self._catalog = Catalog(self.embedder.dimensions, len(self.token_embedder.token_table))
         while rows := self.journal.passages(self._catalog.last_id):
-            self._catalog.extend(rows)
+            try:
+                self._catalog.extend(rows)
+            except ValueError as error:  # a vector of another length
+                self._catalog = None
+                raise FormatError(f"{self.journal.path} is damaged: {error}") from error
         return self._catalog
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
@@ -196,9 +209,11 @@ class Archive:
         catalog = self.catalog
         query = analyse(text, self.embedder, self.token_embedder, now)
         lexical = self.journal.search_text(query.text)
+        begun = time.monotonic()
         try:
             found = gather(query, catalog, lexical, allowed, self._nearest(catalog, allowed))
         except StorageError as error:  # the index fails, or another process holds it: the journal has all vectors
+            self._rest(begun)
             logger.info("searching without the index: %s", error)
             found = gather(query, catalog, lexical, allowed, None)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
@@ -208,7 +223,7 @@ class Archive:
 
     def _nearest(self, catalog: Catalog, allowed: Any) -> Nearest | None:
         """The search of the index, where it is worth asking and holds everything; None: search exactly."""
-        if np.count_nonzero(allowed) <= self._exact_up_to:
+        if self._resting or np.count_nonzero(allowed) <= self._exact_up_to:
             return None
         store = self.store
         self.index_pending()
@@ -225,14 +240,13 @@ class Archive:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
         texts = {number: self._texts(self.journal.places(number)) for number in numbers}
         self.journal.keep({"indexed": "0"})  # first, so that a crash from here on means a rebuild
-        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, because another process holds
+        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
         # it, nothing is forgotten; the other way round, nobody would clear it later.
         self.store.clear()
         try:
             self.journal.delete(texts)
         finally:
             self._catalog = self._steps = None
-            self._end = self.journal.end()
         self.index_pending()
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from tinymem.tokens import PER_MESSAGE, PER_REPLY, count_message, count_messages
 __all__ = ["Context", "Item", "assemble", "current_task", "fixed_steps"]
 
 LEAST_RECALL = 64  # tokens below which a recalled block is not worth its fence
-NOTE = "(Earlier messages are not shown.)"  # opens a sequence that would otherwise begin with the assistant
+NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
 
 
 @dataclass(frozen=True)
@@ -81,35 +81,58 @@ def assemble(
     recall: Callable[[int, Collection[int]], Recall],
     window_share: float,
     complete: bool,
+    shortened: Collection[str] = (),
 ) -> Context:
     """The context of at most `budget` tokens.
 
     `steps` are the window, `positions` how many tokens came before each since the memory began. `recall(tokens, shown
     numbers)` gives the block. `window_share` is the window's part of what the fixed steps leave; a `complete` window
-    (nothing was archived) that fits is shown whole. Raises BudgetError when the fixed steps alone do not fit.
+    (nothing was archived) that fits is shown whole. What the steps `shortened` (ids) lack in the window may be
+    recalled. Raises BudgetError when the fixed steps alone do not fit.
     """
     fixed = fixed_steps(steps)
     held = {step.id for step in fixed}
-    rest = [group for group in groups(steps) if group[0].id not in held]
-    newest = rest.pop() if rest else []
     room = budget - _fixed_cost(fixed, budget, counter)
-    newest, shortened = _fitted(newest, room, counter)
-    room -= _cost(newest, counter)
-    shown = _from_start(
-        rest, newest, positions, room, int(window_share * (budget - _cost(fixed, counter))), complete, counter
-    )
-    before = _in_order(steps, fixed, shown)
-    head = repair(messages_from_steps(before))
-    if not complete and next((m["role"] for m in head if m["role"] not in ("system", "developer")), "") == "assistant":
-        at = next(i for i, m in enumerate(head) if m["role"] == "assistant")
-        head.insert(at, {"role": "user", "content": NOTE})
-    tail = repair(messages_from_steps(newest))
+    *earlier, whole = groups(steps) or [[]]
+    shown = [group for group in earlier if group[0].id not in held]
+    newest, note = whole, -1  # no note when nothing is missing
+    if not complete or _cost([step for step in steps if step.id not in held], counter) > room:
+        note = count_message(NOTE, counter)
+        if whole and whole[0].id not in held:
+            newest = _fitted(whole, room - note, counter)
+            room -= _cost(newest, counter)
+        end = max((positions[step.id] for step in whole), default=0)
+        share = int(window_share * (budget - _cost(fixed, counter)))
+        shown = _from_start(shown, end, positions, room - note, share, counter)
+    before = _before(steps, fixed, shown, whole)
+    head, tail = repair(messages_from_steps(before)), repair(messages_from_steps(newest))
+    head = _opened(head, note, budget - count_messages([*head, *tail], counter))
     left = budget - count_messages([*head, *tail], counter)
-    numbers = {s.number for s in [*before, *([] if shortened else newest)] if s.number is not None}
-    found = recall(left - PER_MESSAGE - counter.count("user"), numbers) if left >= LEAST_RECALL else Recall("", 0, ())
-    messages = [*head, *([{"role": "user", "content": found.text}] if found else []), *tail]
-    items = _report(fixed, [s for group in [*shown, newest] for s in group], steps, found, counter)
-    return Context(messages, count_messages(messages, counter), budget, found, items)
+    hidden = _all_there(before, newest, whole, shortened)
+    recalled = recall(left - PER_MESSAGE - counter.count("user"), hidden) if left >= LEAST_RECALL else Recall("", 0, ())
+    messages = [*head, *([{"role": "user", "content": recalled.text}] if recalled else []), *tail]
+    messages = _opened(messages, note, budget - count_messages(messages, counter))
+    visible = [step for group in [*shown, newest] for step in group if step.id not in held]
+    items = _report(fixed, visible, steps, recalled, counter)
+    return Context(messages, count_messages(messages, counter), budget, recalled, items)
+
+
+def _opened(messages: list[Message], note: int, room: int) -> list[Message]:
+    """With a note of `note` tokens in front, if there is `room`, where they would begin with the assistant, which not
+    every API takes."""
+    at = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
+    if not 0 <= note <= room or not messages[at:] or messages[at]["role"] != "assistant":
+        return messages
+    return [*messages[:at], dict(NOTE), *messages[at:]]
+
+
+def _all_there(
+    before: Iterable[Step], newest: Sequence[Step], whole: Sequence[Step], shortened: Collection[str]
+) -> set[int]:
+    """Numbers of the steps that are shown with all that was said in them."""
+    cut = {step.id for step, original in zip(newest, whole, strict=False) if step != original}
+    shown = [step for step in [*before, *newest] if step.id not in cut and step.id not in shortened]
+    return {step.number for step in shown if step.number is not None}
 
 
 def _cost(steps: Iterable[Step], counter: TokenCounter) -> int:
@@ -117,62 +140,54 @@ def _cost(steps: Iterable[Step], counter: TokenCounter) -> int:
 
 
 def _fixed_cost(fixed: Sequence[Step], budget: int, counter: TokenCounter) -> int:
-    costs: dict[str, int] = {}
-    for step in fixed:
-        name = "pinned steps" if step.pinned else step.type.replace("_", " ")
-        costs[name] = costs.get(name, 0) + _cost([step], counter)
-    needed = PER_REPLY + _cost(fixed, counter)
-    if needed > budget:
+    costs = {"reply": PER_REPLY}
+    for group in groups(fixed):
+        name = "pinned steps" if any(step.pinned for step in group) else "current task"
+        name = "system prompt" if any(isinstance(step, SystemPromptStep) for step in group) else name
+        if cost := _cost(group, counter):
+            costs[name] = costs.get(name, 0) + cost
+    if (needed := sum(costs.values())) > budget:
         raise BudgetError(needed, budget, costs)
     return needed
 
 
-def _fitted(group: list[Step], room: int, counter: TokenCounter) -> tuple[list[Step], bool]:
+def _fitted(group: list[Step], room: int, counter: TokenCounter) -> list[Step]:
     """The group, whole if it fits `room`, else with its texts shortened to half of it, so that recall has the rest;
     nothing of it when even that does not fit."""
     if _cost(group, counter) <= room:
-        return group, False
+        return group
     room //= 2
     low, high = -1, 4 * max(room, 0)  # the longest text, in characters
     while high - low > 8:
         middle = (low + high) // 2
         fits = _cost([step.truncate(middle) for step in group], counter) <= room
         low, high = (middle, high) if fits else (low, middle)
-    return ([step.truncate(low) for step in group] if low >= 0 else []), True
+    return [step.truncate(low) for step in group] if low >= 0 else []
 
 
 def _from_start(
-    rest: list[list[Step]],
-    newest: Sequence[Step],
-    positions: Mapping[str, int],
-    room: int,
-    share: int,
-    complete: bool,
-    counter: TokenCounter,
+    rest: list[list[Step]], end: int, positions: Mapping[str, int], room: int, share: int, counter: TokenCounter
 ) -> list[list[Step]]:
-    """The groups that the window shows before the newest one.
+    """The groups that the window shows before the newest one, which is at `end`.
 
     The start is the first group behind a multiple of half the share: it stays while steps come in, until what is
     shown has grown over the share, and then jumps by half of it.
     """
     costs = [_cost(group, counter) for group in rest]
-    if complete and sum(costs) <= room:
-        return rest
     jump = max(1, share // 2)
-    end = max((positions[step.id] for step in newest), default=0) if newest else _end(rest, positions, costs)
     start = -(-(end - share) // jump) * jump
     first = next((i for i, group in enumerate(rest) if positions[group[0].id] >= start), len(rest))
-    while sum(costs[first:]) > min(room, share):
+    while first < len(rest) and sum(costs[first:]) > min(room, share):
         first += 1
     return rest[first:]
 
 
-def _end(rest: Sequence[Sequence[Step]], positions: Mapping[str, int], costs: Sequence[int]) -> int:
-    return positions[rest[-1][0].id] + costs[-1] if rest else 0
-
-
-def _in_order(steps: Sequence[Step], fixed: Iterable[Step], shown: Iterable[Iterable[Step]]) -> list[Step]:
+def _before(
+    steps: Sequence[Step], fixed: Iterable[Step], shown: Iterable[Iterable[Step]], newest: Iterable[Step]
+) -> list[Step]:
+    """What stands before the newest group, in order."""
     wanted = {step.id for step in fixed} | {step.id for group in shown for step in group}
+    wanted -= {step.id for step in newest}
     return [step for step in steps if step.id in wanted]
 
 

@@ -19,7 +19,10 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
     """The namespace's folder, made if `create`; the path must be a memory, or nothing yet."""
     if not namespace or not isinstance(namespace, str):
         raise InputError(f"namespace must be a string that is not empty, not {namespace!r}")
-    name = quote(namespace, safe=" ").replace(".", "%2E")
+    try:
+        name = quote(namespace, safe=" ").replace(".", "%2E")
+    except UnicodeEncodeError as error:
+        raise InputError(f"namespace must be text that can be encoded, not {namespace!r}") from error
     if len(name) > LONGEST:
         raise InputError(f"namespace is too long for a folder's name: {namespace[:40]!r}…")
     folder, marker = path / name, path / MARKER
@@ -30,15 +33,15 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
             if not marker.exists():
                 marker.write_text(json.dumps({"format": FORMAT}) + "\n", "utf-8")
             folder.mkdir(exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be used: {error.strerror or error}; choose a folder that can be written"
-        ) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{path} cannot be used: {reason}; choose a folder that can be written") from error
     if not (folder / "journal.db").exists() and not create:
         raise NotAMemoryError(f"there is no memory at {path} with namespace {namespace!r}")
     return folder
 
 
 def _check_memory(path: Path, marker: Path) -> None:
-    if path.exists() and not marker.exists() and (not path.is_dir() or any(path.iterdir())):
+    # The marker is looked for last: another process may be making this memory right now.
+    if path.exists() and (not path.is_dir() or any(path.iterdir())) and not marker.exists():
         raise NotAMemoryError(f"{path} exists and is not a memory of tinymem: choose an empty or a new folder")

@@ -12,31 +12,31 @@ from typing import Any
 
 from tinymem.archive import BATCH, INDEX_BATCH, Archive
 from tinymem.base import Step
-from tinymem.content import Content, as_text, clean
+from tinymem.content import Content, clean
 from tinymem.context import Context, assemble, current_task
 from tinymem.episodes import Episodes
-from tinymem.errors import BudgetError, ClosedError, EmbedderError, InputError, StorageError
+from tinymem.errors import ClosedError, InputError, TinymemError
 from tinymem.folders import namespace_folder
 from tinymem.ids import utc_now
 from tinymem.manager import MemoryManager, PruneReport
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, VectorStore
-from tinymem.pruning import PruneStrategy, keep_last_n_steps, token_budget
+from tinymem.pruning import PruneStrategy
 from tinymem.recall import Recall
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
-from tinymem.registry import embedder_from, store_from
+from tinymem.registry import embedder_from, store_from, store_names
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import SystemPromptStep
 from tinymem.tokens import counter_from
+from tinymem.window import default_strategy, or_the_newest
 
 __all__ = ["HierarchicalMemory", "Stats"]
 
 logger = logging.getLogger(__name__)
 
 WINDOW_SHARE = 0.5  # the window's part of a context, after the fixed steps
-LOW_WATER = 2 / 3  # of the window's tokens, to which a pruning goes, so that its start moves in jumps
 QUERY_GROUPS = 2  # newest groups that a context without a query asks for
 QUERY_LENGTH = 6_000  # characters of them, from the end
 
@@ -94,27 +94,29 @@ class HierarchicalMemory:
         create: bool = True,
     ) -> None:
         self.max_tokens = _positive("max_tokens", max_tokens)
-        self.window_tokens = _positive("window_tokens", max_tokens // 2 if window_tokens is None else window_tokens)
+        self.window_tokens = _positive(
+            "window_tokens", max_tokens // 2 or 1 if window_tokens is None else window_tokens
+        )
         self.path, self.namespace = Path(path), namespace
         self._lock = threading.RLock()
         self._closed = False
         self._counter = counter_from(counter)
+        if prune_strategy is not None and not callable(prune_strategy):
+            raise InputError(f"prune_strategy must be a callable, not {prune_strategy!r}")
+        embedder, store = embedder_from(embedder), _known_store(store)  # wrong names are found before a folder is made
         folder = namespace_folder(self.path, namespace, create)
         self._store_name = store if isinstance(store, str) else store.name
         self.long_term = Archive(
             folder,
-            embedder_from(embedder),
+            embedder,
             lambda: store_from(store, folder / "index"),
             self._counter,
             create=create,
             fusion=fusion,
         )
         self.medium_term = Episodes(self.long_term)
-        strategy = prune_strategy or token_budget(
-            self.window_tokens, low_water=int(self.window_tokens * LOW_WATER), counter=self._counter, tasks="current"
-        )
         try:
-            self._open_window(strategy)
+            self._open_window(prune_strategy or default_strategy(self.window_tokens, self._counter))
             if system_prompt is not None and self.short_term.system_prompt != system_prompt:
                 self.add(SystemPromptStep(system_prompt))
         except BaseException:
@@ -124,14 +126,15 @@ class HierarchicalMemory:
     def _open_window(self, strategy: PruneStrategy) -> None:
         rows = self.long_term.journal.window()
         self._positions = {row.id: row.position for row in rows}
+        self._shortened = {row.id for row in rows if row.view}
         self.short_term = MemoryManager.from_steps(
             [load_step(row.view or row.record) for row in rows],
             next_number=self.long_term.journal.next_number(),
-            prune_strategy=strategy,
-            auto_prune_at=None,
+            prune_strategy=or_the_newest(strategy),
+            auto_prune_at=0,
             on_add=self._journal,
-            on_prune=self._unwindow,
         )
+        self._mirrored = {step.id: step for step in self.short_term.steps}
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -164,46 +167,58 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            key = self.long_term.key
-            own = [m for m in messages if not (isinstance(m, Mapping) and is_block(as_text(m.get("content")), key))]
+            own = [message for message in messages if not self._recalled(message)]
             added = self.short_term.add_messages(own, session=session, timestamp=timestamp)
             self._settle()
             return added
 
+    def _recalled(self, message: object) -> bool:
+        """Whether a message is a block of this memory. A tool's result is none: its call would be left without it."""
+        if not isinstance(message, Mapping) or message.get("role") != "user":
+            return False
+        content = message.get("content")
+        return isinstance(content, str) and is_block(content, self.long_term.key)
+
     def _journal(self, steps: Sequence[Step]) -> None:
         self._positions.update(self.long_term.write(steps))
-
-    def _unwindow(self, report: PruneReport) -> None:
-        self.long_term.journal.set_window([s.number for s in report.removed if s.number is not None], {})
-        for step in report.removed:
-            self._positions.pop(step.id, None)
+        self._mirrored.update((step.id, step) for step in steps)
 
     def _settle(self) -> None:
-        """Prune, keep what the window shows of shortened steps, and embed and index once enough has come together."""
+        """Keep what left the window, and embed and index it once enough has come together."""
         try:
-            report = self.short_term.prune()
-        except BudgetError as error:  # pinned steps over the window's tokens: they and the newest stay, context says so
-            logger.warning("the window cannot be kept within its tokens: %s", error)
-            report = self.short_term.prune(keep_last_n_steps(1))
-        if report.shortened:
-            ids = {step.id for step in report.shortened}
-            views = {s.number: dump_step(s) for s in self.short_term.steps if s.id in ids and s.number is not None}
-            self.long_term.journal.set_window([], views)
-        if report.removed:
-            try:
+            if self._mirror():
                 self.long_term.embed_pending(BATCH)
                 self.long_term.index_pending(INDEX_BATCH)
-            except (EmbedderError, StorageError) as error:  # the steps are safe; recall tries again, and raises
-                logger.warning("archiving is behind: %s", error)
+        except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
+            logger.warning("archiving is behind: %s", error)
+
+    def _mirror(self) -> bool:
+        """Keep on disk which steps the window shows, and how, for when it is opened again; whether some left it."""
+        border = self.short_term.next_number  # what another thread adds right now is in the journal first: it stays
+        shown = {step.id: step for step in self.short_term.steps}
+        numbers = {id: step.number or 0 for id, step in [*self._mirrored.items()] if id not in shown}
+        gone = {id: number for id, number in numbers.items() if number < border}
+        changed = {step.number or 0: step for id, step in shown.items() if self._mirrored.get(id) is not step}
+        if gone or changed:
+            whole = self.long_term.fetch([*changed])
+            views = {n: None if step == whole.get(n) else dump_step(step) for n, step in changed.items()}
+            self.long_term.journal.set_window(gone.values(), views)
+            self.short_term.drop(changed.keys() - whole.keys())  # came back with an old report: forgotten is gone
+            for id in gone:
+                del self._mirrored[id], self._positions[id]
+            for number in whole:
+                self._mirrored[changed[number].id] = changed[number]
+                (self._shortened.add if views[number] else self._shortened.discard)(changed[number].id)
+            if any(step.id not in self._positions for step in whole.values()):
+                self._positions.update((row.id, row.position) for row in self.long_term.journal.window())
+        return bool(gone)
 
     def restore(self, report: PruneReport) -> None:
-        """Put back into the window what a pruning took out."""
+        """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._lock:
             self._check_open()
             self.short_term.restore(report)
-            numbers = [s.number for s in (*report.removed, *report.shortened) if s.number is not None]
-            self.long_term.journal.set_window([], dict.fromkeys(numbers))
-            self._positions = {row.id: row.position for row in self.long_term.journal.window()}
+            self._mirror()
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -218,9 +233,10 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
+            self._mirror()
             steps = self.short_term.steps
-            asked = self._default_query(steps) if query is None else query
-            when = now or utc_now()
+            asked = self._default_query(steps) if query is None else _text("query", query)
+            when = _aware("now", now) or utc_now()
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
                 return self.long_term.recall(asked, tokens, when, hidden=shown)
@@ -233,6 +249,7 @@ class HierarchicalMemory:
                 recall,
                 WINDOW_SHARE,
                 complete=not self.long_term.journal.any_archived(),
+                shortened=self._shortened,
             )
 
     @staticmethod
@@ -258,8 +275,14 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            only = Filter(since, until, session, speaker)
-            return self.long_term.recall(query, _positive("max_tokens", max_tokens), now or utc_now(), only=only)
+            only = Filter(
+                _aware("since", since),
+                _aware("until", until),
+                None if session is None else _text("session", session),
+                None if speaker is None else _text("speaker", speaker),
+            )
+            when = _aware("now", now) or utc_now()
+            return self.long_term.recall(_text("query", query), _positive("max_tokens", max_tokens), when, only=only)
 
     def get(self, id: str | int) -> Step:
         """The step with this id, or this number, whole. Raises InputError when there is none."""
@@ -268,7 +291,7 @@ class HierarchicalMemory:
             if isinstance(id, int):
                 found = self.long_term.fetch([id]).get(id)
             else:
-                numbers = self.long_term.journal.numbers([id])
+                numbers = self.long_term.journal.numbers([_text("id", id)])
                 found = self.long_term.fetch(numbers).get(numbers[0]) if numbers else None
             if found is None:
                 raise InputError(f"no step {id!r} in namespace {self.namespace!r}")
@@ -299,14 +322,17 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            named = [ids] if isinstance(ids, str) else list(ids)
+            named = [_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
             if not named and session is None and before is None:
                 raise InputError("say what to forget: ids, session or before")
-            time = None if before is None else before.timestamp()
-            numbers = self.long_term.journal.numbers(named, None if session is None else clean(session), time)
+            of, until = None if session is None else _text("session", session), _aware("before", before)
+            numbers = self.long_term.journal.numbers(named, of, until.timestamp() if until else None)
             if numbers:
-                self.long_term.forget(numbers)
-                self.short_term.drop(numbers)
+                try:
+                    self.long_term.forget(numbers)
+                finally:  # when it fails half way, the window has what the journal has
+                    self.short_term.drop(set(numbers) - self.long_term.fetch(numbers).keys())
+                    self._mirror()
             return len(numbers)
 
     def close(self) -> None:
@@ -314,7 +340,10 @@ class HierarchicalMemory:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self.long_term.close()
+                try:
+                    self._mirror()
+                finally:
+                    self.long_term.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -328,6 +357,25 @@ class HierarchicalMemory:
 
     def __repr__(self) -> str:
         return f"<HierarchicalMemory {self.path} namespace={self.namespace!r}{' closed' if self._closed else ''}>"
+
+
+def _known_store(store: str | VectorStore) -> str | VectorStore:
+    """`store`, if it is one or the name of one: it is opened when it is first needed, but checked at once."""
+    if not isinstance(store, str) or store.partition(":")[0] not in store_names():
+        return store_from(store, "")
+    return store
+
+
+def _text(name: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a string, not {type(value).__name__}")
+    return clean(value)
+
+
+def _aware(name: str, value: datetime | None) -> datetime | None:
+    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+        raise InputError(f"{name} must be an aware datetime (with a time zone), not {value!r}")
+    return value
 
 
 def _positive(name: str, value: int) -> int:

@@ -15,7 +15,7 @@ from tinymem.messages import messages_from_steps, open_calls, steps_from_message
 from tinymem.pruning import keep_last_n_steps
 from tinymem.serialization import STEP_TYPES
 from tinymem.steps import ActionStep, MessageStep, SystemPromptStep
-from tinymem.window import PruneReport, PruneStrategy, check_window, whole_number
+from tinymem.strategy import PruneReport, PruneStrategy, check_window, whole_number
 
 __all__ = ["MemoryManager", "PruneReport"]
 

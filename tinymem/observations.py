@@ -11,7 +11,7 @@ from tinymem.content import Content, as_text, map_text, shorten
 from tinymem.errors import InputError
 from tinymem.ids import utc_now
 from tinymem.steps import MessageStep
-from tinymem.window import PruneStrategy, whole_number
+from tinymem.strategy import PruneStrategy, whole_number
 
 __all__ = ["prune_old_observations"]
 

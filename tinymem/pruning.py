@@ -1,6 +1,6 @@
 """The simple strategies: which steps stay in the window, by count, by tokens, by age.
 
-`tinymem.window` says what a strategy may do. Those here never split a group (a call and its results) and never take
+`tinymem.strategy` says what a strategy may do. Those here never split a group (a call and its results) and never take
 out a *critical* step: system prompts, tasks, pinned steps. `tinymem.semantic` has the one that reads the steps.
 """
 
@@ -14,7 +14,7 @@ from tinymem.messages import groups
 from tinymem.observations import prune_old_observations
 from tinymem.protocols import TokenCounter
 from tinymem.tokens import PER_REPLY, counter_from
-from tinymem.window import (
+from tinymem.strategy import (
     Prices,
     PruneStrategy,
     Tasks,

@@ -29,6 +29,7 @@ STORES = "tinymem.stores"
 _SHIPPED = {
     EMBEDDERS: {
         "hashing": "tinymem.embedders.hashing:HashingEmbedder.from_name",
+        "openai": "tinymem.embedders.openai:OpenAIEmbedder.from_name",
         "sentence-transformers": "tinymem.embedders.sentence_transformers:SentenceTransformerEmbedder.from_name",
         "static": "tinymem.embedders.static:StaticEmbedder.from_name",
     },

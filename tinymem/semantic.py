@@ -15,12 +15,12 @@ from tinymem.errors import InputError
 from tinymem.excerpts import Slice, excerpt, long_texts, with_texts
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, Vectors
-from tinymem.recall.coverage import Coverage
+from tinymem.recall.coverage import Coverage, Selection
 from tinymem.recall.listed import Listed, StepIndex
 from tinymem.registry import embedder_from
 from tinymem.steps import TaskStep
 from tinymem.tokens import PER_REPLY, counter_from
-from tinymem.window import (
+from tinymem.strategy import (
     Group,
     Prices,
     PruneStrategy,
@@ -35,7 +35,7 @@ from tinymem.window import (
     whole_number,
 )
 
-__all__ = ["semantic_pruning"]
+__all__ = ["SemanticPruning", "semantic_pruning"]
 
 Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
@@ -97,12 +97,14 @@ def semantic_pruning(
     one_of("style", style, "tools", "observation")
     target = low_mark(low_water, "max_tokens", max_tokens)
     price = Prices(counter_from(counter), style)
-    return _Semantic(StepIndex(embedder_from(embedder)), price, max_tokens, target, query, keep_recent, tasks, shorten)
+    return SemanticPruning(
+        StepIndex(embedder_from(embedder)), price, max_tokens, target, query, keep_recent, tasks, shorten
+    )
 
 
 @dataclass
-class _Semantic:
-    """The strategy; `select` makes what chooses among scored passages."""
+class SemanticPruning:
+    """The strategy that `semantic_pruning` makes; `select` makes what chooses among scored passages."""
 
     index: StepIndex
     price: Prices
@@ -112,7 +114,7 @@ class _Semantic:
     keep_recent: int
     tasks: Tasks
     shorten: bool
-    select: Callable[[Vectors, Vectors], Coverage] = Coverage
+    select: Callable[[Vectors, Vectors], Selection] = Coverage
 
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
         costs = self.price(steps)
@@ -203,7 +205,7 @@ class _Filling:
         long = sum(len(text) for step in group for text in self.long[step.id])
         return max(8.0, whole * (1 - long / size)) + MARK
 
-    def fill(self, coverage: Coverage) -> list[Group]:
+    def fill(self, coverage: Selection) -> list[Group]:
         """Open groups and add slices, best gain for the cost first, while they fit; the groups as they are shown."""
         left: npt.NDArray[np.bool_] = np.ones(len(self.group), np.bool_)
         misses = 0

@@ -44,11 +44,12 @@ def gather(
     an exact search over all vectors would take longer; without it the search is exact. Which passages are found may
     then differ a little, their cosines and those of the steps around them do not.
     """
+    cosine = np.zeros(len(catalog), np.float32)
     if nearest:
         share = np.count_nonzero(allowed) / len(catalog)  # of what the index finds, so much may be used
         cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
-    else:
-        cosine = (catalog.vectors @ query.vectors.T).max(axis=1)
+    if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
+        nearest, cosine = None, (catalog.vectors @ query.vectors.T).max(axis=1)
     bm25 = np.zeros(len(catalog), np.float32)
     held = np.isin(lexical[0], catalog.id)
     bm25[np.searchsorted(catalog.id, lexical[0][held])] = lexical[1][held]

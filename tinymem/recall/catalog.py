@@ -103,7 +103,9 @@ class Catalog:
             *rows, strict=True
         )
         vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
-        self._vectors.extend(vectors.astype(np.float32))
+        vectors = vectors.astype(np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # 1, but for half precision
+        self._vectors.extend(vectors / np.where(lengths == 0, 1, lengths))
         columns = {
             "id": ids, "step": step, "part": part, "start": start, "end": end, "asks": asks, "time": time,
             "kind": [KINDS.get(k, SAID) for k in kind],

@@ -11,15 +11,28 @@ Submodular Functions for Document Summarization (2011). Their greedy divides the
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from tinymem.protocols import Vectors
 
-__all__ = ["Coverage"]
+__all__ = ["Coverage", "Selection"]
 
 SHARPNESS = 3.0  # a passage whose log-odds are lower by 1 weighs this many factors e less
 POWER = 4  # of the cosine: vectors of unlike texts are not at right angles
 REPRESENTED = 100  # the most relevant passages, which are those that count
+
+
+class Selection(Protocol):
+    """What says which passage is to be chosen next, given those that are."""
+
+    def gains(self) -> Vectors:
+        """What each passage would add: `(n,)`; what adds 0 or less is not chosen."""
+        ...
+
+    def take(self, passage: int) -> None:
+        """Choose a passage."""
 
 
 class Coverage:

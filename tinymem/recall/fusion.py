@@ -40,7 +40,7 @@ class Fusion:
         """What each feature adds to the score of one passage, strongest first."""
         parts = features * self.weights[kind]
         order = np.argsort(-np.abs(parts), kind="stable").tolist()
-        values = np.round(parts, 3).tolist()
+        values = np.round(parts.astype(np.float64), 3).tolist()
         return {NAMES[i]: values[i] for i in order if values[i]}
 
     @classmethod

@@ -92,8 +92,14 @@ class StepIndex:
         rows = found.rows
         kinds = catalog.kind[rows] if query.is_stretch else np.full(len(rows), SAID, np.int8)
         scores = (self._fusion or published()).score(matrix, kinds)
-        columns = (getattr(catalog, name)[rows] for name in ("step", "part", "start", "end"))
-        return Listed(*columns, scores, catalog.vectors[rows])
+        return Listed(
+            catalog.step[rows],
+            catalog.part[rows],
+            catalog.start[rows],
+            catalog.end[rows],
+            scores,
+            catalog.vectors[rows],
+        )
 
     def _query(self, text: str) -> Query:
         if text not in self._queries:

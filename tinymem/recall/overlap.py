@@ -42,4 +42,5 @@ def overlap(query: str, passages: Sequence[TokenIds]) -> Vectors:
     owner = np.repeat(np.arange(total), lengths)[hits]
     found = np.bincount(owner, weights=weights[at[hits]], minlength=total)
     share = (K1 + 1) / (1 + K1 * (1 - B + B * lengths / lengths.mean()))
-    return (found * share / max(weights.sum(), 1e-6)).astype(np.float32)
+    scores: Vectors = (found * share / max(weights.sum(), 1e-6)).astype(np.float32)
+    return scores

@@ -66,7 +66,7 @@ def line(excerpt: Excerpt) -> str:
 def label(step: Step, part: Part, whole: bool = True) -> str:
     """What stands before an excerpt; the step's number where there is more to open than is shown."""
     number = f"#{step.number} "
-    name = clean(step.speaker or "").replace("\n", " ")
+    name = _one_line(step.speaker or "")
     if isinstance(step, ActionStep):
         if part.kind in ("observation", "error"):
             return f"{number}{part.kind} of {_call(step, part.message)}:\n"
@@ -77,9 +77,13 @@ def label(step: Step, part: Part, whole: bool = True) -> str:
     return f"{number}{step.type.replace('_', ' ')}: "
 
 
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).splitlines())
+
+
 def _call(step: ActionStep, message: int) -> str:
     answered = [call for call in step.tool_calls if call.answered]
     if not answered:
         return "code"
-    text = clean(answered[message - 1].text).replace("\n", " ")
+    text = _one_line(answered[message - 1].text)
     return text if len(text) <= CALL_SHOWN else f"{text[:CALL_SHOWN]}…"

@@ -1,0 +1,235 @@
+"""OpenAI's embeddings, and those of every server that speaks its API (Ollama, vLLM, llama.cpp, LiteLLM, ...)."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tinymem.content import clean
+from tinymem.embedders.openai_errors import address, explained
+from tinymem.errors import EmbedderError, InputError, MissingExtraError, TinymemError
+from tinymem.protocols import TokenCounter, Vectors
+from tinymem.tokens import default_counter
+
+__all__ = ["OpenAIEmbedder"]
+
+DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+REQUEST_TOKENS = 300_000  # what the API takes in one request, over all its inputs
+LEAST_ROOM = 16  # tokens that a slice must have room for, so that any character fits
+POOLING = "slices1"  # part of the fingerprint: raise it when long texts are cut or averaged in another way
+
+
+class _Piece(NamedTuple):
+    """A text, or a slice of one: `owner` is the text's number, `tokens` what is sent for it."""
+
+    owner: int
+    text: str
+    tokens: int
+
+
+class OpenAIEmbedder:
+    """A model behind `POST /v1/embeddings`. Any number of threads may use one.
+
+    Texts are sent in requests of at most `batch_size` texts and 300,000 tokens. One of more than `max_input_tokens` is
+    embedded in slices, whose vectors are averaged by their tokens. Equal texts are sent once, blank ones never. Failed
+    requests are repeated by the openai package alone, `max_retries` times, each waiting `timeout` seconds at most;
+    `tokens_used` is what all of them cost. `dimensions` shortens the vectors, where the model can.
+
+    The key and the address come from the openai package's own environment variables, OPENAI_API_KEY and
+    OPENAI_BASE_URL, unless given. `client` is one of its clients instead, as `AzureOpenAI`, and used as it is. A model
+    that wants its texts marked, as nomic-embed-text does, gets `query_prompt` and `document_prompt` before each.
+
+    >>> embedder = OpenAIEmbedder("text-embedding-3-small")  # doctest: +SKIP
+    >>> embedder.embed_queries(["which test is flaky?"]).shape, embedder.tokens_used  # doctest: +SKIP
+    ((1, 1536), 6)
+
+    Raises MissingExtraError if openai is not installed, EmbedderError if there is no key.
+    """
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dimensions: int | None = None,
+        client: Any = None,
+        timeout: float = 30,
+        max_retries: int = 3,
+        batch_size: int = 2_048,
+        max_input_tokens: int = 8_191,
+        query_prompt: str = "",
+        document_prompt: str = "",
+    ) -> None:
+        if not model:
+            raise InputError("a model is needed, as text-embedding-3-small")
+        for name, value in {"dimensions": dimensions, "batch_size": batch_size}.items():
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, and {value} was given")
+        self._model, self._asked, self._batch_size = model, dimensions, batch_size
+        self._prompts = {"query": query_prompt, "document": document_prompt}
+        self._longest = max_input_tokens
+        self._counter: TokenCounter = default_counter()
+        self._room = max_input_tokens - max(map(self._counter.count, self._prompts.values()))
+        if self._room < LEAST_ROOM:
+            raise InputError(f"max_input_tokens must leave {LEAST_ROOM} beside the prompt, and leaves {self._room}")
+        self._dimensions = dimensions or DIMENSIONS.get(model)
+        self._lock = threading.Lock()
+        self._tokens_used = 0
+        self._client = _checked(client, base_url, api_key) or self._connect(base_url, api_key, timeout, max_retries)
+
+    def _connect(self, base_url: str | None, api_key: str | None, timeout: float, max_retries: int) -> Any:
+        if importlib.util.find_spec("openai") is None:
+            raise MissingExtraError(f"the embedder {self.name}", "openai")
+        if not (api_key or os.environ.get("OPENAI_API_KEY", "")).strip():
+            raise EmbedderError(
+                f"{self.name} needs an API key: set OPENAI_API_KEY, or pass api_key= (any text will do for a server of "
+                "your own that asks for none)"
+            )
+        from openai import OpenAI
+
+        return OpenAI(base_url=base_url, api_key=api_key, timeout=timeout, max_retries=max_retries)
+
+    @classmethod
+    def from_name(cls, argument: str) -> OpenAIEmbedder:
+        """The embedder called `"openai:MODEL"`; address and key from OPENAI_BASE_URL and OPENAI_API_KEY."""
+        if not argument:
+            raise InputError('a model is needed after the colon, as in "openai:text-embedding-3-small"')
+        return cls(argument)
+
+    @property
+    def name(self) -> str:
+        """`"openai:"` and the model."""
+        return f"openai:{self._model}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, dimensions, longest input and prompts.
+
+        Not the host: a model is the same behind OpenAI, Azure, a proxy or another port, and a memory must not be
+        reindexed for a move. Two servers with other weights under one name are therefore not told apart.
+        """
+        prompts = "".join(f"/{kind}={prompt!r}" for kind, prompt in self._prompts.items() if prompt)
+        return f"openai/{self._model}/{self.dimensions}/{POOLING}-{self._longest}{prompts}"
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector: as given, or as known of the model; of others it takes one call to find out."""
+        if self._dimensions is None:
+            self._request(["dimensions"])
+        assert self._dimensions is not None
+        return self._dimensions
+
+    @property
+    def tokens_used(self) -> int:
+        """Tokens that were charged since this object was made, as the server counts them (0 if it does not)."""
+        return self._tokens_used
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed what is stored: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
+
+        EmbedderError, which says what to do, if the server cannot be reached, refuses, or answers with nonsense.
+        """
+        return self._embed(texts, self._prompts["document"])
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Embed what is asked: the same as `embed_documents`, but for the prompt."""
+        return self._embed(texts, self._prompts["query"])
+
+    def __repr__(self) -> str:
+        return f"<OpenAIEmbedder {self._model} at {address(self._client)}>"
+
+    def _embed(self, texts: Sequence[str], prompt: str) -> Vectors:
+        if isinstance(texts, str):
+            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        cleaned = [clean(text) for text in texts]
+        places = {text: number for number, text in enumerate(dict.fromkeys(cleaned))}
+        sums = np.zeros((len(places), self.dimensions), dtype=np.float32)
+        for batch in self._batches(self._pieces(places, self._counter.count(prompt))):
+            rows = _unit(self._request([prompt + piece.text for piece in batch]))
+            weights = np.array([[piece.tokens] for piece in batch], dtype=np.float32)
+            np.add.at(sums, [piece.owner for piece in batch], weights * rows)
+        return _unit(sums)[[places[text] for text in cleaned]]
+
+    def _pieces(self, texts: Iterable[str], extra: int) -> Iterator[_Piece]:
+        for owner, text in enumerate(texts):
+            for piece, tokens in self._slices(text):
+                yield _Piece(owner, piece, tokens + extra)
+
+    def _slices(self, text: str) -> Iterator[tuple[str, int]]:
+        """`text`, or slices of about equal length that fit in a request, with their tokens; blank ones left out."""
+        if not text.strip():
+            return
+        tokens = self._counter.count(text)
+        if tokens <= self._room:
+            yield text, tokens
+            return
+        length = -(-len(text) // -(-tokens // self._room))
+        for start in range(0, len(text), length):
+            yield from self._slices(text[start : start + length])
+
+    def _batches(self, pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+        batch: list[_Piece] = []
+        tokens = 0
+        for piece in pieces:
+            if batch and (len(batch) == self._batch_size or tokens + piece.tokens > REQUEST_TOKENS):
+                yield batch
+                batch, tokens = [], 0
+            batch.append(piece)
+            tokens += piece.tokens
+        if batch:
+            yield batch
+
+    def _request(self, texts: list[str]) -> Vectors:
+        """One request: `(len(texts), dimensions)`, checked, not normalised."""
+        shortened = {} if self._asked is None else {"dimensions": self._asked}
+        try:
+            response = self._client.embeddings.create(model=self._model, input=texts, **shortened)
+            with self._lock:
+                self._tokens_used += int(getattr(getattr(response, "usage", None), "total_tokens", None) or 0)
+            return self._rows(response.data, len(texts))
+        except TinymemError:
+            raise
+        except Exception as error:
+            # None: the cause may quote the key, as a server echoes it or an illegal header is shown.
+            raise EmbedderError(explained(error, self._who, self._client)) from None
+
+    def _rows(self, data: Any, expected: int) -> Vectors:
+        """The vectors in the order of the texts, which need not be that of the answer."""
+        items = sorted(data, key=lambda item: int(item.index))
+        if [int(item.index) for item in items] != list(range(expected)):
+            raise EmbedderError(
+                f"{self._who} answered {expected} texts with {len(items)} vectors, or numbered them wrongly"
+            )
+        lengths = {len(item.embedding) for item in items}
+        with self._lock:
+            self._dimensions = self._dimensions or max(lengths)
+        if lengths != {self._dimensions}:
+            found = ", ".join(map(str, sorted(lengths)))
+            raise EmbedderError(f"{self._who} gave vectors of {found} dimensions, and {self._dimensions} were expected")
+        rows = np.array([item.embedding for item in items], dtype=np.float32)
+        if not np.isfinite(rows).all():
+            raise EmbedderError(f"{self._who} gave a vector with NaN or infinity for one of {expected} texts")
+        return rows
+
+    @property
+    def _who(self) -> str:
+        return f"{self.name} at {address(self._client)}"
+
+
+def _checked(client: Any, base_url: str | None, api_key: str | None) -> Any:
+    if client is not None and (base_url or api_key):
+        raise InputError("the client has its own address and key: pass either client= or base_url= and api_key=")
+    if type(client).__name__.startswith("Async"):
+        raise InputError("the client must be a synchronous one, as openai.OpenAI")
+    return client
+
+
+def _unit(rows: Vectors) -> Vectors:
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+    return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)

@@ -1,0 +1,189 @@
+"""Servers on the loopback interface: one that speaks OpenAI's embeddings API, and a real Chroma."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.tokens import default_counter
+
+KEY = "sk-loopback-0123456789"
+MODELS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "local-model": 64}
+LIMITS = {"inputs": 2_048, "input_tokens": 8_192, "request_tokens": 300_000}
+
+Answer = tuple[int, Any, dict[str, str]]  # status, body, headers
+Fault = Callable[[dict[str, Any]], "Answer | None"]  # of a request's body; None: answer as if nothing were wrong
+
+
+class EmbeddingServer(ThreadingHTTPServer):
+    """`POST /v1/embeddings` as OpenAI has it: key, limits, `dimensions`, both encodings, usage.
+
+    A text's vector counts its words (`HashingEmbedder`), three times as long as it should be, and the vectors come in
+    reversed order, with their index. `requests` are the bodies that came, `faults` are used up, one a request.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.requests: list[dict[str, Any]] = []
+        self.faults: list[Fault] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+    def inputs(self) -> list[str]:
+        """All texts that came, in order."""
+        return [text for request in self.requests for text in request["input"]]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that does not wait for its answer is no error here."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections are kept, as by real servers
+    server: EmbeddingServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append(body)
+        fault = self.server.faults.pop(0) if self.server.faults else None
+        self._send(*((fault(body) if fault else None) or self._answer(body)))
+
+    def _answer(self, body: dict[str, Any]) -> Answer:
+        if self.path != "/v1/embeddings":
+            return failure(404, f"no such path {self.path}")
+        if (given := self.headers.get("Authorization", "")) != f"Bearer {KEY}":
+            return failure(401, f"Incorrect API key provided: {given}")
+        return answer(body)
+
+    def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Be quiet."""
+
+
+def answer(body: dict[str, Any]) -> Answer:
+    """What a good server says to `body`."""
+    model, texts = body["model"], body["input"]
+    if model not in MODELS:
+        return failure(404, f"The model `{model}` does not exist", "model_not_found")
+    tokens = [default_counter().count(text) for text in texts]
+    if not all(texts) or not 1 <= len(texts) <= LIMITS["inputs"] or max(tokens) > LIMITS["input_tokens"]:
+        return failure(400, f"{len(texts)} inputs of up to {max(tokens)} tokens")
+    if sum(tokens) > LIMITS["request_tokens"]:
+        return failure(400, f"{sum(tokens)} tokens are over the maximum of {LIMITS['request_tokens']} per request")
+    vectors = 3 * HashingEmbedder(body.get("dimensions", MODELS[model])).embed_documents(texts)
+    return answer_with(body, list(vectors), sum(tokens))
+
+
+def answer_with(body: dict[str, Any], vectors: list[Any], tokens: int = 1) -> Answer:
+    """An answer of these vectors, in the encoding that `body` asks for."""
+    coded = body.get("encoding_format") == "base64"
+    data = [
+        {
+            "object": "embedding",
+            "index": index,
+            "embedding": base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+            if coded
+            else list(map(float, vector)),
+        }
+        for index, vector in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return 200, {"object": "list", "model": body["model"], "data": data[::-1], "usage": usage}, {}
+
+
+def failure(status: int, message: str, code: str | None = None, **headers: str) -> Answer:
+    """An error as OpenAI writes it."""
+    return status, {"error": {"message": message, "type": "error", "param": None, "code": code}}, headers
+
+
+@contextmanager
+def embedding_server() -> Iterator[EmbeddingServer]:
+    """A running server; at the end it is gone."""
+    with EmbeddingServer() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class ChromaServer:
+    """A real `chroma run` in a process of its own, which can be stopped, frozen and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        program = "from chromadb.cli.cli import app; app()"
+        command = [sys.executable, "-c", program, "run", "--path", str(self.folder)]
+        command += ["--host", "127.0.0.1", "--port", str(self.port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(self.port)
+
+    def stop(self) -> None:
+        """Kill it, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Connections are taken, and nothing ever answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> ChromaServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def wait_for(port: int) -> None:
+    """Return once somebody listens."""
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError(f"nobody listens on port {port}")

@@ -1,0 +1,645 @@
+"""The archive: each passage embedded once, an index that follows and can be lost, forgetting in every file."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
+
+import tinymem.archive
+import tinymem.recall.passages
+from tinymem.archive import Archive
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.embedders.static import StaticEmbedder
+from tinymem.errors import ClosedError, EmbedderError, EmbedderMismatchError, FormatError, InputError, StorageError
+from tinymem.protocols import Vectors
+from tinymem.recall.features import NAMES
+from tinymem.recall.scoring import Filter
+from tinymem.steps import ActionStep, FinalAnswerStep, MessageStep, TaskStep
+from tinymem.stores.chroma import ChromaStore
+from tinymem.testing import exact_neighbours
+
+
+class CountingEmbedder:
+    """The hashing embedder without its table of tokens; remembers what it was given."""
+
+    def __init__(self) -> None:
+        self._inner = HashingEmbedder(64)
+        self.documents: Counter[str] = Counter()
+        self.queries: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return "counting"
+
+    @property
+    def fingerprint(self) -> str:
+        return "counting/1"
+
+    @property
+    def dimensions(self) -> int:
+        return 64
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.documents.update(texts)
+        return self._inner.embed_documents(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        self.queries += texts
+        return self._inner.embed_queries(texts)
+
+
+class FailingEmbedder(CountingEmbedder):
+    """Gives whatever `fault` makes of the vectors."""
+
+    def __init__(self, fault: Callable[[Vectors], Any], queries: bool = False) -> None:
+        super().__init__()
+        self._fault, self._of_queries = fault, queries
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        vectors = super().embed_documents(texts)
+        return vectors if self._of_queries else self._fault(vectors)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        vectors = super().embed_queries(texts)
+        return self._fault(vectors) if self._of_queries else vectors
+
+
+def broken(_: Vectors) -> Vectors:
+    raise RuntimeError("the GPU is on fire")
+
+
+def with_nan(vectors: Vectors) -> Vectors:
+    vectors[-1, 3] = np.nan
+    return vectors
+
+
+def with_infinity(vectors: Vectors) -> Vectors:
+    vectors[0, 0] = np.inf
+    return vectors
+
+
+FAULTS: dict[str, tuple[Callable[[Vectors], Any], str]] = {
+    "raises": (broken, "counting failed on .* texts: the GPU is on fire"),
+    "NaN": (with_nan, "counting gave NaN"),
+    "infinity": (with_infinity, "counting gave NaN or infinity"),
+    "too few": (lambda vectors: vectors[:-1], r"counting gave an array of shape \(\d+, 64\), not \(\d+, 64\)"),
+    "another length": (lambda vectors: vectors[:, :5], r"of shape \(\d+, 5\), not"),
+    "one long row": (lambda vectors: vectors.reshape(-1), r"of shape \(\d+,\), not"),
+    "nothing": (lambda _: None, "counting"),
+    "words": (lambda vectors: [["a"] * 64] * len(vectors), "counting failed"),
+    "ragged": (lambda vectors: [[1.0], [1.0] * 64], "counting failed"),
+}
+
+TEXTS = (*sentences(120), "The key of the kumquat locker is 4711.", " ".join(sentences(60, seed=3)))
+QUERY = "Where is the key of the kumquat locker?"
+
+
+def passages_of(archive: Archive) -> list[str]:
+    """The texts of all passages, in order."""
+    rows = archive.journal._read("SELECT step, part, start, end FROM passages ORDER BY id")
+    return archive._texts(rows)
+
+
+def numbers(archive: Archive, query: str = QUERY, budget: int = 300, **more: Any) -> list[int]:
+    return [item.step.number or 0 for item in archive.recall(query, budget, LATER, **more).items]
+
+
+# embedded once
+
+
+def test_each_passage_is_embedded_once_in_its_life(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
+    fill(archive, numbered_texts(TEXTS))
+    expected = Counter(passages_of(archive))
+    assert not embedder.documents, "writing does not wait for the embedder"
+    assert 121 in numbers(archive)
+    assert embedder.documents == expected
+    archive.close()
+    archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
+    assert 121 in numbers(archive)
+    archive.forget([3, 5])
+    archive.close()
+    shutil.rmtree(tmp_path / "index")
+    archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
+    assert 121 in numbers(archive)
+    assert archive.store.count() == len(archive.catalog) == len(expected) - 2
+    fill(archive, [said("One more.")])
+    archive.embed_pending()
+    assert embedder.documents == expected + Counter(["One more."])
+    archive.close()
+
+
+def test_a_question_is_embedded_once_and_a_blank_one_not_at_all(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    archive = open_archive(tmp_path, embedder)
+    fill(archive, numbered_texts(TEXTS[:9]))
+    archive.recall("one question", 300, LATER)
+    assert embedder.queries == ["one question"]
+    for blank in ("", " \n\t", "\u3000"):
+        assert not archive.recall(blank, 300, LATER)
+    assert embedder.queries == ["one question"]
+    archive.close()
+
+
+def test_enough_passages_are_waited_for(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    archive = open_archive(tmp_path, embedder)
+    fill(archive, numbered_texts(["a", "b", "c"]))
+    assert archive.embed_pending(at_least=4) == 0
+    assert archive.embed_pending(at_least=3) == 3
+    assert archive.embed_pending() == 0
+    assert archive.index_pending(at_least=4) == 0
+    assert archive.index_pending(at_least=3) == 3
+    assert (archive.index_pending(), archive.store.count()) == (0, 3)
+    archive.close()
+
+
+def test_positions_count_the_tokens_of_all_that_was_written(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    first = archive.write([said("one two three", 1), said("four", 2)])
+    assert first["id-000001"] == 0
+    assert 0 < first["id-000002"] < 10
+    end = archive.journal.end()
+    with pytest.raises(InputError):
+        archive.write([said("five", 3), said("again", 4, id="id-000001")])
+    assert archive.write([said("five", 3)]) == {"id-000003": end}
+    archive.close()
+    archive = open_archive(tmp_path)
+    assert archive.write([said("six", 4)])["id-000004"] == archive.journal.rows(3)[0].position > end
+    archive.forget([4])
+    assert archive.write([said("seven", 5)])["id-000005"] == archive.journal.rows(4)[0].position
+    assert [row.position for row in archive.journal.rows()] == sorted(row.position for row in archive.journal.rows())
+    archive.close()
+
+
+# crashes and lost indexes
+
+
+def test_what_was_written_but_not_embedded_is_embedded_later(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, numbered_texts(TEXTS))
+    archive.journal.close()  # as a crash would
+    archive = open_archive(tmp_path)
+    assert 121 in numbers(archive)
+    archive.close()
+
+
+def test_what_was_embedded_but_not_indexed_is_indexed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.archive, "INDEX_BATCH", 40)
+    embedder = CountingEmbedder()
+    archive = open_archive(tmp_path, embedder, "chroma")
+    fill(archive, numbered_texts(TEXTS))
+    archive.embed_pending()
+    first = archive.journal.passages(0, 40)
+    vectors = np.frombuffer(b"".join(row[7] for row in first), "<f2").reshape(-1, 64).astype(np.float32)
+    archive.store.upsert([row[0] for row in first], vectors)  # and the crash comes before the watermark is moved
+    archive.store.close()
+    archive.journal.close()
+    for crash_after in (40, 80, None):
+        archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
+        if crash_after:
+            rows = archive.journal.passages(int(archive.journal.setting("indexed") or 0), 40)
+            vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(-1, 64).astype(np.float32)
+            archive.store.upsert([row[0] for row in rows], vectors)
+            archive.journal.keep({"indexed": str(rows[-1][0])})
+            archive.store.close()
+            archive.journal.close()
+        else:
+            assert 121 in numbers(archive)
+            assert archive.journal.setting("indexed") == str(archive.catalog.last_id)
+            assert archive.store.count() == len(archive.catalog)
+            archive.close()
+    assert max(embedder.documents.values()) == max(Counter(TEXTS).values())
+
+
+ARCHIVE_FOR_EVER = """
+import sys
+from pathlib import Path
+import tinymem.archive
+from memories import fill, open_archive, said, sentences
+
+texts = sentences(2_000, length=90)
+tinymem.archive.BATCH, tinymem.archive.INDEX_BATCH = 16, 24
+archive = open_archive(Path(sys.argv[1]), None, "chroma", exact_up_to=0)
+while True:
+    number = archive.journal.next_number()
+    fill(archive, [said(f"mark{n} {texts[n]}", n) for n in range(number, number + 10)])
+    print(number + 9, flush=True)
+    archive.embed_pending(16)
+    archive.index_pending(24)
+"""
+
+
+@pytest.mark.slow
+def test_an_archive_whose_process_was_killed_goes_on_and_holds_everything(tmp_path: Path) -> None:
+    dice, last = random.Random(3), 0
+    for _ in range(3):
+        with python(ARCHIVE_FOR_EVER, tmp_path) as writer:
+            assert writer.stdout
+            lines = [line for _, line in zip(range(dice.randint(8, 14)), writer.stdout, strict=False)]
+            time.sleep(dice.uniform(0, 0.05))
+            writer.kill()
+        last = int(lines[-1])
+        archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+        for number in (1, 17, last // 2, last):
+            (id,) = archive.journal.search_text(f"mark{number}")[0]
+            assert archive.catalog.step[archive.catalog.id == id] == number
+            assert archive.recall(f"mark{number}", 300, LATER)
+        assert archive.store.count() == len(archive.catalog) == archive.journal.counts()["passages"]
+        rows = range(0, len(archive.catalog), 13)
+        found = [archive.store.query(archive.catalog.vectors[row], 1)[1][0] for row in rows]
+        assert np.allclose(found, 1, atol=1e-3)
+        archive.close()
+    assert last > 150
+
+
+def test_an_index_whose_files_were_deleted_is_filled_again(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    fill(archive, numbered_texts(TEXTS))
+    archive.close()
+    shutil.rmtree(tmp_path / "index")
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    assert 121 in numbers(archive)
+    assert archive.store.count() == len(archive.catalog)
+    archive.close()
+
+
+def test_another_store_is_filled_from_the_journal(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    fill(archive, numbered_texts(TEXTS))
+    archive.close()
+    for store in ("exact", "exact", "chroma"):
+        archive = open_archive(tmp_path, None, store, exact_up_to=0)
+        assert 121 in numbers(archive)
+        assert archive.store.count() == len(archive.catalog)
+        archive.close()
+
+
+def test_an_index_that_another_one_holds_is_done_without(tmp_path: Path) -> None:
+    holder = ChromaStore(tmp_path / "index")
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    fill(archive, numbered_texts(TEXTS))
+    assert 121 in numbers(archive)
+    assert archive.journal.setting("indexed") == "0"
+    with pytest.raises(StorageError, match="another process"):
+        archive.forget([1])
+    assert len(archive.journal.rows()) == len(TEXTS), "what cannot be forgotten everywhere stays everywhere"
+    holder.close()
+    assert 121 in numbers(archive)
+    assert archive.journal.setting("indexed") == str(archive.catalog.last_id)
+    archive.close()
+
+
+def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    fill(archive, numbered_texts(TEXTS))
+    text = archive.recall(QUERY, 500, LATER).text
+    second = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    assert second.recall(QUERY, 500, LATER).text == text
+    fill(second, [said("from the second", 0)])
+    assert len(TEXTS) + 1 in numbers(second, "from the second", 100)
+    assert len(TEXTS) + 1 in numbers(archive, "from the second", 100)
+    second.close()
+    archive.close()
+
+
+def test_an_index_that_fails_while_it_is_asked_is_done_without(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    fill(archive, numbered_texts(TEXTS))
+    text = archive.recall(QUERY, 500, LATER).text
+    archive.store.close()  # every question to it is an error now
+    assert archive.recall(QUERY, 500, LATER).text == text
+    archive.journal.close()
+
+
+# the same answers
+
+
+@pytest.mark.slow
+def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) -> None:
+    texts = sentences(2_500, seed=8, length=25)
+    queries = sentences(20, seed=9)
+    archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
+    fill(archive, [said(text, at, session=f"s{at // 50}") for at, text in enumerate(texts, 1)])
+    archive.embed_pending()
+    archive.index_pending()
+    assert archive.store.count() == len(archive.catalog) == 2_500
+    indexed = open_archive(tmp_path, StaticEmbedder(), exact_up_to=0)
+    indexed._store = archive.store
+    everything = np.ones(2_500, np.bool_)
+    same = hits = 0
+    for query in queries:
+        vector = archive.embedder.embed_queries([query])[0]
+        best = exact_neighbours(archive.catalog.id.tolist(), archive.catalog.vectors, vector, 20)[0].tolist()
+        hits += len(set(archive.store.query(vector, 20)[0].tolist()) & set(best))
+        one, other = archive.score(query, LATER, everything), indexed.score(query, LATER, everything)
+        assert set(best) <= set(archive.catalog.id[one.rows].tolist()), "the numpy oracle's best are candidates"
+        top, top_indexed = ([p.number for p in scored.ranked(1_000)[:20]] for scored in (one, other))
+        same += len(set(top) & set(top_indexed))
+        assert top[:3] == top_indexed[:3]
+    assert hits >= 0.97 * 20 * len(queries)
+    assert same >= 0.97 * 20 * len(queries)
+    indexed.journal.close()
+    archive.close()
+
+
+def test_a_filter_holds_with_an_index_too(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, exact_up_to=0)
+    steps = [said(text, at, session=f"s{at % 40}") for at, text in enumerate(sentences(1_000), 1)]
+    fill(archive, steps)
+    only = Filter(session="s7")
+    found = numbers(archive, steps[500].text, 300, only=only)
+    assert found
+    assert all(number % 40 == 7 for number in found)
+    exact = open_archive(tmp_path)
+    assert numbers(exact, steps[500].text, 300, only=only) == found
+    exact.close()
+    archive.close()
+
+
+def test_a_memory_that_is_opened_again_recalls_byte_by_byte_the_same(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, StaticEmbedder())
+    long = TEXTS[-1]
+    calls = [{"n": at} for at in range(len(TEXTS))]
+    steps = [ActionStep(TEXTS[i], tool_name="run", tool_args=calls[i], observation=long[: i * 30]) for i in range(80)]
+    fill(archive, steps)
+    first = [archive.recall(query, 700, LATER) for query in (QUERY, *TEXTS[:6])]
+    assert all(first)
+    archive.close()
+    for _ in range(2):
+        archive = open_archive(tmp_path, StaticEmbedder())
+        for query, recall in zip((QUERY, *TEXTS[:6]), first, strict=True):
+            again = archive.recall(query, 700, LATER)
+            assert again.text == recall.text
+            assert [item.score for item in again.items] == [item.score for item in recall.items]
+            assert archive.recall(query, 700, LATER).text == recall.text
+        archive.close()
+
+
+def test_in_which_batches_passages_were_embedded_makes_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for batch in (1, 7, 256):
+        monkeypatch.setattr(tinymem.archive, "BATCH", batch)
+        archive = open_archive(tmp_path / str(batch), StaticEmbedder())
+        archive.key = b"the same for all"
+        for start in range(0, len(TEXTS), batch):
+            steps = [said(text, start + at) for at, text in enumerate(TEXTS[start : start + batch], 1)]
+            archive.write(steps)
+            archive.embed_pending()
+            if batch == 7:
+                assert len(archive.catalog)  # loaded piece by piece
+        found.append([archive.recall(query, 700, LATER).text for query in (QUERY, *TEXTS[:4])])
+        archive.close()
+    assert found[0] == found[1] == found[2]
+
+
+# the embedder
+
+
+def test_another_embedder_is_an_error_that_names_both(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, [said("text", 1)])
+    archive.close()
+    with pytest.raises(EmbedderMismatchError, match=r"hashing/crc32/256/1.*counting/1.*reindex") as raised:
+        open_archive(tmp_path, CountingEmbedder())
+    assert (raised.value.stored, raised.value.given) == ("hashing/crc32/256/1", "counting/1")
+    archive = open_archive(tmp_path)
+    assert numbers(archive, "text") == [1]
+    archive.close()
+
+
+@pytest.mark.parametrize(("fault", "message"), FAULTS.values(), ids=FAULTS)
+def test_an_embedder_that_fails_loses_nothing(tmp_path: Path, fault: Callable[[Vectors], Any], message: str) -> None:
+    archive = open_archive(tmp_path, FailingEmbedder(fault))
+    fill(archive, numbered_texts(TEXTS[:5]))
+    for use in (archive.embed_pending, lambda: archive.recall("text", 300, LATER), archive.close):
+        with pytest.raises(EmbedderError, match=message):
+            use()
+    archive = open_archive(tmp_path, CountingEmbedder())
+    assert len(archive.journal.rows()) == 5
+    assert numbers(archive, TEXTS[2])
+    assert archive.journal.counts()["embedded"] == 5
+    archive.close()
+
+
+@pytest.mark.parametrize(("fault", "message"), FAULTS.values(), ids=FAULTS)
+def test_an_embedder_that_fails_at_a_question_is_an_error(
+    tmp_path: Path, fault: Callable[[Vectors], Any], message: str
+) -> None:
+    archive = open_archive(tmp_path, FailingEmbedder(fault, queries=True))
+    fill(archive, numbered_texts(TEXTS[:5]))
+    with pytest.raises(EmbedderError, match=message):
+        archive.recall("text", 300, LATER)
+    archive.close()
+
+
+def test_an_embedder_without_a_table_of_tokens_gets_that_of_the_static_one(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, CountingEmbedder())
+    fill(archive, [said("The build fails on Windows.", 1), said("A recipe for bread.", 2)])
+    assert archive.token_embedder.name == "static"
+    archive.embed_pending()
+    scored = archive.score("win32 CI is red", LATER, np.ones(2, np.bool_))
+    column = dict(zip(NAMES, scored.features.T, strict=True))
+    assert column["cosine"].tolist() == [0, 0], "the embedder itself sees no common word"
+    assert column["max_sim"][0] > column["max_sim"][1] > 0
+    archive.close()
+
+
+# forgetting
+
+SECRET = "zyxqvortex QuokkaFlange wobbulating"
+
+
+@pytest.mark.parametrize("size", [20, 1_300], ids=["below", "above what Chroma keeps in its log"])
+def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size: int) -> None:
+    archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
+    fill(archive, numbered_texts(sentences(size)))
+    steps = [
+        said(SECRET, 1, id="secret-one", speaker="Rumpelstilz"),
+        ActionStep("I know.", tool_name="tell", observation=f"{SECRET} again " + "and so on. " * 100),
+        FinalAnswerStep(f"It is {SECRET}."),
+    ]
+    secret = [step.number or 0 for step in fill(archive, steps)]
+    archive.embed_pending()
+    archive.index_pending()
+    rows = np.flatnonzero(np.isin(archive.catalog.step, secret))
+    assert len(rows) >= 5
+    blobs = [row[7] for row in archive.journal.passages() if row[1] in secret]
+    halves = [blob[:64] for blob in blobs]
+    singles = [np.frombuffer(blob, "<f2").astype("<f4").tobytes()[:64] for blob in blobs]
+    words = [b"zyxqvortex", b"QuokkaFlange", b"wobbul", b"secret-one", b"Rumpelstilz"]
+    pieces = [b"vortex", b"quokka", b"flang", b"rumpel"]  # full-text terms are stored in pieces
+    assert all(texts_in(tmp_path, *halves, *words).values())
+    if size < 1_000:
+        assert all(texts_in(tmp_path, *singles).values()), "Chroma has them in its log"
+    archive.forget(secret)
+    for _ in range(2):
+        assert not any(texts_in(tmp_path, *halves, *singles, *words, *pieces).values())
+        assert all(SECRET not in item.text for item in archive.recall(SECRET, 500, LATER).items)
+        assert archive.store.count() == size == len(archive.catalog)
+        archive.close()
+        archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
+    assert archive.recall(sentences(size)[7], 100, LATER)
+    archive.close()
+
+
+def test_a_crash_in_the_middle_of_forgetting_leaves_a_step_whole_or_gone(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    fill(archive, numbered_texts(TEXTS))
+    archive.recall(QUERY, 300, LATER)
+    archive.journal.keep({"indexed": "0"})
+    archive.store.clear()
+    archive.store.close()
+    archive.journal.close()  # the crash, before the journal forgot
+    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+    assert 121 in numbers(archive)
+    assert archive.store.count() == len(archive.catalog)
+    archive.forget([121])
+    assert 121 not in numbers(archive)
+    archive.close()
+
+
+def test_forgetting_what_is_not_there_or_everything_is_fine(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    archive.forget([7])
+    fill(archive, numbered_texts(TEXTS[:5]))
+    archive.forget([2, 99])
+    assert [row.number for row in archive.journal.rows()] == [1, 3, 4, 5]
+    archive.forget([1, 3, 4, 5])
+    assert not archive.recall(TEXTS[0], 300, LATER)
+    fill(archive, [said("something new", 0)])
+    assert numbers(archive, "something new") == [6]
+    archive.close()
+
+
+def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(tinymem.recall.passages, "WHOLE", 100)
+        older.setattr(tinymem.recall.passages, "TARGET", 60)
+        older.setattr(tinymem.recall.passages, "LEAST", 30)
+        older.setattr(tinymem.recall.passages, "MOST", 90)
+        archive = open_archive(tmp_path)
+        fill(archive, [said("keep this", 1), said(f"{SECRET} " + " ".join(sentences(40)), 2)])
+    assert archive.recall("wobbulating", 300, LATER).items[-1].step.number == 2
+    archive.forget([2])
+    archive.journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
+    assert numbers(archive, "keep this") == [1]
+    archive.close()
+
+
+# damage, company, size
+
+
+def test_a_damaged_record_is_a_format_error_that_names_the_file(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, numbered_texts(["the first text", "the second text"]))
+    archive.embed_pending()
+    for record in ("not JSON", "[]", '{"format":1,"type":"nonsense"}', '{"format":1,"type":"task"}', "{}"):
+        archive.journal._read("UPDATE steps SET record = ? WHERE number = 2", (record,))
+        with pytest.raises(FormatError):
+            archive.recall("text", 300, LATER)
+    archive.journal._read("UPDATE passages SET vector = x'00' WHERE step = 2")
+    archive.journal.close()
+    archive = open_archive(tmp_path)
+    with pytest.raises(FormatError, match=r"journal\.db is damaged"):
+        archive.recall("text", 300, LATER)
+    archive.journal.close()
+
+
+def test_a_closed_archive_says_so(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, [said("text", 1)])
+    archive.close()
+    for use in (
+        lambda: archive.recall("text", 100, LATER),
+        lambda: fill(archive, [said("text", 2)]),
+        lambda: archive.forget([1]),
+        archive.embed_pending,
+        archive.index_pending,
+    ):
+        with pytest.raises(ClosedError):
+            use()
+
+
+def test_archives_that_are_made_at_once_agree_on_their_key(tmp_path: Path) -> None:
+    for at in range(8):
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda _, at=at: open_archive(tmp_path / str(at)), range(4)))
+        assert len({archive.key for archive in made}) == 1
+        assert len(made[0].key) == 16
+        for archive in made:
+            archive.journal.close()
+
+
+def test_two_archives_on_one_journal_see_what_the_other_wrote_and_forgot(tmp_path: Path) -> None:
+    one, other = open_archive(tmp_path), open_archive(tmp_path)
+    fill(one, [said("the kumquat is orange")])
+    assert numbers(other, "kumquat") == [1]
+    fill(other, [said("the kumquat is sour")])
+    assert numbers(one, "kumquat") == [1, 2]
+    other.forget([1])
+    assert numbers(one, "kumquat") == [2]
+    one.close()
+    other.close()
+
+
+def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    steps = [
+        TaskStep("find the kumquat"),
+        MessageStep("assistant", [{"type": "text", "text": "a kumquat picture"}, {"type": "image_url"}]),
+        ActionStep("look for the kumquat", tool_name="grep", observation="kumquat.py", error="no kumquat"),
+        ActionStep("run", code="kumquat()", observation="kumquat ran"),
+        FinalAnswerStep("kumquat found"),
+    ]  # fmt: skip
+    fill(archive, steps)
+    found = archive.recall("kumquat", 900, LATER)
+    assert {item.step.number for item in found.items} == {1, 2, 3, 4, 5}
+    assert all(item.step == archive.fetch([item.step.number or 0])[item.step.number or 0] for item in found.items)
+    archive.close()
+
+
+def test_a_budget_that_is_too_small_gives_nothing_and_no_error(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, numbered_texts(TEXTS))
+    for budget in range(1, 121, 4):
+        recall = archive.recall(QUERY, budget, LATER)
+        assert recall.tokens <= budget
+        assert bool(recall) == bool(recall.text)
+    assert recall
+    archive.close()
+
+
+def test_a_long_observation_is_archived_in_linear_time(tmp_path: Path) -> None:
+    def seconds(lines: int) -> float:
+        archive = open_archive(tmp_path / str(lines), StaticEmbedder())
+        archive.embedder.embed_documents(["warm"])
+        started = time.process_time()
+        text = "\n".join(f"line {at} of the log says kumquat{at}" for at in range(lines))
+        fill(archive, [ActionStep(None, tool_name="cat", observation=text)])
+        archive.embed_pending()
+        took = time.process_time() - started
+        found = archive.recall(f"kumquat{lines // 2}", 250, LATER).items
+        item = next(item for item in found if f"kumquat{lines // 2}" in item.text)
+        assert item.text == text[item.start : item.end]
+        archive.close()
+        return took
+
+    short, long = seconds(2_000), seconds(20_000)
+    assert long < 40 * short + 1, "ten times the text, about ten times the time"

@@ -1,0 +1,201 @@
+"""Processes that are really killed: whatever `add` returned for is there, once, and is found."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from memories import python
+
+from tinymem import HierarchicalMemory, MessageStep, problems
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+
+# Adds until it is killed. Each step is announced before it is added, and acknowledged when `add` has returned.
+WRITER = """
+import json, sys
+import tinymem.hierarchy
+from tinymem import ActionStep, HierarchicalMemory, MessageStep
+path, store, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def tell(*what):
+    sys.stdout.write(json.dumps(what) + "\\n")
+    sys.stdout.flush()
+memory = HierarchicalMemory(path, embedder="hashing:64", store=store, max_tokens=300)
+tell("open", memory.short_term.next_number)
+for i in range(first, first + 100_000):
+    at = f"event{i:06}"
+    steps = [MessageStep("user", f"{at}: pump {i % 50} reached {i % 977} bar.", id=f"u{i:06}")]
+    if i % 3 == 0:
+        steps.append(ActionStep("Look.", tool_name="look", observation=f"{at}: valve {i % 41} closed.", id=f"a{i:06}"))
+    tell("adding", *[step.id for step in steps])
+    tell("added", *[(step.id, step.number) for step in memory.add_steps(steps)])
+    if i % 40 == 39:
+        memory.context(f"pump {i % 50}")
+    if store == "chroma" and i % 60 == 59:
+        memory.long_term.embed_pending()
+        memory.long_term.index_pending()
+        tell("indexed", i)
+"""
+
+
+def killed_after(seconds: float, folder: Path, store: str, first: int) -> list[list[object]]:
+    """What a writer told before it was killed, `seconds` after it began to add."""
+    process = python(WRITER, folder, store, first)
+    assert process.stdout is not None
+    opened = process.stdout.readline()
+    assert opened, "the writer could not open the memory"
+    threading.Timer(seconds, process.kill).start()
+    lines = [opened, *process.stdout]
+    assert process.wait(timeout=30) == -signal.SIGKILL
+    process.communicate()
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def check(memory: HierarchicalMemory, told: dict[str, int], announced: set[str]) -> None:
+    """Everything that was acknowledged is there, once, with its number; and what else is there was announced whole."""
+    rows = memory.long_term.journal.rows(limit=1_000_000)
+    held = {row.id: row.number for row in rows}
+    assert len(held) == len(rows)
+    assert {id: held.get(id) for id in told} == told
+    assert held.keys() <= announced
+    for id in held:  # a transaction is all or nothing
+        if id[0] == "a":
+            assert f"u{id[1:]}" in held
+        elif int(id[1:]) % 3 == 0:
+            assert f"a{id[1:]}" in held
+    window = [row.number for row in rows if row.window]
+    assert [step.number for step in memory.short_term.steps] == window
+    assert window == list(range(window[0], rows[-1].number + 1)) if window else not rows
+
+
+def found(memory: HierarchicalMemory, id: str) -> bool:
+    """Whether recall brings the step back when it is asked for what only it says."""
+    return id in {e.step.id for e in memory.recall(f"event{id[1:]}", 1_500).items}
+
+
+def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, seed: int) -> None:
+    dice = random.Random(seed)
+    told: dict[str, int] = {}
+    announced: set[str] = set()
+    for kill in range(kills):
+        lines = killed_after(dice.uniform(0, longest), folder, store, 1 + 100_000 * kill)
+        assert lines[0][0] == "open"
+        for kind, *what in lines:
+            if kind == "adding":
+                announced.update(str(id) for id in what)
+            elif kind == "added":
+                told.update((id, number) for id, number in what)  # type: ignore[misc, has-type]
+        with HierarchicalMemory(folder, embedder="hashing:64", store=store, max_tokens=300) as memory:
+            check(memory, told, announced)
+            context = memory.context("pump 7")
+            assert context.tokens <= 300 and problems(context.messages) == []
+    assert len(told) > kills
+    with HierarchicalMemory(folder, embedder="hashing:64", store=store, max_tokens=300) as memory:
+        sample = dice.sample(sorted(told), min(40, len(told)))
+        assert [id for id in sample if not found(memory, id)] == []
+        if store == "chroma":
+            memory.long_term.embed_pending()
+            memory.long_term.index_pending()
+            assert memory.long_term.store.count() == memory.stats().passages
+
+
+def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
+    crash_again_and_again(tmp_path, "exact", kills=12, longest=0.15, seed=1)
+
+
+def test_a_process_killed_while_it_indexes_loses_nothing(tmp_path: Path) -> None:
+    crash_again_and_again(tmp_path, "chroma", kills=2, longest=0.6, seed=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("store", "kills", "longest"), [("exact", 40, 0.4), ("chroma", 15, 1.5)])
+def test_many_kills_lose_nothing(tmp_path: Path, store: str, kills: int, longest: float) -> None:
+    crash_again_and_again(tmp_path, store, kills, longest, seed=3)
+
+
+OPENER = """
+import sys
+from tinymem import HierarchicalMemory
+print("begin", flush=True)
+HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_killed_while_it_makes_a_memory_leaves_one_that_opens(tmp_path: Path) -> None:
+    dice = random.Random(5)
+    for kill in range(8):
+        process = python(OPENER, tmp_path / "memory")
+        assert process.stdout is not None and process.stdout.readline() == "begin\n"
+        time.sleep(dice.uniform(0, 0.25) if kill else 0)
+        process.kill()
+        process.communicate()
+        with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", store="exact") as memory:
+            assert memory.add(MessageStep("user", f"Still here {kill}.")).number == kill + 1
+        if kill % 2:
+            (tmp_path / "memory").rename(tmp_path / f"memory-{kill}")  # the next one is made anew
+            (tmp_path / f"memory-{kill}").rename(tmp_path / "memory")
+
+
+FORGETTER = """
+import sys
+from tinymem import HierarchicalMemory
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=300)
+print("begin", flush=True)
+for i in range(0, 400, 2):
+    memory.forget(session=f"s{i}")
+"""
+
+
+def test_a_process_killed_while_it_forgets_has_forgotten_whole_sessions(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact", max_tokens=300) as memory:
+        for i in range(400):
+            memory.add_steps([MessageStep("user", f"fact{i:03} {half}", session=f"s{i}") for half in ("one", "two")])
+    for seconds in (0.02, 0.1):
+        process = python(FORGETTER, tmp_path)
+        assert process.stdout is not None and process.stdout.readline() == "begin\n"
+        time.sleep(seconds)
+        process.kill()
+        process.communicate()
+    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact", max_tokens=300) as memory:
+        sessions = [row.session for row in memory.long_term.journal.rows(limit=10_000)]
+        assert all(sessions.count(f"s{i}") == 2 for i in range(1, 400, 2))
+        assert all(sessions.count(f"s{i}") in (0, 2) for i in range(0, 400, 2))
+        assert sessions.count("s0") == 0
+        assert "fact399" in memory.recall("fact399", 300).text
+
+
+def test_a_process_that_ends_without_closing_loses_nothing(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from tinymem import HierarchicalMemory, MessageStep
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
+memory.add(MessageStep("user", "The ladder is behind the shed."))
+if sys.argv[2] == "hard":
+    os._exit(0)
+"""
+    for at, how in enumerate(("soft", "hard"), 1):
+        out, _ = python(program, tmp_path / how, how).communicate(timeout=60)
+        with HierarchicalMemory(tmp_path / how, embedder="hashing:64", store="exact") as memory:
+            assert "behind the shed" in memory.recall("ladder", 100).text, (at, out)
+
+
+def test_a_memory_that_is_not_closed_warns_of_nothing_and_ends_cleanly(tmp_path: Path) -> None:
+    program = (
+        "import sys; from tinymem import HierarchicalMemory, MessageStep; "
+        "HierarchicalMemory(sys.argv[1]).add(MessageStep('user', 'hello'))"
+    )
+    environment_of_ours = python("import os; print(os.environ['PYTHONPATH'])").communicate()[0].strip()
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "m")],
+        capture_output=True, text=True, timeout=60, env={"PYTHONPATH": environment_of_ours},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,246 @@
+"""BM25 against a reference in plain Python, and which words find which texts."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import sentences, vocabulary
+from strategies import MODERATE, texts
+
+import tinymem.stores.fulltext as fulltext
+from tinymem.stores.fulltext import MAX_HITS, MAX_TERMS, FullText, words
+
+K1, B = 1.2, 0.75
+
+
+class Index:
+    """A full-text index in memory, and how many passages are in it."""
+
+    def __init__(self) -> None:
+        self.db = sqlite3.connect(":memory:", isolation_level=None)
+        self.fulltext = FullText(self.db)
+        self.held: dict[int, str] = {}
+
+    def add(self, passages: Mapping[int, str] | Sequence[str]) -> None:
+        new = passages if isinstance(passages, Mapping) else dict(enumerate(passages, len(self.held) + 1))
+        self.held |= new
+        self.fulltext.add(new.items())
+
+    def remove(self, *ids: int) -> None:
+        self.fulltext.remove([(id, self.held.pop(id)) for id in ids])
+
+    def scores(self, query: str) -> dict[int, float]:
+        """Score by id, best first."""
+        ids, scores = self.fulltext.search(query, len(self.held))
+        assert ids.dtype == np.int64 and scores.dtype == np.float32
+        assert (np.diff(scores) <= 0).all()
+        return dict(zip(ids.tolist(), scores.tolist(), strict=True))
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    made = Index()
+    yield made
+    made.db.close()
+
+
+def reference(held: Mapping[int, list[str]], query: Sequence[str]) -> dict[int, float]:
+    """BM25 of each passage over the sum of the terms' idf, as the module promises."""
+    mean = sum(map(len, held.values())) / max(1, len(held))
+    frequency = {term: sum(term in text for text in held.values()) for term in dict.fromkeys(query)}
+    idf = {t: max(1e-6, math.log((len(held) - n + 0.5) / (n + 0.5))) for t, n in frequency.items() if n}
+    found = {}
+    for id, text in held.items():
+        total = 0.0
+        for term, weight in idf.items():
+            count = text.count(term)
+            total += weight * count * (K1 + 1) / (count + K1 * (1 - B + B * len(text) / mean))
+        if total:
+            found[id] = total / sum(idf.values())
+    return found
+
+
+PLAIN = [f"w{n}q" for n in range(12)]  # words that stemming leaves alone
+
+
+@MODERATE
+@given(
+    st.lists(st.lists(st.sampled_from(PLAIN), min_size=1, max_size=12), max_size=14),
+    st.lists(st.sampled_from([*PLAIN, "absent"]), max_size=5),
+)
+def test_scores_are_bm25_over_the_sum_of_idf(held: list[list[str]], query: list[str]) -> None:
+    index = Index()
+    index.add([" ".join(text) for text in held])
+    expected = reference(dict(enumerate(held, 1)), query)
+    assert index.scores(" ".join(query)) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    index.db.close()
+
+
+@pytest.mark.parametrize("size", [12, 100, 3_000])
+@pytest.mark.parametrize("query", ["kumquat", "kumquat lychee", "kumquat lychee rambutan durian"])
+def test_a_passage_of_average_length_with_every_term_once_scores_one(index: Index, size: int, query: str) -> None:
+    filler = vocabulary(50)
+    index.add([" ".join(filler[n % 40 : n % 40 + 8]) for n in range(size)])
+    rest = filler[: 8 - len(query.split())]
+    index.add({10_000: " ".join([*query.split(), *rest])})
+    assert index.scores(query)[10_000] == pytest.approx(1, abs=0.02)
+
+
+def test_a_rare_term_weighs_more_than_a_frequent_one(index: Index) -> None:
+    index.add([f"common filler number{n}" for n in range(50)])
+    index.add({90: "rare filler here", 91: "common filler here"})
+    scores = index.scores("common rare")
+    assert next(iter(scores)) == 90
+    assert scores[90] > 10 * scores[91]
+
+
+def test_more_of_the_terms_is_better_and_shorter_is_better(index: Index) -> None:
+    index.add(sentences(40))
+    index.add({90: "kumquat lychee", 91: "kumquat melon", 92: "kumquat lychee and many other words in a long text"})
+    assert list(index.scores("kumquat lychee")) == [90, 92, 91]
+
+
+@pytest.mark.parametrize("query", ["", "  \n", "the of and how is it", "THE Of", "!?.,;:()", "'\"*^:-+~{}[]", "absent"])
+def test_a_query_without_a_known_word_finds_nothing(index: Index, query: str) -> None:
+    assert index.scores(query) == {}
+    index.add(["the of and how is it", "text", "!?"])
+    assert index.scores(query) == {}
+
+
+def test_words_that_nearly_all_passages_have_still_find_them(index: Index) -> None:
+    index.add(["error one", "error two", "error three"])
+    scores = index.scores("error")
+    assert set(scores) == {1, 2, 3}
+    assert all(0.5 < score < 2.2 for score in scores.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("def loadConfig(path)", "config"),
+        ("def loadConfig(path)", "load"),
+        ("def loadConfig(path)", "loadconfig"),
+        ("def loadConfig(path)", "LoadConfig"),
+        ("where is the config loaded", "loadConfig"),
+        ("class HTTPServerError:", "server"),
+        ("class HTTPServerError:", "http"),
+        ("parseJSON(x)", "json"),
+        ("load_config_file = 1", "config"),
+        ("LOAD_CONFIG_FILE=1", "config"),
+        ("read the config", "load_config_file"),
+        ("src/tinymem/recall/packing.py:42", "packing"),
+        ("src/tinymem/recall/packing.py:42", "packing.py"),
+        ("src/tinymem/recall/packing.py:42", "recall/packing.py"),
+        ("C:\\Users\\ana\\notes.txt", "notes"),
+        ("https://example.org/issues/1234?tab=open", "1234"),
+        ("kebab-case-name", "kebab-case"),
+        ("the tests were failing", "fail"),
+        ("it fails", "failing"),
+        ("three deployments", "deployment"),
+        ("connect", "connections"),
+        ("Ärger im Café", "arger cafe"),
+        ("cafe", "Café"),
+        ("re\u0301sume\u0301", "résumé"),
+        ("résumé", "re\u0301sume\u0301"),
+        ("re\u0301sume\u0301", "re\u0301sume\u0301"),
+        ("ошибка сети", "ОШИБКА"),
+        ("日本語 テスト", "日本語"),
+        ("नमस्ते दुनिया", "नमस्ते"),
+        ("version 2.4.1", "2.4.1"),
+        ("it's Ana's", "ana"),
+    ],
+)
+def test_a_text_is_found_by(index: Index, text: str, query: str) -> None:
+    index.add(["something else", text, "and another thing"])
+    assert 2 in index.scores(query)
+
+
+@pytest.mark.parametrize(("text", "query"), [("universe", "under"), ("cat", "concatenate"), ("loadConfig", "fig")])
+def test_a_text_is_not_found_by_a_part_of_a_word(index: Index, text: str, query: str) -> None:
+    index.add([text])
+    assert index.scores(query) == {}
+
+
+def test_words_are_lower_case_parts_apart_and_each_once() -> None:
+    assert words("How does loadConfig work? WORK load") == ["loadconfig", "load", "config", "work"]
+    assert words("snake_case, path/to/file.py and HTTPServer2") == [
+        *("snake", "case", "path", "file", "py", "httpserver2", "http", "server2")
+    ]
+    assert words("") == []
+
+
+def test_operators_and_quotes_in_a_query_are_only_words(index: Index) -> None:
+    index.add(["near the coast", "a cat", "x"])
+    for query in ('cat" OR "x', "NEAR(cat, 2)", "cat AND nothing", "cat NOT cat", "terms: cat", "cat*", "^cat", "-cat"):
+        assert 2 in index.scores(query)
+    assert index.scores("ca*") == {}
+
+
+def test_what_was_removed_is_found_no_more_and_counts_no_more() -> None:
+    index, fresh = Index(), Index()
+    passages = dict(enumerate([*sentences(60), "kumquat loadConfig lychee"], 1))
+    index.add(passages)
+    index.remove(*range(10, 62))
+    index.fulltext.optimize()
+    fresh.add({id: text for id, text in passages.items() if id < 10})
+    assert index.scores("kumquat config lychee loadConfig") == {}
+    assert index.db.execute("SELECT count(*) FROM vocabulary WHERE term = 'kumquat'").fetchone() == (0,)
+    for query in sentences(10, seed=5):
+        assert index.scores(query) == pytest.approx(fresh.scores(query))
+    index.remove(*range(1, 10))
+    index.fulltext.optimize()
+    assert index.db.execute("SELECT count(*) FROM vocabulary").fetchone() == (0,)
+    index.db.close()
+    fresh.db.close()
+
+
+def test_a_long_query_is_searched_by_its_rarest_words(index: Index) -> None:
+    known = vocabulary(120)
+    index.add([" ".join(known[:100]) for _ in range(5)])
+    index.add({50: known[110]})
+    scores = index.scores(" ".join(known))
+    assert next(iter(scores)) == 50
+    assert len(scores) == 6
+    assert MAX_TERMS < 100
+
+
+def test_what_a_search_has_to_score_is_bounded_from_the_rarest_term_on(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fulltext, "MAX_POSTINGS", 10)
+    index.add([f"frequent word{n}" for n in range(30)])
+    assert list(index.scores("frequent word7")) == [8], "the frequent word would score 30 passages"
+    assert len(index.scores("frequent")) == 30, "but alone it is searched for"
+
+
+def test_the_best_come_first_equals_by_age_and_not_all(index: Index) -> None:
+    index.add(["kumquat"] * (MAX_HITS + 50))
+    assert list(index.scores("kumquat")) == list(range(1, MAX_HITS + 1))
+
+
+def test_nothing_added_is_nothing_found(index: Index) -> None:
+    index.add([])
+    index.remove()
+    index.fulltext.optimize()
+    assert index.scores("anything") == {}
+
+
+def test_the_same_search_gives_the_same_answer(index: Index) -> None:
+    index.add(sentences(300))
+    for query in sentences(5, seed=1, length=40):
+        assert index.scores(query) == index.scores(query)
+
+
+@MODERATE
+@given(st.lists(texts(60), max_size=8), texts(60))
+def test_any_query_over_any_text_is_answered_in_bounds(held: list[str], query: str) -> None:
+    index = Index()
+    index.add([text.encode("utf-8", "replace").decode() for text in held])
+    assert all(0 < score < 2.2 for score in index.scores(query).values())
+    index.db.close()

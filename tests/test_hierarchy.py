@@ -1,0 +1,843 @@
+"""HierarchicalMemory as its users meet it: adding, opening again, recalling, forgetting, and what it refuses."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from memories import python, texts_in
+
+import tinymem.hierarchy
+from tinymem import (
+    ActionStep,
+    BudgetError,
+    ClosedError,
+    EmbedderMismatchError,
+    FinalAnswerStep,
+    HierarchicalMemory,
+    InputError,
+    MessageError,
+    MessageStep,
+    MissingExtraError,
+    NotAMemoryError,
+    PruneReport,
+    ScratchpadStep,
+    Step,
+    StepError,
+    StorageError,
+    SystemPromptStep,
+    TaskStep,
+    ToolCall,
+    keep_last_n_steps,
+    no_pruning,
+    problems,
+    prune_old_observations,
+)
+from tinymem.embedders import HashingEmbedder
+from tinymem.protocols import Vectors
+from tinymem.recall.render import is_block
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+FRUIT = ["plums", "pears", "figs"]
+START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path / "memory", max_tokens=800) as opened:
+        yield opened
+
+
+def said(text: str, role: str = "user", **more: Any) -> MessageStep:
+    return MessageStep(role, text, **more)
+
+
+def talk(count: int, start: int = 0, **more: Any) -> list[Step]:
+    return [said(f"Remark {i}: lot {i} holds {i * 7} crates of {FRUIT[i % 3]}.", **more)
+            for i in range(start, start + count)]  # fmt: skip
+
+
+def ids_on_disk(memory: HierarchicalMemory) -> list[str]:
+    return [row.id for row in memory.long_term.journal.rows(limit=100_000)]
+
+
+def unchanged(memory: HierarchicalMemory) -> Callable[[], bool]:
+    """Asked later: is the memory just as it was?"""
+
+    def state() -> tuple[Any, ...]:
+        return memory.short_term.steps, memory.short_term.next_number, memory.stats().steps, ids_on_disk(memory)
+
+    before = state()
+    return lambda: state() == before
+
+
+# -- in, and opened again ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_added_comes_back_numbered(memory: HierarchicalMemory) -> None:
+    steps = [TaskStep("Count the crates."), *talk(3)]
+    added = [memory.add(step) for step in steps]
+    assert [step.number for step in added] == [1, 2, 3, 4]
+    assert added == [step.evolve(number=number) for number, step in enumerate(steps, 1)]
+    assert memory.short_term.steps == tuple(added)
+
+
+def test_archived_steps_are_recalled_and_opened_by_id_and_number(memory: HierarchicalMemory) -> None:
+    added = memory.add_steps(talk(200))
+    stats = memory.stats()
+    assert (stats.steps, stats.archived_steps + stats.window_steps) == (200, 200)
+    assert stats.archived_steps > 150 and stats.window_tokens <= 400 < stats.tokens
+    recall = memory.recall("lot 17 crates", 120)
+    assert "lot 17 holds 119 crates" in recall.text and 0 < recall.tokens <= 120
+    assert memory.get(added[17].id) == memory.get(18) == added[17]
+
+
+def test_steps_in_the_window_are_recalled_too(memory: HierarchicalMemory) -> None:
+    memory.add(said("The ladder is behind the shed."))
+    assert "behind the shed" in memory.recall("Where is the ladder?", 100).text
+
+
+def test_opened_again_it_goes_on(tmp_path: Path) -> None:
+    with open_memory(tmp_path, max_tokens=800, system_prompt="Be brief.") as memory:
+        memory.add_steps(talk(100))
+        window, before = memory.short_term.steps, memory.context("lot 5", now=START)
+    for _ in range(3):
+        with open_memory(tmp_path, max_tokens=800, system_prompt="Be brief.") as memory:
+            assert memory.short_term.steps == window
+            assert memory.context("lot 5", now=START) == before
+            assert memory.stats().steps == 101
+    with open_memory(tmp_path, max_tokens=800) as memory:
+        assert memory.add(said("Next.")).number == 102
+        assert memory.short_term.system_prompt == "Be brief."
+
+
+def test_another_system_prompt_replaces_the_one_from_before(tmp_path: Path) -> None:
+    with open_memory(tmp_path, system_prompt="Be brief.") as memory:
+        memory.add_steps(talk(3))
+    with open_memory(tmp_path, system_prompt="Be thorough.") as memory:
+        assert memory.short_term.system_prompt == "Be thorough."
+        memory.add(said("Go on."))
+        roles = [m["content"] for m in memory.context(max_tokens=20).messages if m["role"] == "system"]
+        assert roles == ["Be thorough."]
+
+
+def test_the_window_may_be_made_smaller_or_larger_later(tmp_path: Path) -> None:
+    with open_memory(tmp_path, window_tokens=2_000) as memory:
+        memory.add_steps(talk(50))
+        assert memory.stats().window_steps == 50
+    with open_memory(tmp_path, window_tokens=100) as memory:
+        memory.add(said("Smaller."))
+        assert memory.stats().window_tokens <= 100
+    with open_memory(tmp_path, window_tokens=2_000) as memory:
+        memory.add_steps(talk(20, 50))
+        assert memory.stats().steps == 71
+
+
+def test_a_memory_moves_with_its_folder(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "here", store="chroma") as memory:
+        memory.add_steps(talk(10))
+    (tmp_path / "here").rename(tmp_path / "there")
+    with open_memory(tmp_path / "there", store="chroma") as memory:
+        assert "lot 3 holds" in memory.recall("lot 3", 100).text
+
+
+def test_a_step_of_every_type_survives(memory: HierarchicalMemory) -> None:
+    steps: list[Step] = [
+        SystemPromptStep("Be brief.", metadata={"version": 3}),
+        TaskStep("Count.", session="monday", speaker="Ann", timestamp=START),
+        ActionStep("Both.", [ToolCall("a", {"x": [1, None]}, "1", "one"), ToolCall("b", "raw", "2", error="no")]),
+        ActionStep("Code.", code="print(1)", observation="1", is_final=True, raw_response={"id": "r"}),
+        ScratchpadStep([{"type": "text", "text": "A note with an image."}, {"type": "image_url", "image_url": {}}]),
+        FinalAnswerStep("42", pinned=True),
+    ]
+    added = memory.add_steps(steps)
+    assert [memory.get(step.id) for step in steps] == added
+    assert [step.evolve(number=None) for step in added] == steps
+
+
+def test_the_example_in_the_docstring_is_true() -> None:
+    import doctest
+
+    assert doctest.testmod(tinymem.hierarchy).failed == 0
+
+
+def test_its_repr_says_where_it_is(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path, namespace="ann")
+    assert repr(memory) == f"<HierarchicalMemory {tmp_path} namespace='ann'>"
+    memory.close()
+    assert repr(memory).endswith(" closed>")
+
+
+# -- chat messages ----------------------------------------------------------------------------------------------------
+
+
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+}
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "plums"}
+
+
+def test_a_call_and_its_result_may_come_in_pieces(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add_messages([{"role": "user", "content": "Look."}, CALL])
+    with open_memory(tmp_path) as memory:  # the process may end between the two
+        memory.add_messages([RESULT])
+        assert memory.context().messages == [{"role": "user", "content": "Look."}, CALL, RESULT]
+        with pytest.raises(MessageError, match=r"message 0: the tool result for call 'c1' answers no call before it"):
+            memory.add_messages([RESULT])
+
+
+def test_a_result_may_come_when_its_call_has_left_the_window(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(0)) as memory:
+        memory.add_messages([CALL])
+        memory.add_messages([RESULT])
+        assert memory.stats().steps == 2
+        assert memory.context("plums").messages[-1]["content"].count("plums") == 1
+
+
+@pytest.mark.xfail(strict=True, reason="open calls of archived steps are not known any more when a memory is opened")
+def test_a_result_may_come_when_its_call_has_left_the_window_before_a_restart(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(0)) as memory:
+        memory.add_messages([CALL])
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(0)) as memory:
+        memory.add_messages([RESULT])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"role": "wizard", "content": "?"},
+        {"content": "no role"},
+        {"role": "user", "content": 5},
+        {"role": "user", "content": [5]},
+        {"role": "tool", "tool_call_id": "nobody", "content": "x"},
+        {"role": "tool", "content": "x"},
+        {"role": "assistant", "tool_calls": "look"},
+        {"role": "assistant", "tool_calls": [{"id": "1"}]},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "look"}}]},
+        "hello",
+        None,
+        7,
+    ],
+)
+def test_one_malformed_message_and_none_is_added(memory: HierarchicalMemory, bad: Any) -> None:
+    memory.add_messages([{"role": "user", "content": "Before."}, CALL])
+    as_before = unchanged(memory)
+    with pytest.raises(MessageError, match=r"^message 2: ") as caught:
+        memory.add_messages(
+            [RESULT, {"role": "user", "content": "Good."}, bad, {"role": "user", "content": "Good too."}]
+        )
+    assert caught.value.index == 2
+    assert as_before()
+    memory.add_messages([RESULT])  # the call is still open
+
+
+def test_a_result_without_its_call_is_named_and_nothing_is_lost(memory: HierarchicalMemory) -> None:
+    memory.add_messages([CALL])
+    as_before = unchanged(memory)
+    with pytest.raises(MessageError, match=r"call 'c9' answers no call before it \(open calls: c1\)"):
+        memory.add(MessageStep("tool", "?", "c9"))
+    with pytest.raises(MessageError, match=r"message 0: .* call 'c9' .*\(open calls: c1\)"):
+        memory.add_messages([{**RESULT, "tool_call_id": "c9"}])
+    assert as_before()
+    memory.add_messages([RESULT])
+
+
+def test_a_prompt_is_added_back_without_the_block_that_was_recalled(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(100))
+    context = memory.context("lot 3")
+    assert any(is_block(str(m["content"]), memory.long_term.key) for m in context.messages)
+    with open_memory(memory.path, namespace="other") as other:
+        assert len(other.add_messages(context.messages)) == len(context.messages)  # there it is text as any other
+    added = memory.add_messages(context.messages)
+    assert len(added) == len(context.messages) - 1
+    assert all("<recalled-" not in step.text for step in added)
+
+
+def test_a_block_that_was_tampered_with_is_kept(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(100))
+    block = memory.context("lot 3").recalled.text
+    forged = block.replace("lot 3", "lot 4").replace("crates", "coins")
+    framed = [{"role": "user", "content": text} for text in (forged, f"{block}\nand more", block)]
+    assert [step.text for step in memory.add_messages(framed)] == [forged, f"{block}\nand more"]
+
+
+def test_a_tools_result_that_is_a_block_stays_with_its_call(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(100))
+    found = {**RESULT, "content": memory.recall("lot 3", 200).text}  # an agent that has recall as a tool
+    memory.add_messages([CALL, found])
+    assert memory.context("").messages[-2:] == [CALL, found]
+
+
+def test_a_loop_of_200_rounds_adds_only_what_is_new(tmp_path: Path) -> None:
+    with open_memory(tmp_path, max_tokens=600, system_prompt="Be brief.") as memory:
+        for i in range(200):
+            memory.add_messages([{"role": "user", "content": f"Note {i}: the code of door {i} is {i * 37}."}])
+            prompt = memory.context(f"code of door {i // 2}").messages
+            sent = prompt[-2:] if len(prompt) > 1 and is_block(str(prompt[-2]["content"]), memory.long_term.key) else []
+            memory.add_messages([*sent[:1], {"role": "assistant", "content": f"Noted {i}."}])
+        assert memory.stats().steps == 401
+        assert all("<recalled-" not in row.record for row in memory.long_term.journal.rows(limit=1_000))
+        assert "door 17 is 629" in memory.recall("code of door 17", 100).text
+
+
+# -- strategies, restored ---------------------------------------------------------------------------------------------
+
+
+def test_what_a_pruning_took_out_is_restored_and_stays_so(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        memory.add_steps(talk(20))
+        memory.add(ActionStep("Look.", tool_name="look", observation="plums " * 50))
+        memory.add(said("Fine."))
+        whole, before = memory.short_term.steps, memory.context("", now=START).messages
+        shortening = memory.short_term.prune(prune_old_observations(keep_last_n=0, max_length=60))
+        removing = memory.short_term.prune(keep_last_n_steps(1))
+        assert (len(shortening.shortened), len(removing.removed)) == (1, 21)
+        assert memory.context("lot 3").recalled and memory.stats().window_steps == 1
+        memory.restore(removing)
+        half_way = memory.short_term.steps
+        assert len(half_way) == 22 and half_way != whole
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        assert memory.short_term.steps == half_way
+        memory.restore(shortening)
+        assert memory.short_term.steps == whole
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        assert memory.short_term.steps == whole
+        assert memory.context("", now=START).messages == before
+        assert memory.stats().archived_steps == 0
+
+
+def test_what_is_done_to_the_window_itself_is_on_disk_too(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=no_pruning(), system_prompt="Be brief.") as memory:
+        memory.add_steps(talk(10))
+        memory.short_term.add(said("Added to the window."))
+        report = memory.short_term.clear()
+        assert "lot 3" in memory.context("lot 3").recalled.text
+        memory.short_term.restore(PruneReport(report.removed[-2:]))
+        assert [m["content"] for m in memory.context("").messages][-1] == "Added to the window."
+        window = memory.short_term.steps
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        assert memory.short_term.steps == window and len(window) == 3
+        assert memory.stats().steps == 12
+
+
+def test_restoring_brings_nothing_back_that_was_forgotten(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        added = memory.add_steps(talk(6))
+        report = memory.short_term.prune(keep_last_n_steps(2))
+        memory.forget([added[1].id])
+        memory.restore(report)
+        assert memory.short_term.steps == (added[0], *added[2:])
+        assert memory.context("").messages == [m for step in (added[0], *added[2:]) for m in step.to_messages()]
+
+
+def test_a_strategy_that_fails_refuses_the_step_and_loses_nothing(tmp_path: Path) -> None:
+    def broken(steps: Sequence[Step]) -> list[Step]:
+        if len(steps) > 3:
+            raise RuntimeError("no idea")
+        return list(steps)
+
+    with open_memory(tmp_path, prune_strategy=broken) as memory:
+        memory.add_steps(talk(3))
+        as_before = unchanged(memory)
+        with pytest.raises(RuntimeError, match="no idea"):
+            memory.add(said("One more."))
+        assert as_before()
+    with open_memory(tmp_path) as memory:
+        assert memory.add(said("One more.")).number == 4
+
+
+def test_pinned_steps_over_the_window_warn_and_adding_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with open_memory(tmp_path, max_tokens=400, window_tokens=50) as memory:
+        memory.add(said("Mind the dog. " * 20, pinned=True))
+        with caplog.at_level(logging.WARNING):
+            memory.add_steps(talk(5))
+        assert "the window cannot be kept within its tokens" in caplog.text
+        assert memory.context("").messages[0]["content"].startswith("Mind the dog.")
+        assert memory.stats().window_steps == 2
+
+
+class Unreliable(HashingEmbedder):
+    """An embedder whose server is away now and then."""
+
+    away = False
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if self.away:
+            raise ConnectionError("no route to host")
+        return super().embed_documents(texts)
+
+
+def test_an_embedder_that_fails_costs_no_step(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    embedder = Unreliable(64)
+    with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", max_tokens=200) as memory:
+        embedder.away = True
+        for step in talk(300):
+            memory.add(step)
+        assert "archiving is behind" in caplog.text
+        with pytest.raises(Exception, match="no route to host"):
+            memory.recall("lot 3", 100)
+        embedder.away = False
+        assert "lot 3 holds 21" in memory.recall("lot 3", 100).text
+        assert memory.stats().embedded == 300
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n", "\x00", "a\x00b", "\ud800", "x\udfff y", "\x1b[2J", "\u202e", "𝕏" * 99]
+)
+def test_awkward_text_goes_in_and_comes_out_as_it_was(tmp_path: Path, text: str) -> None:
+    with open_memory(tmp_path, max_tokens=600) as memory:
+        step = memory.add(said(text))
+        call = memory.add(ActionStep(text, tool_name="look", tool_args={"at": text}, observation=text, session=text))
+        memory.add_steps(talk(60))
+        for query in (text, "lot 3", f"{text} lot"):
+            context = memory.context(query)
+            assert context.tokens <= 600 and problems(context.messages) == []
+            context.recalled.text.encode()
+        memory.recall("lot", session=text, speaker=text)
+    with open_memory(tmp_path, max_tokens=600) as memory:
+        assert memory.get(step.id) == step and memory.get(call.id) == call
+        assert memory.forget(session=text) == 1
+
+
+def test_five_megabytes_without_a_space_are_taken(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, store="exact", max_tokens=600) as memory:
+        step = memory.add(said("q" * 5_000_000))
+        memory.add_steps(talk(30))
+        context = memory.context("lot 3")
+        assert context.tokens <= 600
+        assert memory.get(step.id) == step
+        assert memory.forget([step.id]) == 1
+
+
+@pytest.mark.parametrize("bad", [None, "text", {"role": "user", "content": "x"}, 5, MessageStep])
+def test_what_is_no_step_is_refused(memory: HierarchicalMemory, bad: Any) -> None:
+    as_before = unchanged(memory)
+    with pytest.raises(InputError, match="only steps can be added, not "):
+        memory.add(bad)
+    with pytest.raises(InputError, match="only steps can be added, not "):
+        memory.add_steps([said("Good."), bad])
+    assert as_before()
+
+
+def test_a_step_is_added_once_also_when_it_left_the_window(memory: HierarchicalMemory) -> None:
+    step, *_ = memory.add_steps(talk(100))
+    assert step not in memory.short_term.steps
+    as_before = unchanged(memory)
+    for again in (step, memory.short_term.steps[-1]):
+        with pytest.raises(InputError, match=again.id):
+            memory.add(again)
+        with pytest.raises(InputError, match=again.id):
+            memory.add_steps([said("new"), again])
+    twice = said("twice")
+    with pytest.raises(InputError, match=twice.id):
+        memory.add_steps([twice, twice])
+    assert as_before()
+    assert memory.add(said("Goes on.")).number == 101
+
+
+def test_what_cannot_be_saved_is_refused(memory: HierarchicalMemory) -> None:
+    as_before = unchanged(memory)
+    with pytest.raises(StepError, match="cannot be saved"):
+        memory.add(said("x", metadata={"a": object()}))
+    assert as_before()
+    memory.add(said("x"))
+
+
+def test_times_without_a_zone_are_refused(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(3))
+    as_before = unchanged(memory)
+    naive: Any = datetime(2025, 3, 1)
+    wrong: list[Callable[[Any], object]] = [
+        lambda t: memory.add_messages([{"role": "user", "content": "x"}], timestamp=t),
+        lambda t: memory.recall("lot", now=t),
+        lambda t: memory.recall("lot", since=t),
+        lambda t: memory.recall("lot", until=t),
+        lambda t: memory.context(now=t),
+        lambda t: memory.forget(before=t),
+    ]
+    for call in wrong:
+        for value in (naive, "2025-03-01", 5):
+            with pytest.raises(InputError, match="must be an aware datetime"):
+                call(value)
+    assert as_before()
+
+
+@pytest.mark.parametrize("tokens", [0, -1, True, 1.5, "100"])
+def test_numbers_of_tokens_that_make_no_sense_are_refused(tmp_path: Path, tokens: Any) -> None:
+    with pytest.raises(InputError, match="max_tokens must be a number of tokens of 1 or more, not"):
+        open_memory(tmp_path / "a", max_tokens=tokens)
+    with pytest.raises(InputError, match="window_tokens must be"):
+        open_memory(tmp_path / "a", window_tokens=tokens)
+    assert not (tmp_path / "a").exists()
+    with open_memory(tmp_path / "b") as memory:
+        for call in (memory.context, partial(memory.recall, "x")):
+            with pytest.raises(InputError, match="max_tokens must be"):
+                call(max_tokens=tokens)
+
+
+def test_one_token_is_a_budget(tmp_path: Path) -> None:
+    with open_memory(tmp_path, max_tokens=1) as memory:
+        memory.add(said("Hello."))
+        assert memory.recall("hello", 1).text == ""
+        with pytest.raises(BudgetError, match=r"^reply 3 need 3 tokens, 2 more than the budget of 1"):
+            memory.context()
+
+
+def test_queries_and_ids_that_are_no_text_are_refused(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(3))
+    bad: Any
+    for bad in (5, b"x", ["x"]):
+        with pytest.raises(InputError, match="query must be a string"):
+            memory.recall(bad)
+        with pytest.raises(InputError, match="query must be a string"):
+            memory.context(bad)
+        with pytest.raises(InputError, match="session must be a string"):
+            memory.forget(session=bad)
+        with pytest.raises(InputError, match="id must be a string"):
+            memory.forget([bad])
+    for unknown in ("nobody", "\ud800", "\x00", 4, 0, -1):
+        with pytest.raises(InputError, match=r"no step .* in namespace 'default'"):
+            memory.get(unknown)
+    assert memory.forget(["nobody", "\ud800"]) == 0
+    with pytest.raises(InputError, match="say what to forget: ids, session or before"):
+        memory.forget()
+    assert memory.stats().steps == 3
+
+
+@pytest.mark.parametrize("option", [{"embedder": "sttic"}, {"store": "chrma"}, {"embedder": object()}, {"store": 5}])
+def test_unknown_adapters_are_named_before_anything_is_made(tmp_path: Path, option: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        HierarchicalMemory(tmp_path / "memory", **option)
+    said = str(caught.value)
+    assert "did you mean 'static'?" in said or "did you mean 'chroma'?" in said or "lacks " in said
+    assert not (tmp_path / "memory").exists()
+
+
+def test_a_strategy_that_is_no_callable_is_refused(tmp_path: Path) -> None:
+    bad: Any = "keep_last"
+    with pytest.raises(InputError, match="prune_strategy must be a callable, not 'keep_last'"):
+        open_memory(tmp_path / "memory", prune_strategy=bad)
+
+
+def test_another_embedder_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add(said("The ladder is behind the shed."))
+    with pytest.raises(EmbedderMismatchError, match=r"hashing/crc32/64/.*hashing/crc32/32/.*reindex") as caught:
+        HierarchicalMemory(tmp_path, embedder="hashing:32", store="exact")
+    assert caught.value.stored != caught.value.given
+    with open_memory(tmp_path) as memory:
+        assert "shed" in memory.recall("ladder").text
+
+
+@pytest.mark.parametrize("name", ["sentence_transformers"])
+def test_a_missing_extra_ends_in_the_line_to_run(tmp_path: Path, name: str) -> None:
+    program = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {name!r}:
+            raise ModuleNotFoundError(name)
+import importlib.util
+real = importlib.util.find_spec
+sys.meta_path.insert(0, Missing())
+sys.modules.pop({name!r}, None)
+importlib.util.find_spec = lambda n, *a: None if n == {name!r} else real(n, *a)
+from tinymem import HierarchicalMemory, MissingExtraError
+try:
+    HierarchicalMemory(sys.argv[1], embedder="sentence-transformers:all-MiniLM-L6-v2")
+except MissingExtraError as error:
+    print(error)
+"""
+    out, _ = python(program, tmp_path / "memory").communicate(timeout=60)
+    assert out.strip().endswith("pip install 'tinymem-agents[sentence-transformers]'")
+    assert issubclass(MissingExtraError, ImportError)
+    assert not (tmp_path / "memory").exists()
+
+
+def test_a_closed_memory_says_so_and_closes_twice(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path)
+    step = memory.add(said("x"))
+    report = memory.short_term.prune(keep_last_n_steps(0))
+    memory.close()
+    memory.close()
+    calls: list[Callable[[], object]] = [
+        lambda: memory.add(said("y")),
+        lambda: memory.add_messages([]),
+        lambda: memory.add_messages([{"role": "user", "content": "y"}]),
+        lambda: memory.short_term.add(said("y")),
+        memory.context,
+        lambda: memory.recall("x"),
+        lambda: memory.get(step.id),
+        lambda: memory.forget([step.id]),
+        lambda: memory.restore(report),
+        memory.stats,
+    ]
+    for call in calls:
+        with pytest.raises(ClosedError, match="closed"):
+            call()
+    with open_memory(tmp_path) as memory:
+        assert memory.stats().steps == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as memory:
+        memory.add(said("x"))
+    for path in (tmp_path / "memory" / "default", tmp_path / "memory", tmp_path):
+        path.chmod(0o500)
+    try:
+        if os.access(tmp_path, os.W_OK):
+            pytest.skip("this user may write anywhere (root)")
+        with pytest.raises(StorageError, match="writ"):
+            open_memory(tmp_path / "new")
+        with pytest.raises(StorageError, match="writ"), open_memory(tmp_path / "memory") as memory:
+            memory.add(said("y"))
+    finally:
+        for path in (tmp_path, tmp_path / "memory", tmp_path / "memory" / "default"):
+            path.chmod(0o700)
+
+
+# -- namespaces -------------------------------------------------------------------------------------------------------
+
+
+def test_namespaces_never_see_each_other(tmp_path: Path) -> None:
+    names = ["ann", "bob", "ann/b", "../ann", "Ann b", "añn", "."]
+    for at, name in enumerate(names):
+        with open_memory(tmp_path, namespace=name, max_tokens=200) as memory:
+            memory.add_steps([said(f"The secret of this one is word{at}."), *talk(30)])
+    for at, name in enumerate(names):
+        with open_memory(tmp_path, namespace=name, max_tokens=200) as memory:
+            recalled = memory.recall("What is the secret word of this one?", 1_000).text
+            assert [i for i in range(len(names)) if f"word{i}" in recalled] == [at]
+            assert memory.stats().steps == 31
+            if at == 0:
+                assert memory.forget(before=datetime.now(timezone.utc) + timedelta(days=1)) == 31
+    with open_memory(tmp_path, namespace="bob") as memory:
+        assert memory.stats().steps == 31
+
+
+# -- forgetting -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", ["exact", "chroma"])
+def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
+    secret = "xylophonesecret"
+    with open_memory(tmp_path, store=store, max_tokens=400) as memory:
+        memory.add_steps(talk(60))
+        archived = memory.add(said(f"The password is {secret}.", session="old"))
+        memory.add(ActionStep("Look.", tool_name="sh", tool_args={"c": secret}, observation=f"{secret}\n" * 200))
+        memory.add_steps(talk(60, 60))
+        late = memory.add(said(f"As I said: {secret}!"))
+        assert secret in memory.recall("What is the password?", 300).text
+    with open_memory(tmp_path, store=store, max_tokens=400) as memory:
+        assert texts_in(tmp_path, secret.encode())[secret.encode()]
+        before = {r.id for r in memory.long_term.journal.rows() if secret in r.record}
+        assert {archived.id, late.id} < before and len(before) == 3
+        assert memory.forget(before) == 3
+        assert texts_in(tmp_path, secret.encode(), b"xylophone") == {secret.encode(): [], b"xylophone": []}
+        assert secret not in memory.recall(f"{secret} password", 4_000).text
+        assert secret not in str(memory.context(secret).messages)
+        assert late not in memory.short_term.steps
+        with pytest.raises(InputError):
+            memory.get(late.id)
+        assert memory.add(said("Next.")).number == 124
+        assert memory.forget(before) == 0
+    assert texts_in(tmp_path, secret.encode())[secret.encode()] == []
+    with open_memory(tmp_path, store=store, max_tokens=400) as memory:
+        assert "lot 3 holds 21" in memory.recall("lot 3", 200).text
+        assert memory.stats().steps == 121
+
+
+def test_the_newest_number_is_not_used_again_after_forgetting(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        last = memory.add_steps(talk(3))[-1]
+        assert memory.forget(last.id) == 1
+    with open_memory(tmp_path) as memory:
+        assert memory.add(said("Next.")).number == 4
+
+
+def test_sessions_and_times_are_forgotten_whole(memory: HierarchicalMemory) -> None:
+    for day in range(6):
+        at = START + timedelta(days=day)
+        memory.add_steps(talk(20, 20 * day, session=f"day-{day}", timestamp=at))
+    assert memory.forget(session="day-2") == 20
+    assert memory.forget(before=START + timedelta(days=1)) == 20
+    assert memory.forget(session="day-2") == 0
+    assert memory.forget([memory.short_term.steps[-1].id], session="day-4", before=START + timedelta(days=2)) == 41
+    assert memory.stats().steps == 39
+    left = {excerpt.step.session for excerpt in memory.recall("lot crates", 5_000).items}
+    assert left == {"day-3", "day-5"}
+
+
+def test_everything_can_be_forgotten(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(100))
+    assert memory.forget(before=datetime.now(timezone.utc) + timedelta(days=1)) == 100
+    assert memory.context("lot").messages == []
+    stats = memory.stats()
+    assert (stats.steps, stats.passages, stats.embedded, stats.tokens) == (0, 0, 0, 0)
+    assert memory.add(said("Again.")).number == 101
+    assert memory.context().messages == [{"role": "user", "content": "Again."}]
+
+
+def test_forgetting_a_call_leaves_valid_contexts(memory: HierarchicalMemory) -> None:
+    call = memory.add(ActionStep("Look.", [ToolCall("look", {}, "c1")]))
+    memory.add(MessageStep("tool", "plums", "c1"))
+    memory.add(said("Thanks."))
+    memory.forget([call.id])
+    context = memory.context()
+    assert problems(context.messages) == []
+    assert context.messages[-1] == {"role": "user", "content": "Thanks."}
+
+
+# -- filters ----------------------------------------------------------------------------------------------------------
+
+
+def test_recall_keeps_to_its_filters(memory: HierarchicalMemory) -> None:
+    for day in range(8):
+        at = START + timedelta(days=day)
+        memory.add_steps(talk(5, 5 * day, session=f"day-{day}", speaker="Ann" if day % 2 else "Bob", timestamp=at))
+
+    def days(**only: Any) -> set[int]:
+        items = memory.recall("lot crates plums", 5_000, **only).items
+        return {(item.step.timestamp - START).days for item in items}
+
+    assert days() == set(range(8))
+    assert days(session="day-3") == {3}
+    assert days(speaker="Ann") == {1, 3, 5, 7}
+    assert days(since=START + timedelta(days=5)) == {5, 6, 7}
+    assert days(until=START + timedelta(days=1)) == {0, 1}
+    assert days(since=START + timedelta(days=2), until=START + timedelta(days=4), speaker="Bob") == {2, 4}
+    assert days(session="nobody") == days(speaker="nobody") == set()
+
+
+# -- many at once -----------------------------------------------------------------------------------------------------
+
+
+def test_eight_threads_may_add_and_recall_at_once(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, embedder="hashing", store="exact", max_tokens=600) as memory:
+        begin = threading.Barrier(8)
+
+        def work(worker: int) -> None:
+            begin.wait()
+            for i in range(25):
+                memory.add(said(f"Worker {worker} packed box w{worker}n{i}."))
+                if i % 5 == worker % 5:
+                    context = memory.context(f"box w{worker}n{i // 2}")
+                    assert context.tokens <= 600 and problems(context.messages) == []
+                    memory.recall(f"box w{worker}n0", 200)
+                    memory.short_term.add(said(f"Worker {worker} swept, too."))
+                    memory.stats()
+
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(work, worker) for worker in range(8)]:
+                done.result()
+        assert memory.stats().steps == 8 * 30
+        rows = memory.long_term.journal.rows()
+        assert [row.number for row in rows] == list(range(1, 241))
+        assert len({row.id for row in rows}) == 240
+        assert sum(row.window for row in rows) == len(memory.short_term) == memory.stats().window_steps
+        for worker in range(8):
+            assert f"w{worker}n0." in memory.recall(f"box w{worker}n0", 600).text
+
+
+ADDING = """
+import sys, time
+from tinymem import HierarchicalMemory, MessageStep
+path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with HierarchicalMemory(path, embedder="hashing:64", store="exact", max_tokens=400) as memory:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for i in range(count):
+        step = memory.add(MessageStep("user", f"{name} says {i}."))
+        print(step.id, flush=True)
+"""
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="numbers are given in memory: where two processes add to one namespace, the second is refused (InputError)",
+)
+def test_two_processes_may_add_to_one_namespace_at_once(tmp_path: Path) -> None:
+    with open_memory(tmp_path):
+        pass
+    processes = [python(ADDING, tmp_path, name, 40) for name in ("ann", "bob")]
+    for process in processes:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    printed = [process.communicate("go\n", timeout=60)[0].split() for process in processes]
+    with open_memory(tmp_path) as memory:
+        assert set(ids_on_disk(memory)) == {id for ids in printed for id in ids}
+    assert [len(ids) for ids in printed] == [40, 40]
+
+
+def test_where_two_processes_add_at_once_nothing_that_was_added_is_lost(tmp_path: Path) -> None:
+    with open_memory(tmp_path):
+        pass
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", ADDING, str(tmp_path), name, "20"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )
+        for name in ("ann", "bob")
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    printed = [process.communicate("go\n", timeout=60)[0].split() for process in processes]
+    with open_memory(tmp_path) as memory:
+        assert sorted(ids_on_disk(memory)) == sorted(id for ids in printed for id in ids)
+        assert max(len(ids) for ids in printed) == 20
+
+
+# -- with the real embedder and index ---------------------------------------------------------------------------------
+
+
+def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> None:
+    dice = random.Random(7)
+    filler = [f"Ticket {i}: the {dice.choice(['login', 'search', 'export'])} page was deployed." for i in range(120)]
+    with HierarchicalMemory(tmp_path, max_tokens=600) as memory:
+        memory.add(said("My cat is allergic to chicken, so she only gets fish.", speaker="Ann"))
+        memory.add_messages([{"role": "user", "content": text} for text in filler])
+        assert "chicken" not in str([step.text for step in memory.short_term.steps])
+        assert "allergic to chicken" in memory.context("What food must the kitten not have?").recalled.text
+    assert (tmp_path / "default" / "index" / "chroma.sqlite3").exists()
+    with HierarchicalMemory(tmp_path, max_tokens=600) as memory:
+        assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
+        assert memory.stats().store == "chroma"
+        assert memory.long_term.store.count() == memory.stats().embedded == 121
+
+
+def test_adapters_may_be_given_as_objects(tmp_path: Path) -> None:
+    from tinymem.stores import ExactStore
+
+    with HierarchicalMemory(tmp_path, embedder=HashingEmbedder(64), store=ExactStore()) as memory:
+        memory.add_steps(talk(5))
+        assert memory.recall("lot 3").items
+        assert (memory.stats().embedder, memory.stats().store) == ("hashing:64", "exact")
+        assert np.isfinite(memory.recall("lot 3").items[0].score)
+
+
+def test_what_is_no_memory_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"jpg")
+    for path in (tmp_path / "file", tmp_path / "photos"):
+        with pytest.raises(NotAMemoryError, match="is not a memory of tinymem: choose an empty or a new folder"):
+            open_memory(path)
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["file", "photos", "photos/cat.jpg"]

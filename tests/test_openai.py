@@ -1,0 +1,390 @@
+"""The OpenAI embedder, over real HTTP against a server on the loopback interface."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+from memories import numbered_texts, python, sentences
+from servers import (
+    KEY,
+    EmbeddingServer,
+    answer,
+    answer_with,
+    embedding_server,
+    failure,
+    free_port,
+)
+
+from tinymem import HierarchicalMemory
+from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
+from tinymem.errors import EmbedderError, EmbedderMismatchError, InputError, MissingExtraError
+from tinymem.protocols import Embedder
+from tinymem.registry import embedder_from
+from tinymem.testing import EMBEDDER_CHECKS
+from tinymem.tokens import default_counter
+
+NONSENSE: list[Callable[[dict[str, Any]], Any]] = [
+    lambda body: answer_with(body, []),
+    lambda body: answer_with(body, [np.ones(64)] * 3),
+    lambda body: answer_with(body, [np.ones(64), np.ones(63)]),
+    lambda body: answer_with(body, [np.ones(65)] * 2),
+    lambda body: answer_with(body, [np.ones(64), np.full(64, np.nan)]),
+    lambda body: answer_with(body, [np.ones(64), np.full(64, np.inf)]),
+    lambda body: (200, {**answer(body)[1], "data": [answer(body)[1]["data"][0]] * 2}, {}),
+    lambda body: (200, {"data": None}, {}),
+    lambda body: (200, {"hello": "world"}, {}),
+    lambda body: (200, b"<html>a proxy's login page</html>", {"Content-Type": "text/html"}),
+    lambda body: (200, b"{", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[EmbeddingServer]:
+    with embedding_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> EmbeddingServer:
+    """The server with nothing recorded, named in the environment as the openai package reads it."""
+    for recorded in (running.requests, running.faults):
+        recorded.clear()
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+    return running
+
+
+@pytest.fixture
+def impatient(server: EmbeddingServer) -> OpenAIEmbedder:
+    """An embedder of 64 dimensions, known already, that repeats nothing."""
+    embedder = OpenAIEmbedder("local-model", max_retries=0, timeout=5)
+    assert embedder.dimensions == 64
+    server.requests.clear()
+    return embedder
+
+
+@pytest.mark.parametrize("spec", ["openai:local-model", "openai:text-embedding-3-small"])
+@pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
+def test_the_embedder_keeps_the_contract(server: EmbeddingServer, spec: str, check: Callable[[Embedder], None]) -> None:
+    check(embedder_from(spec))
+
+
+# what is sent, and what comes back
+
+
+def test_a_known_model_tells_its_dimensions_without_a_call(server: EmbeddingServer) -> None:
+    assert [OpenAIEmbedder(f"text-embedding-{kind}").dimensions for kind in ("3-small", "3-large", "ada-002")] == [
+        1536,
+        3072,
+        1536,
+    ]
+    assert OpenAIEmbedder(dimensions=256).fingerprint.startswith("openai/text-embedding-3-small/256/")
+    assert not server.requests
+
+
+def test_the_dimensions_of_another_model_are_found_by_one_call(server: EmbeddingServer) -> None:
+    embedder = OpenAIEmbedder("local-model")
+    assert (embedder.dimensions, embedder.dimensions, embedder.embed_documents([]).shape) == (64, 64, (0, 64))
+    assert len(server.requests) == 1
+
+
+def test_a_vector_is_the_servers_scaled_to_length_one(server: EmbeddingServer) -> None:
+    texts = ["apple pear", "pear", "Käse 日本語"]  # the server answers in reversed order, with vectors of length 3
+    vectors = OpenAIEmbedder("local-model").embed_documents(texts)
+    assert vectors.dtype == np.float32
+    assert np.allclose(vectors, HashingEmbedder(64).embed_documents(texts), atol=1e-6)
+
+
+def test_fewer_dimensions_are_asked_of_the_server(server: EmbeddingServer) -> None:
+    vectors = OpenAIEmbedder(dimensions=256).embed_documents(["one", "two"])
+    assert vectors.shape == (2, 256)
+    assert server.requests[0]["dimensions"] == 256
+    OpenAIEmbedder().embed_documents(["one"])
+    assert "dimensions" not in server.requests[1]
+
+
+def test_blank_texts_are_never_sent_and_equal_ones_once(server: EmbeddingServer) -> None:
+    embedder = OpenAIEmbedder()
+    assert not embedder.embed_documents(["", "  \n", "\u3000"]).any()
+    assert not server.requests
+    vectors = embedder.embed_documents(["a", "", "b", "a", " "])
+    assert server.inputs() == ["a", "b"]
+    assert vectors.any(axis=1).tolist() == [True, False, True, True, False]
+    assert (vectors[0] == vectors[3]).all()
+
+
+def test_a_request_has_no_more_texts_than_the_api_takes(server: EmbeddingServer) -> None:
+    texts = [f"word{number}" for number in range(2_500)]
+    vectors = OpenAIEmbedder("text-embedding-3-small", dimensions=32).embed_documents(texts)
+    assert [len(request["input"]) for request in server.requests] == [2_048, 452]
+    assert np.allclose(vectors, HashingEmbedder(32).embed_documents(texts), atol=1e-6)
+
+
+def test_a_server_that_takes_fewer_texts_gets_fewer(server: EmbeddingServer) -> None:
+    OpenAIEmbedder(batch_size=2).embed_documents(list("abcde"))
+    assert [len(request["input"]) for request in server.requests] == [2, 2, 1]
+
+
+def test_a_request_has_no_more_tokens_than_the_api_takes(server: EmbeddingServer) -> None:
+    texts = [f"number {number}" + " word" * 7_000 for number in range(50)]
+    embedder = OpenAIEmbedder(dimensions=16)
+    embedder.embed_documents(texts)
+    assert [len(request["input"]) for request in server.requests] == [42, 8]  # 350,000 tokens
+    assert embedder.tokens_used == sum(map(default_counter().count, texts))
+
+
+def test_a_long_text_is_embedded_in_slices_weighted_by_their_tokens(server: EmbeddingServer) -> None:
+    text = " ".join(sentences(2_500, length=12))
+    embedder = OpenAIEmbedder(dimensions=32)
+    vector = embedder.embed_documents(["short", text, "last"])[1]
+    sent = server.inputs()
+    assert sent[0] == "short" and sent[-1] == "last" and "".join(sent[1:-1]) == text and len(sent) > 4
+    tokens = [default_counter().count(piece) for piece in sent[1:-1]]
+    assert max(tokens) <= 8_191 and min(tokens) > 0.5 * max(tokens)
+    expected = np.array(tokens) @ HashingEmbedder(32).embed_documents(sent[1:-1])
+    assert np.allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
+
+
+def test_a_shorter_longest_input_is_kept_and_in_the_fingerprint(server: EmbeddingServer) -> None:
+    embedder = OpenAIEmbedder(dimensions=32, max_input_tokens=100, document_prompt="passage: ")
+    embedder.embed_documents(["some words and others, 日本語 " * 200])
+    assert len(server.inputs()) > 20
+    assert max(map(default_counter().count, server.inputs())) <= 100
+    assert embedder.fingerprint != OpenAIEmbedder(dimensions=32, document_prompt="passage: ").fingerprint
+
+
+def test_prompts_stand_before_every_text_and_in_the_fingerprint(server: EmbeddingServer) -> None:
+    embedder = OpenAIEmbedder(dimensions=16, query_prompt="search_query: ", document_prompt="search_document: ")
+    embedder.embed_queries(["what?"])
+    embedder.embed_documents(["that", ""])
+    assert server.inputs() == ["search_query: what?", "search_document: that"]
+    assert embedder.fingerprint != OpenAIEmbedder(dimensions=16).fingerprint
+
+
+@pytest.mark.parametrize("coding", ["base64", "float"])
+def test_both_encodings_are_read(server: EmbeddingServer, coding: str) -> None:
+    server.faults.append(lambda body: answer({**body, "encoding_format": coding}))
+    (vector,) = OpenAIEmbedder(dimensions=16).embed_documents(["some words"])
+    assert np.allclose(vector, HashingEmbedder(16).embed_documents(["some words"])[0], atol=1e-6)
+
+
+def test_tokens_are_counted_as_the_server_does(server: EmbeddingServer) -> None:
+    embedder = OpenAIEmbedder(dimensions=16)
+    server.faults.append(lambda body: answer_with(body, [np.ones(16)], tokens=1_234))
+    embedder.embed_documents(["a"])
+    embedder.embed_queries(["hello world"])
+    server.faults.append(lambda body: (200, {**answer(body)[1], "usage": None}, {}))
+    embedder.embed_queries(["hello world again"])
+    assert embedder.tokens_used == 1_236
+
+
+def test_many_threads_may_use_one(server: EmbeddingServer) -> None:
+    embedder, texts = OpenAIEmbedder("local-model"), [f"word{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        found = np.concatenate(list(pool.map(lambda text: embedder.embed_documents([text]), texts)))
+    assert np.allclose(found, HashingEmbedder(64).embed_documents(texts), atol=1e-6)
+    assert embedder.tokens_used >= sum(map(default_counter().count, texts))
+
+
+def test_a_client_is_used_as_it_is(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with openai.OpenAI(api_key=KEY, base_url=server.url, max_retries=0) as client:
+        embedder = OpenAIEmbedder("local-model", client=client)
+        assert embedder.embed_queries(["a"]).shape == (1, 64)
+        server.faults.append(lambda body: failure(500, "broken"))
+        with pytest.raises(EmbedderError, match="after up to 0 repetitions"):
+            embedder.embed_queries(["a"])
+
+
+def test_the_fingerprint_is_the_models_and_not_the_hosts(server: EmbeddingServer) -> None:
+    here, there = OpenAIEmbedder(), OpenAIEmbedder(base_url="https://proxy.example/v1", api_key="sk-another")
+    assert here.fingerprint == there.fingerprint
+    assert here.name == "openai:text-embedding-3-small"
+    others = {OpenAIEmbedder(dimensions=256).fingerprint, OpenAIEmbedder("text-embedding-3-large").fingerprint}
+    assert len({here.fingerprint, *others}) == 3
+    assert OpenAIEmbedder(dimensions=1536).fingerprint == here.fingerprint
+
+
+# what goes wrong
+
+
+def test_no_key_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in (None, "", " \n"):
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        if value is not None:
+            monkeypatch.setenv("OPENAI_API_KEY", value)
+        with pytest.raises(EmbedderError, match="openai:text-embedding-3-small needs an API key: set OPENAI_API_KEY"):
+            embedder_from("openai:text-embedding-3-small")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (failure(401, "Incorrect API key"), "the API key was refused: set OPENAI_API_KEY"),
+        (failure(403, "Country not supported"), "may not use the model.*Country not supported"),
+        (failure(429, "Slow down"), r"too many requests.*raise max_retries=.*\(HTTP 429, after up to 0.*Slow down"),
+        (failure(429, "You exceeded your current quota", "insufficient_quota"), "quota is used up, see its billing"),
+        (failure(400, "maximum context length"), "refused.*maximum context length"),
+        (failure(413, "batch size 256 > maximum allowed batch size 32"), "batch_size="),
+        (failure(500, "The server had an error"), "the server failed.*HTTP 500"),
+        ((502, b"<html>Bad Gateway</html>", {"Content-Type": "text/html"}), "HTTP 502.*Bad Gateway"),
+    ],
+    ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
+)
+def test_a_refusal_is_an_error_that_says_what_to_do(
+    server: EmbeddingServer, impatient: OpenAIEmbedder, fault: Any, message: str
+) -> None:
+    server.faults.append(lambda body: fault)
+    with pytest.raises(EmbedderError, match=message) as caught:
+        impatient.embed_documents(["a"])
+    assert f"openai:local-model at {server.url}" in str(caught.value)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", NONSENSE, ids=range(len(NONSENSE)))
+def test_nonsense_is_an_error(server: EmbeddingServer, impatient: OpenAIEmbedder, fault: Any) -> None:
+    server.faults.append(fault)
+    with pytest.raises(EmbedderError, match=f"openai:local-model at {server.url}"):
+        impatient.embed_documents(["a", "b"])
+    assert impatient.embed_documents(["a"]).shape == (1, 64)
+
+
+def test_a_known_model_of_other_dimensions_is_an_error(server: EmbeddingServer) -> None:
+    server.faults.append(lambda body: answer_with(body, [np.ones(768)]))
+    with pytest.raises(EmbedderError, match="vectors of 768 dimensions, and 1536 were expected"):
+        OpenAIEmbedder().embed_documents(["a"])
+
+
+def test_an_unknown_model_is_an_error_that_names_it(server: EmbeddingServer) -> None:
+    with pytest.raises(EmbedderError, match=r"openai:tpyo .*there is no such model.*`tpyo` does not exist"):
+        _ = embedder_from("openai:tpyo").dimensions
+    with pytest.raises(EmbedderError, match="no embeddings API at this address"):
+        OpenAIEmbedder(base_url=server.url + "/nowhere").embed_documents(["a"])
+
+
+def test_what_fails_for_a_moment_is_repeated_by_the_openai_package_alone(server: EmbeddingServer) -> None:
+    soon = {"Retry-After-Ms": "10"}
+    server.faults += [lambda body: failure(429, "Slow down", **soon), lambda body: failure(500, "Oops", **soon)]
+    embedder = OpenAIEmbedder(dimensions=16)
+    assert embedder.embed_documents(["a"]).any()
+    assert len(server.requests) == 3
+    server.requests.clear()
+    server.faults += [lambda body: failure(503, "Busy", **soon)] * 20
+    with pytest.raises(EmbedderError, match="HTTP 503, after up to 2 repetitions"):
+        OpenAIEmbedder(dimensions=16, max_retries=2).embed_documents(["a"])
+    assert len(server.requests) == 3  # not 9, as if somebody else repeated as well
+
+
+def test_a_slow_server_is_an_error_in_time(server: EmbeddingServer) -> None:
+    waiting = threading.Event()
+
+    def slow(body: dict[str, Any]) -> None:
+        waiting.wait(10)
+
+    server.faults.append(slow)
+    started = time.monotonic()
+    with pytest.raises(EmbedderError, match=r"did not answer within 0\.2 s.*raise timeout="):
+        OpenAIEmbedder(timeout=0.2, max_retries=0).embed_documents(["a"])
+    assert time.monotonic() - started < 3
+    waiting.set()
+
+
+def test_no_server_is_an_error_that_names_its_address(server: EmbeddingServer) -> None:
+    url = f"http://127.0.0.1:{free_port()}/v1"
+    with pytest.raises(EmbedderError, match=f"at {url}: cannot be reached: is it running.*refused"):
+        OpenAIEmbedder(base_url=url, max_retries=0).embed_documents(["a"])
+    with pytest.raises(EmbedderError, match="cannot be reached"):
+        OpenAIEmbedder(base_url="localhost:8000", max_retries=0).embed_documents(["a"])
+
+
+@pytest.mark.parametrize("key", ["sk-wrong-but-secret", "sk-wrong-but-secret\n"])
+def test_the_key_is_in_no_error_no_repr_and_no_log(
+    server: EmbeddingServer, caplog: pytest.LogCaptureFixture, key: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    embedder = OpenAIEmbedder(api_key=key, max_retries=0, base_url=server.url.replace("//", "//user:hush@"))
+    seen = [repr(embedder), str(embedder), embedder.name, embedder.fingerprint]
+    for status in (401, 400, 500):
+        server.faults.append(lambda body, status=status: failure(status, f"what is {key}?"))  # type: ignore[misc]
+        with pytest.raises(EmbedderError) as caught:
+            embedder.embed_documents(["a"])
+        seen += [str(caught.value), "".join(traceback.format_exception(caught.value))]
+    assert not [text for text in seen if "but-secret" in text or "hush" in text]
+    assert "but-secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OpenAIEmbedder.from_name(""),
+        lambda: OpenAIEmbedder(""),
+        lambda: OpenAIEmbedder(dimensions=0),
+        lambda: OpenAIEmbedder(batch_size=0),
+        lambda: OpenAIEmbedder(max_input_tokens=10),
+        lambda: OpenAIEmbedder(client=openai.OpenAI(), api_key="sk-two"),
+        lambda: OpenAIEmbedder(client=openai.AsyncOpenAI()),
+        lambda: OpenAIEmbedder().embed_documents("one text"),
+    ],
+)
+def test_senseless_arguments_are_input_errors(server: EmbeddingServer, make: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        make()
+
+
+def test_without_the_openai_package_the_error_says_what_to_install(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=re.escape("pip install 'tinymem-agents[openai]'")):
+        embedder_from("openai:text-embedding-3-small")
+
+
+def test_importing_the_adapter_does_not_import_openai() -> None:
+    program = "import sys, tinymem.embedders.openai; print('openai' in sys.modules)"
+    with python(program) as process:
+        assert process.communicate()[0] == "False\n"
+
+
+# in a memory
+
+
+def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: EmbeddingServer, tmp_path: Path) -> None:
+    spec = "openai:text-embedding-3-small"
+    with HierarchicalMemory(tmp_path, embedder=spec, store="exact", window_tokens=200) as memory:
+        memory.add_steps([step.evolve(number=None) for step in numbered_texts(sentences(60))])
+        memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7, mind the firewall."}])
+        memory.add_messages([{"role": "user", "content": text} for text in sentences(20, seed=1)])
+        found = memory.recall("Where is the staging server?", max_tokens=200).text
+        assert "10.0.0.7" in found
+        assert memory.stats().embedder == spec
+    sent = len(server.inputs())
+    with HierarchicalMemory(tmp_path, embedder=spec, store="exact", window_tokens=200) as memory:
+        assert memory.recall("Where is the staging server?", max_tokens=200).text == found
+        assert len(server.inputs()) == sent + 1  # the question: what is stored is not embedded again
+    with pytest.raises(EmbedderMismatchError):
+        HierarchicalMemory(tmp_path, embedder="openai:text-embedding-3-large", store="exact")
+
+
+def test_a_memory_takes_steps_while_the_server_fails_and_embeds_them_later(
+    server: EmbeddingServer, tmp_path: Path
+) -> None:
+    embedder = OpenAIEmbedder(max_retries=0)
+    with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", window_tokens=200) as memory:
+        server.faults += [lambda body: failure(500, "down")] * 1_000
+        memory.add_messages([{"role": "user", "content": text} for text in sentences(400)])
+        memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
+        with pytest.raises(EmbedderError, match="HTTP 500"):
+            memory.recall("Where is staging?")
+        server.faults.clear()
+        assert "10.0.0.7" in memory.recall("Where is the staging server?", max_tokens=200).text

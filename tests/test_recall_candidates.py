@@ -1,0 +1,152 @@
+"""Which passages are looked at closely: what exact search finds, what BM25 finds, and what stands beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memories import LATER, catalog_of
+from strategies import MODERATE
+
+from tinymem.protocols import Ids, Vectors
+from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.query import Query
+from tinymem.stores.exact import ExactStore
+from tinymem.testing import unit_vectors
+
+MANY = 2_000
+VECTORS = unit_vectors(MANY, 16)
+NO_HITS = (np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+def asked(*vectors: Vectors) -> Query:
+    return Query("question", np.stack(vectors), np.empty(0, np.uint16), LATER)
+
+
+def everything(catalog: Catalog) -> npt.NDArray[np.bool_]:
+    return np.ones(len(catalog), np.bool_)
+
+
+def hits(**scores: float) -> tuple[Ids, Vectors]:
+    """BM25 by passage id, as in `hits(p7=0.5)`."""
+    ids = [int(name[1:]) for name in scores]
+    return np.array(ids, np.int64), np.array(list(scores.values()), np.float32)
+
+
+def index_of(catalog: Catalog) -> ExactStore:
+    store = ExactStore()
+    store.upsert(catalog.id.tolist(), catalog.vectors)
+    return store
+
+
+QUERY = asked(unit_vectors(1, 16, seed=5)[0])
+
+
+@pytest.mark.parametrize("size", [1, 2, EVERYTHING])
+def test_a_small_memory_is_looked_at_whole(size: int) -> None:
+    catalog = catalog_of(VECTORS[:size])
+    found = gather(QUERY, catalog, hits(p1=0.5), everything(catalog), None)
+    assert found.rows.tolist() == list(range(size))
+    assert np.allclose(found.cosine, catalog.vectors @ QUERY.vectors[0], atol=1e-6)
+    assert found.bm25.tolist() == [0.5] + [0] * (size - 1)
+
+
+def test_of_a_large_memory_the_nearest_are_looked_at() -> None:
+    catalog = catalog_of(VECTORS)
+    found = gather(QUERY, catalog, NO_HITS, everything(catalog), None)
+    exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
+    assert set(exact[:NEAREST].tolist()) <= set(found.rows.tolist())
+    beside = {row + by for row in exact[:AROUND].tolist() for by in (-1, 1)} & set(range(MANY))
+    assert set(found.rows.tolist()) == set(exact[:NEAREST].tolist()) | beside
+    assert (np.diff(found.rows) > 0).all()
+
+
+def test_what_bm25_finds_is_looked_at_with_what_stands_beside_it() -> None:
+    catalog = catalog_of(VECTORS)
+    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist())
+    row = next(row for row in range(5, MANY) if not {row - 1, row, row + 1} & without)
+    found = gather(QUERY, catalog, hits(**{f"p{row + 1}": 0.7}), everything(catalog), None)
+    assert set(found.rows.tolist()) == without | {row - 1, row, row + 1}
+    assert found.bm25[row] == np.float32(0.7)
+
+
+def test_where_no_signal_says_anything_nothing_is_looked_at() -> None:
+    catalog = catalog_of(np.zeros_like(VECTORS))
+    assert gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist() == []
+    away = catalog_of(np.tile(-QUERY.vectors[0], (MANY, 1)))
+    assert gather(QUERY, away, NO_HITS, everything(away), None).rows.tolist() == []
+
+
+def test_all_passages_of_a_step_come_with_its_best_one() -> None:
+    steps = [at // 4 for at in range(MANY)]
+    catalog = catalog_of(VECTORS, steps)
+    rows = set(gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist())
+    best = int((catalog.vectors @ QUERY.vectors[0]).argmax())
+    first = 4 * (best // 4)
+    assert set(range(max(0, first - 1), min(MANY, first + 5))) <= rows
+
+
+def test_of_a_step_of_thousands_of_passages_only_the_beginning_comes_along() -> None:
+    catalog = catalog_of(VECTORS, [1] * MANY)
+    assert len(gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows) < NEAREST + 40
+
+
+def test_only_what_is_allowed_comes() -> None:
+    catalog = catalog_of(VECTORS)
+    exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
+    allowed = everything(catalog)
+    allowed[exact[:500]] = False
+    for nearest in (None, index_of(catalog).query):
+        found = gather(QUERY, catalog, hits(p1=1, p2=2), allowed, nearest)
+        assert allowed[found.rows].all()
+        assert set(exact[500 : 500 + NEAREST].tolist()) <= set(found.rows.tolist())
+    some = np.zeros_like(allowed)
+    some[[3, 900]] = True
+    assert set(gather(QUERY, catalog, hits(p4=1), some, None).rows.tolist()) <= {3, 900}
+    assert gather(QUERY, catalog, hits(p4=1), np.zeros_like(allowed), None).rows.tolist() == []
+
+
+def same(one: Candidates, other: Candidates) -> None:
+    assert one.rows.tolist() == other.rows.tolist()
+    assert np.allclose(one.cosine[one.rows], other.cosine[one.rows], atol=1e-6)
+    assert np.array_equal(one.bm25, other.bm25)
+
+
+@settings(MODERATE, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.lists(st.integers(1, MANY), max_size=6, unique=True))
+def test_an_index_that_misses_nothing_gives_what_exact_search_gives(seed: int, size: int, found: list[int]) -> None:
+    catalog = catalog_of(VECTORS, [at // size for at in range(MANY)])
+    query = asked(*unit_vectors(1 + seed % 3, 16, seed=seed))
+    lexical = hits(**{f"p{id}": 1 / (1 + at) for at, id in enumerate(found)})
+    exact = gather(query, catalog, lexical, everything(catalog), None)
+    asked_index = gather(query, catalog, lexical, everything(catalog), index_of(catalog).query)
+    same(exact, asked_index)
+    steps = catalog.step[exact.rows]
+    rows = np.isin(catalog.step, np.concatenate([steps - 1, steps, steps + 1]))  # the features need these too
+    assert np.allclose(asked_index.cosine[rows], exact.cosine[rows], atol=1e-6)
+
+
+def test_ids_that_an_index_or_the_full_text_has_too_many_are_passed_over() -> None:
+    catalog = catalog_of(VECTORS, id=range(10, 10 + 2 * MANY, 2))
+    store = index_of(catalog)
+    store.upsert([1, 11, 99_999], np.tile(QUERY.vectors[0], (3, 1)))
+    lexical = (np.array([99_999, 12, 3, 13], np.int64), np.array([3, 2, 1, 0.5], np.float32))
+    found = gather(QUERY, catalog, lexical, everything(catalog), store.query)
+    assert found.bm25.sum() == 2
+    assert found.bm25[1] == 2
+    assert found.cosine.max() == pytest.approx((catalog.vectors @ QUERY.vectors[0]).max(), abs=1e-5)
+
+
+def test_of_a_question_with_several_vectors_the_closest_counts() -> None:
+    catalog = catalog_of(VECTORS)
+    both = gather(asked(VECTORS[5], VECTORS[700]), catalog, NO_HITS, everything(catalog), None)
+    assert both.cosine[[5, 700]] == pytest.approx([1, 1], abs=1e-3)
+
+
+def test_ties_go_to_the_older() -> None:
+    catalog = catalog_of(np.tile(QUERY.vectors[0], (MANY, 1)))
+    rows = gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows
+    assert rows.tolist() == list(range(NEAREST))

@@ -1,0 +1,178 @@
+"""The feature matrix: finite in every case, and each column what it says."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memories import LATER, catalog_of, fill, open_archive, said, sentences
+from strategies import MODERATE, histories
+
+from tinymem.base import Step
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.embedders.static import StaticEmbedder
+from tinymem.protocols import Embedder, Vectors
+from tinymem.recall.candidates import Candidates
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.features import NAMES, Steps, features
+from tinymem.recall.late import max_sim
+from tinymem.recall.query import Query
+from tinymem.steps import ActionStep, FinalAnswerStep, MessageStep
+from tinymem.testing import unit_vectors
+
+EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]
+TABLE = unit_vectors(30, 8, seed=4)
+
+
+def matrix_of(folder: Path, steps: list[Step], query: str, embedder: Embedder) -> tuple[Vectors, Catalog]:
+    archive = open_archive(folder, embedder)
+    fill(archive, steps)
+    archive.embed_pending()
+    scored = archive.score(query, LATER, np.ones(len(archive.catalog), np.bool_))
+    assert scored.features.shape == (len(scored.rows), len(NAMES))
+    assert scored.features.dtype == np.float32
+    assert np.isfinite(scored.features).all()
+    scores = [passage.score for passage in scored.ranked(500)]
+    assert np.isfinite(scores).all()
+    archive.journal.close()
+    return scored.features, scored.catalog
+
+
+QUERIES = {
+    "plain": "Where is the key of staging?",
+    "blank": " \n ",
+    "signs": "?!",
+    "control": "\x00\ud800",
+    "stop words": "the of and",
+    "huge": "Where is the key? " * 60_000,
+    "huge without a space": "x" * 200_000,
+    "lines": "a\nb\nc\nd\ne",
+}
+MEMORIES: dict[str, list[Step]] = {
+    "one step": [said("The key is under the mat.", 1)],
+    "no session": [said(text, at) for at, text in enumerate(sentences(30), 1)],
+    "sessions": [said(text, at, session=f"s{at % 3}", speaker="Ana") for at, text in enumerate(sentences(30), 1)],
+    "empty texts among others": [
+        said("", 1), said("a", 2), MessageStep("assistant"), said(" ", 3), said("The key?", 4), ActionStep(None),
+    ],
+    "one sign each": [said(sign, at) for at, sign in enumerate("?.!\x00\ud800日", 1)],
+    "the same over and over": [said("same", at) for at in range(1, 20)],
+    "a long one": [said(" ".join(sentences(600)), 1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS, ids=lambda embedder: embedder.name)
+@pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES)
+def test_the_matrix_is_finite_whatever_is_asked_of_whatever_is_held(
+    tmp_path: Path, memory: list[Step], embedder: Embedder
+) -> None:
+    for name, query in QUERIES.items():
+        if "huge" not in name or memory is MEMORIES["sessions"]:
+            matrix_of(tmp_path / name, memory, query, embedder)
+
+
+@settings(MODERATE, max_examples=20)
+@given(st.lists(histories(6), max_size=2), st.sampled_from(sorted(QUERIES.keys() - {"huge"})))
+def test_the_matrix_is_finite_over_random_histories(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[list[Step]], query: str
+) -> None:
+    matrix_of(tmp_path_factory.mktemp("m"), [step for run in runs for step in run], QUERIES[query], EMBEDDERS[0])
+
+
+# each column, against slow plain Python
+
+
+def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[str, float]]:
+    rows = found.rows.tolist()
+    late = dict(zip(rows, max_sim(query.tokens, found.rows, catalog, TABLE).tolist(), strict=True))
+    steps = list(dict.fromkeys(catalog.step.tolist()))
+    rows_of = {step: np.flatnonzero(catalog.step == step).tolist() for step in steps}
+    session_of = {step: int(catalog.session[rows_of[step][0]]) for step in steps}
+
+    def beside(step: int, by: int) -> int | None:
+        at = steps.index(step) + by
+        return steps[at] if 0 <= at < len(steps) and session_of[steps[at]] == session_of[step] else None
+
+    def best(signal: Any, step: int | None) -> float:
+        return 0.0 if step is None else max(float(signal[row]) for row in rows_of[step])
+
+    tops = [max(1e-6, 0.0, *map(float, signal)) for signal in (found.cosine, found.bm25, list(late.values()) or [0])]
+    base = {row: float(found.cosine[row]) / tops[0] + float(found.bm25[row]) / tops[1] for row in rows}
+    late_of = {row: late.get(row, 0.0) for row in range(len(catalog))}
+    words = set(query.text.lower().replace("?", "").split())
+    named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}
+    expected = []
+    for row in rows:
+        step = int(catalog.step[row])
+        before, after = beside(step, -1), beside(step, 1)
+        mates = sorted((base[other] for other in rows if catalog.session[other] == catalog.session[row]), reverse=True)
+        cosine, bm25 = float(found.cosine[row]), float(found.bm25[row])
+        since = min(max(len(catalog) - 1 - row, 32), 10_000)
+        expected.append({
+            "cosine": cosine, "bm25": bm25, "max_sim": late[row],
+            "cosine_of_best": cosine / tops[0], "bm25_of_best": bm25 / tops[1], "max_sim_of_best": late[row] / tops[2],
+            "step_cosine": best(found.cosine, step), "step_bm25": best(found.bm25, step),
+            "before_cosine": best(found.cosine, before), "before_bm25": best(found.bm25, before),
+            "after_cosine": best(found.cosine, after), "after_bm25": best(found.bm25, after),
+            "around_max_sim": max(best(late_of, before), best(late_of, after)),
+            "session": sum(mates[:3]) / 3,
+            "answers": best(found.bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
+            "speaker": float(int(catalog.speaker[row]) in named and catalog.kind[row] == 2),
+            "reply": float(catalog.reply[row]),
+            "age": math.log(since / 32) / math.log(10_000 / 32) if query.is_stretch else 0.0,
+            "milestone": float(catalog.milestone[row]),
+        })  # fmt: skip
+    return expected
+
+
+@MODERATE
+@given(st.data())
+def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 40))
+    dice = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    steps = np.cumsum(dice.integers(0, 2, count)) + 3
+    of_step = dice.integers(0, 3, steps[-1] + 1)
+    kinds = np.array(["message", "reply", "observation", "thought"])
+    catalog = catalog_of(
+        unit_vectors(count, 8, seed=count),
+        steps.tolist(),
+        [dice.integers(1, 29, dice.integers(0, 6)).tolist() for _ in range(count - 1)] + [[29]],
+        session=[[None, "a", "b"][of_step[step]] for step in steps],
+        speaker=[[None, "Ana", "Ben"][value] for value in dice.integers(0, 3, count)],
+        kind=kinds[dice.integers(0, 4, count)].tolist(),
+        type=["final_answer" if value else "message" for value in dice.integers(0, 2, count)],
+        asks=(steps % 2).tolist(),
+    )
+    text = data.draw(st.sampled_from(["What did Ana say?", "What?", "a\nb\nc\nben\nd"]))
+    vectors = unit_vectors(1, 8, seed=7)
+    query = Query(text, vectors, np.unique(dice.integers(1, 29, 4)).astype(np.uint16), LATER)
+    bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
+    rows = np.flatnonzero(dice.integers(0, 4, count))
+    found = Candidates(rows, catalog.vectors @ vectors[0], bm25)
+    matrix = features(query, found, catalog, Steps(catalog), TABLE)
+    expected = reference(query, found, catalog)
+    assert matrix.shape == (len(rows), len(NAMES))
+    for line, values in zip(matrix.tolist(), expected, strict=True):
+        assert dict(zip(NAMES, line, strict=True)) == pytest.approx(values, abs=2e-5, rel=2e-4)
+
+
+def test_no_candidates_are_an_empty_matrix() -> None:
+    catalog = catalog_of(unit_vectors(5, 8), tokens=[[29]] * 5)
+    query = Query("x", unit_vectors(1, 8), np.array([1], np.uint16), LATER)
+    nothing = Candidates(np.empty(0, np.int64), np.zeros(5, np.float32), np.zeros(5, np.float32))
+    assert features(query, nothing, catalog, Steps(catalog), TABLE).shape == (0, len(NAMES))
+
+
+def test_steps_without_passages_do_not_come_between_their_neighbours(tmp_path: Path) -> None:
+    steps = [said("Which colour is the kumquat?", 1), said("", 2), said("It is orange.", 3), FinalAnswerStep("Orange.")]
+    matrix, catalog = matrix_of(tmp_path, steps, "colour kumquat", EMBEDDERS[0])
+    column = dict(zip(NAMES, matrix.T, strict=True))
+    assert catalog.step.tolist() == [1, 3, 4]
+    assert column["answers"][1] == column["before_bm25"][1] == column["bm25"][0] > 0
+    assert column["milestone"].tolist() == [0, 0, 1]
+    assert column["reply"].tolist() == [0, 0, 1]

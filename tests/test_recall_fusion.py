@@ -1,0 +1,110 @@
+"""Fusion: a score is the sum of what each feature adds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import MODERATE
+
+from tinymem.errors import InputError
+from tinymem.recall.features import NAMES
+from tinymem.recall.fusion import KIND_NAMES, Fusion, published
+
+FEATURES = st.lists(st.floats(-2, 2, width=32), min_size=len(NAMES), max_size=len(NAMES))
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    weights = {kind: {"bias": -1.0, **{name: 0.5 + at for at, name in enumerate(NAMES)}} for kind in KIND_NAMES}
+    return {"provenance": "a test", "weights": weights} | changes
+
+
+@MODERATE
+@given(st.lists(st.tuples(FEATURES, st.integers(0, 2)), max_size=5))
+def test_contributions_and_bias_sum_to_the_score(rows: list[tuple[list[float], int]]) -> None:
+    fusion = published()
+    features = np.array([row for row, _ in rows], np.float32).reshape(len(rows), len(NAMES))
+    kinds = np.array([kind for _, kind in rows], np.int8)
+    scores = fusion.score(features, kinds)
+    assert scores.shape == (len(rows),)
+    for at, (_, kind) in enumerate(rows):
+        parts = fusion.contributions(features[at], kind)
+        assert sum(parts.values()) + fusion.bias[kind] == pytest.approx(scores[at], abs=0.0005 * len(NAMES) + 1e-3)
+
+
+def test_each_kind_has_weights_of_its_own() -> None:
+    weights = record()
+    weights["weights"]["act"]["bias"] = 4
+    fusion = Fusion.from_json(json.dumps(weights))
+    zeros = np.zeros((3, len(NAMES)), np.float32)
+    assert fusion.score(zeros, np.array([0, 1, 2], np.int8)).tolist() == [-1, 4, -1]
+    assert (fusion.weights.shape, fusion.weights.dtype) == ((3, len(NAMES)), np.dtype(np.float32))
+    assert fusion.weights[2].tolist() == [0.5 + at for at in range(len(NAMES))]
+
+
+def test_contributions_come_strongest_first_without_those_that_add_nothing() -> None:
+    fusion = Fusion.from_json(json.dumps(record()))
+    features = np.zeros(len(NAMES), np.float32)
+    features[[1, 4, 2]] = [0.1, -1, 0.0001]
+    assert list(fusion.contributions(features, 0).items()) == [(NAMES[4], -4.5), (NAMES[1], 0.15)]
+
+
+def test_published_weights_load_and_are_for_the_features_that_are_computed() -> None:
+    fusion = published()
+    assert fusion.weights.shape == (len(KIND_NAMES), len(NAMES))
+    assert fusion.bias.shape == (len(KIND_NAMES),)
+    assert np.isfinite(fusion.weights).all()
+    assert np.isfinite(fusion.bias).all()
+    assert fusion.weights.any(axis=1).all()
+    assert published() is fusion
+
+
+def without(kind: str, name: str) -> dict[str, Any]:
+    weights = record()
+    del weights["weights"][kind][name]
+    return weights
+
+
+def changed(kind: str, name: str, value: Any) -> dict[str, Any]:
+    weights = record()
+    weights["weights"][kind][name] = value
+    return weights
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not JSON",
+        "null",
+        "[]",
+        '"text"',
+        "{}",
+        '{"weights": 3}',
+        '{"weights": []}',
+        '{"weights": {"tool": 3}}',
+        "[" * 100_000,
+        json.dumps(without("said", "cosine")),
+        json.dumps(without("tool", "bias")),
+        json.dumps(changed("act", "nonsense", 1)),
+        json.dumps(changed("act", "cosine", "much")),
+        json.dumps(changed("act", "cosine", None)),
+        json.dumps(changed("act", "cosine", [1])),
+        json.dumps(changed("act", "cosine", float("nan"))),
+        json.dumps(changed("act", "cosine", float("inf"))),
+        json.dumps(changed("act", "bias", 1e300)),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_what_is_no_table_of_weights_is_an_input_error(text: str) -> None:
+    with pytest.raises(InputError, match="weight"):
+        Fusion.from_json(text)
+
+
+def test_the_error_names_the_kind_and_the_features() -> None:
+    with pytest.raises(InputError, match=r"'said' .*bias, cosine, bm25"):
+        Fusion.from_json(json.dumps(without("said", "bm25")))

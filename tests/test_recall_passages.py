@@ -1,0 +1,170 @@
+"""Passages: disjoint, covering, of bounded size, cut where a reader would."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import said, sentences
+from strategies import MODERATE, THOROUGH, steps, texts
+
+from tinymem.base import Step
+from tinymem.content import clean
+from tinymem.recall.passages import LEAST, MAX_PASSAGES, MOST, TARGET, WHOLE, cut, passages_of
+from tinymem.steps import ActionStep, MessageStep, TaskStep, ToolCall
+
+PIECES = st.sampled_from(
+    [
+        "word ",
+        "\n",
+        "\n\n",
+        " \n \t\n ",
+        "A sentence. ",
+        "x" * 90,
+        "日本語。",
+        "👩‍👩‍👧",
+        "\x00",
+        "\ud800",
+        "  ",
+        '" ',
+        "?) ",
+    ]
+)
+LONG = st.one_of(
+    st.lists(PIECES, max_size=700).map("".join),
+    st.builds(lambda text, times: text * times, texts(50), st.integers(1, 400)),
+    st.text(st.characters(), max_size=3_000),
+)
+
+
+@THOROUGH
+@given(LONG)
+def test_slices_are_disjoint_in_order_and_cover_the_text(text: str) -> None:
+    slices = cut(text)
+    assert slices[0][0] == 0
+    assert slices[-1][1] == len(text)
+    assert all(one[1] == other[0] for one, other in pairwise(slices))
+    assert "".join(text[start:end] for start, end in slices) == text
+
+
+@THOROUGH
+@given(LONG)
+def test_slices_of_a_long_text_have_bounded_sizes(text: str) -> None:
+    sizes = [end - start for start, end in cut(text)]
+    if len(text) <= WHOLE:
+        assert sizes == [len(text)]
+    else:
+        assert all(LEAST <= size <= MOST for size in sizes[:-1])
+        assert 0 < sizes[-1] <= MOST
+
+
+@MODERATE
+@given(LONG)
+def test_the_same_text_is_cut_the_same_way(text: str) -> None:
+    assert cut(text) == cut(text)
+
+
+@pytest.mark.parametrize("length", [0, 1, WHOLE - 1, WHOLE])
+def test_a_short_text_is_one_passage(length: int) -> None:
+    assert cut("x" * length) == [(0, length)]
+
+
+def test_a_text_just_over_the_limit_is_cut() -> None:
+    assert cut("x" * (WHOLE + 1)) == [(0, TARGET), (TARGET, WHOLE + 1)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "weaker"),
+    [("\n\n", "\n"), ("\n \t\n", "\n"), ("\n", ". "), (". ", " "), ("。 ", " "), ("?) ", " "), (" ", "")],
+)
+def test_a_cut_is_made_at_the_strongest_boundary_in_reach(ending: str, weaker: str) -> None:
+    # The weaker boundary is nearer to the target.
+    filler = "x" * 20
+    before = filler * 15 + ending
+    text = before + filler * 3 + "x" * (TARGET - len(before) - 60) + weaker + filler * 60
+    assert cut(text)[0] == (0, len(before))
+
+
+def test_of_equal_boundaries_the_one_nearest_to_the_target_wins() -> None:
+    text = "line\n" * 1_000
+    assert {end - start for start, end in cut(text)[:-1]} == {TARGET}
+
+
+def test_a_text_without_any_boundary_is_cut_at_the_target() -> None:
+    assert cut("x" * 5_000)[:3] == [(0, 400), (400, 800), (800, 1_200)]
+
+
+@pytest.mark.parametrize("line", ["some words on a line of text\n", "x", " ", "\n", "\n \t", "a.b. ", "日"])
+def test_five_million_characters_are_cut_in_linear_time(line: str) -> None:
+    text = line * (5_000_000 // len(line))
+    started = time.process_time()
+    slices = cut(text)
+    took = time.process_time() - started
+    assert len(slices) <= len(text) / LEAST + 1
+    assert took < 4, "some .3 s where nobody else is at work"
+
+
+def test_an_enormous_text_gets_longer_passages_not_more_of_them() -> None:
+    slices = cut("some words on a line of text\n" * 1_000_000)
+    assert len(slices) < MAX_PASSAGES * TARGET / LEAST
+    assert all(one[1] == other[0] for one, other in pairwise(slices))
+
+
+@THOROUGH
+@given(steps())
+def test_offsets_are_offsets_into_the_parts_of_the_step(step: Step) -> None:
+    parts = step.parts()
+    for row in passages_of(step):
+        assert row.text == clean(parts[row.part].text)[row.start : row.end]
+        assert row.text == clean(parts[row.part].text[row.start : row.end])
+        assert row.kind == parts[row.part].kind
+        row.text.encode("utf-8")  # safe for any file and any model
+        assert "\x00" not in row.text
+        assert row.text.strip()
+
+
+@MODERATE
+@given(steps())
+def test_every_part_is_covered_but_for_white_space(step: Step) -> None:
+    rows = passages_of(step)
+    for index, part in enumerate(step.parts()):
+        here = [row for row in rows if row.part == index]
+        assert all(one.end <= other.start for one, other in pairwise(here))
+        covered = {at for row in here for at in range(row.start, row.end)}
+        assert all(at in covered or clean(sign).isspace() for at, sign in enumerate(part.text))
+
+
+def test_parts_of_an_action_are_passages_of_their_own() -> None:
+    step = ActionStep(
+        "I look.", [ToolCall("ls", {"path": "."}, observation="a.py"), ToolCall("cat", {}, error="no such file")]
+    )
+    assert [(row.part, row.kind, row.text) for row in passages_of(step)] == [
+        (0, "thought", "I look."),
+        (1, "call", 'ls({"path": "."})'),
+        (2, "call", "cat({})"),
+        (3, "observation", "a.py"),
+        (4, "error", "no such file"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "step", [said(""), said(" \n\t"), MessageStep("assistant", None), TaskStep([]), ActionStep("")]
+)
+def test_a_step_without_text_has_no_passages(step: Step) -> None:
+    assert passages_of(step) == []
+
+
+def test_passages_of_white_space_are_left_out() -> None:
+    rows = passages_of(said("begin " + " " * 3_000 + "end"))
+    assert [row.text.strip() for row in rows] == ["begin", "end"]
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"), [("Where is it?", True), ("どこ？ ", True), ("Here.", False), ("? no", False)]
+)
+def test_a_step_that_ends_in_a_question_asks(text: str, asks: bool) -> None:
+    assert {row.asks for row in passages_of(said(text))} == {asks}
+    assert {row.asks for row in passages_of(said(" ".join(sentences(200)) + text))} == {asks}

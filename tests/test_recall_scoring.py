@@ -1,0 +1,168 @@
+"""Exact filters, and the order in which candidates go to be packed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
+from strategies import MODERATE
+
+from tinymem.errors import InputError
+from tinymem.recall.catalog import SAID
+from tinymem.recall.features import NAMES
+from tinymem.recall.fusion import published
+from tinymem.recall.scoring import Filter, Scored
+from tinymem.testing import unit_vectors
+
+SESSIONS, SPEAKERS = (None, "a", "b", ""), (None, "Ana", "Ben")
+
+
+@MODERATE
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20), st.sampled_from(SESSIONS), st.sampled_from(SPEAKERS)), min_size=1, max_size=20
+    ),
+    st.none() | st.integers(-1, 21),
+    st.none() | st.integers(-1, 21),
+    st.sampled_from([*SESSIONS, "nobody's"]),
+    st.sampled_from([*SPEAKERS, "Nobody"]),
+    st.sets(st.integers(1, 20), max_size=4),
+)
+def test_a_filter_lets_through_exactly_what_it_says(
+    rows: list[tuple[int, str | None, str | None]],
+    since: int | None,
+    until: int | None,
+    session: str | None,
+    speaker: str | None,
+    hidden: set[int],
+) -> None:
+    catalog = catalog_of(
+        np.zeros((len(rows), 4), np.float32),
+        time=[START.timestamp() + second for second, _, _ in rows],
+        session=[session for _, session, _ in rows],
+        speaker=[speaker for _, _, speaker in rows],
+    )
+
+    def moment(second: int | None) -> datetime | None:
+        return None if second is None else START + timedelta(seconds=second)
+
+    allowed = Filter(moment(since), moment(until), session, speaker).allowed(catalog, hidden)
+    assert allowed.tolist() == [
+        (since is None or second >= since)
+        and (until is None or second <= until)
+        and session in (None, its_session)
+        and speaker in (None, its_speaker)
+        and number not in hidden
+        for number, (second, its_session, its_speaker) in enumerate(rows, 1)
+    ]
+
+
+def test_time_zones_are_only_other_names_for_a_moment() -> None:
+    catalog = catalog_of(np.zeros((3, 4), np.float32), time=[START.timestamp() + hour * 3_600 for hour in range(3)])
+    tokyo = (START + timedelta(hours=1)).astimezone(timezone(timedelta(hours=9)))
+    assert Filter(since=tokyo).allowed(catalog).tolist() == [False, True, True]
+    assert Filter(until=tokyo).allowed(catalog).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("limits", [{"since": datetime(2025, 1, 1)}, {"until": datetime(2025, 1, 1)}, {"since": 5}])
+def test_a_time_without_a_zone_is_an_input_error(limits: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="aware datetime"):
+        Filter(**limits)
+
+
+@pytest.mark.parametrize("limits", [{"session": 5}, {"speaker": b"Ana"}])
+def test_a_name_that_is_no_string_is_an_input_error(limits: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="must be a string"):
+        Filter(**limits)
+
+
+def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, [
+        said(f"the key number {at}", at, session=f"s{at % 3}", speaker=["Ana", "Ben"][at % 2]) for at in range(1, 61)
+    ])  # fmt: skip
+
+    def numbers(**more: Any) -> list[int]:
+        return [item.step.number or 0 for item in archive.recall("the key number", 4_000, LATER, **more).items]
+
+    assert numbers() == list(range(1, 61))
+    assert numbers(hidden={3, 4, 60}) == [at for at in range(1, 61) if at not in (3, 4, 60)]
+    assert numbers(hidden=range(1, 61)) == []
+    assert numbers(only=Filter(session="s1", speaker="Ana")) == list(range(4, 61, 6))
+    assert numbers(only=Filter(session="s9")) == []
+    minute = timedelta(minutes=1)
+    assert numbers(only=Filter(START + 10 * minute, START + 12 * minute)) == [10, 11, 12]
+    assert numbers(only=Filter(since=START + 59 * minute, session="s0")) == [60]
+    archive.close()
+
+
+@pytest.mark.parametrize("name", ["lone \ud800", "nul \x00", "", "'; --", "日本語"])
+def test_any_name_can_be_filtered_by(tmp_path: Path, name: str) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, [said("the key", 1, session=name, speaker=name), said("the key", 2)])
+    for only in (Filter(session=name), Filter(speaker=name)):
+        assert [item.step.number for item in archive.recall("the key", 500, LATER, only=only).items] == [1]
+    archive.close()
+
+
+def test_hidden_steps_never_come_from_a_large_memory_either(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    steps = fill(archive, [said(text, at) for at, text in enumerate(sentences(1_500), 1)])
+    query = steps[700].text
+    first = archive.recall(query, 300, LATER)
+    hidden = {item.step.number or 0 for item in first.items}
+    assert 701 in hidden
+    for _ in range(3):
+        found = {item.step.number or 0 for item in archive.recall(query, 300, LATER, hidden=hidden).items}
+        assert found
+        assert not found & hidden
+        hidden |= found
+    archive.close()
+
+
+# ranking
+
+
+def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> Scored:
+    catalog = catalog_of(vectors, end=lengths)
+    matrix = np.zeros((len(lengths), len(NAMES)), np.float32)
+    matrix[:, NAMES.index("max_sim_of_best")] = cosines
+    kinds = np.full(len(lengths), SAID, np.int8)
+    return Scored(catalog, np.arange(len(lengths)), kinds, matrix, published())
+
+
+def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_the_older() -> None:
+    ranked = scored(unit_vectors(3), [600, 100, 100], [0.5, 0.5, 0.5]).ranked(500)
+    assert [passage.number for passage in ranked] == [2, 3, 1]
+    assert ranked[0].score == ranked[2].score
+    assert (ranked[2].start, ranked[2].end) == (0, 600)
+
+
+def test_a_better_passage_comes_first_unless_it_is_much_longer() -> None:
+    weight = float(published().weights[SAID, NAMES.index("max_sim_of_best")])
+    assert weight > 0
+    better = scored(unit_vectors(2), [100, 100], [0.2, 0.9]).ranked(500)
+    assert [passage.number for passage in better] == [2, 1]
+    assert better[0].score - better[1].score == pytest.approx(0.7 * weight, abs=1e-4)
+    assert better[0].why() == {"max_sim_of_best": pytest.approx(0.9 * weight, abs=1e-3)}
+
+
+def test_near_duplicates_are_left_out_of_the_ranking() -> None:
+    vectors = unit_vectors(4)
+    ranked = scored(np.stack([vectors[0], vectors[1], vectors[0], vectors[2]]), [100] * 4, [0.1, 0.5, 0.9, 0.3]).ranked(
+        500
+    )
+    assert [passage.number for passage in ranked] == [3, 2, 4]
+
+
+def test_no_candidates_are_no_ranking() -> None:
+    catalog = catalog_of(unit_vectors(3))
+    empty = np.empty(0, np.int64)
+    nothing = Scored(catalog, empty, empty.astype(np.int8), np.zeros((0, len(NAMES)), np.float32), published())
+    assert nothing.ranked(500) == []

@@ -1,0 +1,196 @@
+"""A memory whose index is in a Chroma server: a real one, which is stopped, frozen and started again."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+from chromadb.config import Settings
+from memories import sentences
+from servers import ChromaServer
+
+from tinymem import HierarchicalMemory
+from tinymem.errors import StorageError
+from tinymem.stores import ChromaStore, chroma_server
+from tinymem.testing import unit_vectors
+
+NEEDLE = "The staging server is at 10.0.0.7, mind the firewall."
+QUESTION = "Where is the staging server?"
+
+
+def plain() -> Settings:
+    """Chroma's clients write into the settings they are given."""
+    return Settings(anonymized_telemetry=False)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ChromaServer]:
+    with ChromaServer(tmp_path / "server") as started:
+        yield started
+
+
+def opened(path: Path, store: Any) -> HierarchicalMemory:
+    """A memory that asks its index, however little is in it."""
+    memory = HierarchicalMemory(path / "memory", store=store, embedder="hashing", window_tokens=300)
+    memory.long_term._exact_up_to = 0
+    return memory
+
+
+def fill(memory: HierarchicalMemory, seed: int = 0) -> None:
+    texts = sentences(120, seed=seed)
+    memory.add_messages([{"role": "user", "content": text} for text in [*texts[:60], NEEDLE, *texts[60:]]])
+
+
+def answer_of(memory: HierarchicalMemory) -> str:
+    text = memory.recall(QUESTION, max_tokens=200).text
+    assert "10.0.0.7" in text
+    return text
+
+
+def client_of(server: ChromaServer) -> Any:
+    return chromadb.HttpClient("127.0.0.1", server.port, settings=plain())
+
+
+def without_index(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged about searches that went without the index, since the last call."""
+    found = [record.getMessage() for record in caplog.records if "index" in record.getMessage()]
+    caplog.clear()
+    return found
+
+
+def test_a_memory_lives_through_restarts_of_its_server(
+    server: ChromaServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tinymem")
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        fill(memory)
+        first = answer_of(memory)
+        assert memory.long_term.store.count() == memory.stats().passages == 121
+        client = client_of(server)
+        assert [held.count() for held in client.list_collections()] == [121]
+        chroma_server.disconnect(client)
+        assert not without_index(caplog)
+
+        server.stop()
+        started = time.monotonic()
+        assert answer_of(memory) == first  # from the journal
+        assert time.monotonic() - started < 5
+        assert without_index(caplog)
+
+        server.start()
+        memory.long_term._rest_until = 0.0
+        assert answer_of(memory) == first
+        memory.add_messages([{"role": "user", "content": "One more."}])
+        last = answer_of(memory)
+        assert memory.long_term.store.count() == 122
+        assert not without_index(caplog)
+        server.stop()  # and closed without a server
+    server.start()
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        assert answer_of(memory) == last
+        assert memory.long_term.store.count() == 122
+
+
+def test_a_memory_opens_grows_and_closes_without_its_server(tmp_path: Path, server: ChromaServer) -> None:
+    server.stop()
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        fill(memory)
+        first = answer_of(memory)
+        with pytest.raises(StorageError, match=f"could not reach {server.url}.*refused"):
+            memory.forget(ids=[memory.long_term.fetch([1])[1].id])
+        assert "10.0.0.7" in answer_of(memory) and memory.get(1)  # nothing was forgotten by half
+    server.start()
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        assert answer_of(memory) == first
+        assert memory.long_term.store.count() == 121  # what the server missed has reached it
+        memory.forget(ids=[memory.long_term.fetch([1])[1].id])
+        assert memory.long_term.store.count() == 120
+
+
+def test_a_server_that_lost_its_data_is_filled_again(server: ChromaServer, tmp_path: Path) -> None:
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        fill(memory)
+        first = answer_of(memory)
+        server.stop()
+        shutil.rmtree(server.folder)
+        server.start()
+        assert answer_of(memory) == first
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        assert answer_of(memory) == first
+        assert memory.long_term.store.count() == 121
+
+
+def test_a_server_that_hangs_costs_its_time_out_once(
+    server: ChromaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chroma_server, "ANSWERS_WITHIN", 0.3)
+    monkeypatch.setattr(chroma_server, "DONE_WITHIN", 0.5)
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        fill(memory)
+        first = answer_of(memory)
+        with server.frozen():
+            for limit in (3.0, 0.4, 0.4):  # then the index is left alone for a while
+                started = time.monotonic()
+                assert answer_of(memory) == first
+                assert time.monotonic() - started < limit
+            with pytest.raises(StorageError, match="could not reach"):
+                ChromaStore.from_name(server.url, tmp_path / "other")
+        memory.long_term._rest_until = 0.0
+        assert answer_of(memory) == first
+
+
+def test_a_collection_of_somebody_else_is_refused_and_stays_as_it_was(server: ChromaServer, tmp_path: Path) -> None:
+    client = client_of(server)
+    theirs = client.create_collection(
+        "theirs", configuration={"hnsw": {"space": "cosine"}}, metadata={"owner": "them"}, embedding_function=None
+    )
+    theirs.add(ids=["1", "2"], embeddings=unit_vectors(2, 256))
+    before = theirs.get(include=["embeddings"])["embeddings"].tolist()
+    with pytest.raises(StorageError, match=r"'theirs' was not made by tinymem.*adopt=True"):
+        opened(tmp_path, ChromaStore(client=client, collection="theirs"))
+    with opened(tmp_path, f"chroma:{server.url}") as memory:  # on the same server, under a name of its own
+        fill(memory)
+        memory.forget(ids=[memory.long_term.fetch([1])[1].id])
+    assert theirs.get(include=["embeddings"])["embeddings"].tolist() == before
+    assert client.get_collection("theirs", embedding_function=None).metadata == {"owner": "them"}
+    chroma_server.disconnect(client)
+
+
+def test_a_collection_is_adopted_when_that_is_said(server: ChromaServer, tmp_path: Path) -> None:
+    client = client_of(server)
+    theirs = client.create_collection("theirs", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None)
+    theirs.add(ids=["1", "999999"], embeddings=unit_vectors(2, 256))
+    store = ChromaStore(client=client, collection="theirs", adopt=True)
+    with opened(tmp_path, store) as memory:
+        fill(memory)
+        answer_of(memory)
+        assert theirs.count() == 122  # id 1 is ours now, and what is not ours is never recalled
+    chroma_server.disconnect(client)
+
+
+def test_a_foreign_collection_in_the_memorys_folder_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tinymem")
+    with opened(tmp_path, "chroma") as memory:
+        fill(memory)
+        folder = memory.long_term.journal.path.parent / "index"
+        client: Any = chromadb.PersistentClient(str(folder), settings=plain())
+        theirs = client.create_collection(
+            "tinymem", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+        )
+        theirs.add(ids=["1"], embeddings=unit_vectors(1))
+        client.close()
+        answer_of(memory)  # from the journal
+        assert any("not made by tinymem" in message for message in without_index(caplog))
+        with pytest.raises(StorageError, match="not made by tinymem"):
+            memory.forget(ids=[memory.long_term.fetch([1])[1].id])
+    client = chromadb.PersistentClient(str(folder), settings=plain())
+    assert client.get_collection("tinymem", embedding_function=None).get()["ids"] == ["1"]
+    client.close()
