@@ -91,7 +91,7 @@ def report(measured: dict[str, Any]) -> str:
     lines = [f"{measured['data']}: {measured['runs']} runs, {measured['queries']} queries"]
     for name, by_budget in measured["figures"].items():
         cells = [
-            f"@{budget} {f['survive']['all']:.3f} ({f['survive']['odd']:.3f}) {f['tokens']:.0f} tokens {f['again_ms']:.1f} ms"
+            f"@{budget} {f['survive']['all']:.3f} ({f['survive']['odd']:.3f}), {f['tokens']:.0f} tokens"
             for budget, f in by_budget.items()
         ]
         lines.append(f"  {name:<46}" + "  ".join(cells))

@@ -27,14 +27,14 @@ _MARK = re.compile(r"\n?… \[([0-9]{1,12}) characters left out\] …\n?")
 Slice = tuple[int, int]
 
 
-def long_texts(step: Step) -> list[str]:
-    """The texts of `step` that may be shortened: long results of calls, and long messages; none of a pinned step."""
+def long_texts(step: Step, most: int = LONG) -> list[str]:
+    """The texts of `step` over `most` characters that may be shortened: results of calls, messages; none if pinned."""
     found: list[Content | None] = []
     if isinstance(step, ActionStep):
         found = [r for call in step.tool_calls for r in (call.observation, call.error)] + [step.output, step.failure]
     elif isinstance(step, MessageStep):
         found = [step.content]
-    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > LONG]
+    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > most]
 
 
 def with_texts(step: Step, texts: Mapping[str, str]) -> Step:

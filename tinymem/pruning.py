@@ -13,7 +13,6 @@ from tinymem.errors import InputError
 from tinymem.messages import groups
 from tinymem.observations import prune_old_observations
 from tinymem.protocols import TokenCounter
-from tinymem.tokens import PER_REPLY, counter_from
 from tinymem.strategy import (
     Prices,
     PruneStrategy,
@@ -28,6 +27,7 @@ from tinymem.strategy import (
     tokens_needed,
     whole_number,
 )
+from tinymem.tokens import PER_REPLY, counter_from
 
 __all__ = ["PruneStrategy", "check_window", "compose", "critical", "keep_last_n_steps", "keep_system_and_recent",
            "no_pruning", "prune_old_observations", "token_budget", "whole_number"]  # fmt: skip

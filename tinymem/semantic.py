@@ -12,14 +12,13 @@ import numpy.typing as npt
 from tinymem.base import Step, Style
 from tinymem.content import shorten
 from tinymem.errors import InputError
-from tinymem.excerpts import Slice, excerpt, long_texts, with_texts
+from tinymem.excerpts import LEAST, Slice, excerpt, long_texts, with_texts
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, Vectors
 from tinymem.recall.coverage import Coverage, Selection
 from tinymem.recall.listed import Listed, StepIndex
 from tinymem.registry import embedder_from
 from tinymem.steps import TaskStep
-from tinymem.tokens import PER_REPLY, counter_from
 from tinymem.strategy import (
     Group,
     Prices,
@@ -34,6 +33,7 @@ from tinymem.strategy import (
     tokens_needed,
     whole_number,
 )
+from tinymem.tokens import PER_REPLY, counter_from
 
 __all__ = ["SemanticPruning", "semantic_pruning"]
 
@@ -117,6 +117,7 @@ class SemanticPruning:
     select: Callable[[Vectors, Vectors], Selection] = Coverage
 
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
+        """The new window; see `semantic_pruning`."""
         costs = self.price(steps)
         if PER_REPLY + sum(costs.values()) <= self.max_tokens:
             return list(steps)
@@ -168,7 +169,7 @@ class SemanticPruning:
 
 
 def _cut(group: Group, length: int) -> Group:
-    return [with_texts(step, {text: shorten(text, length) for text in long_texts(step)}) for step in group]
+    return [with_texts(step, {text: shorten(text, length) for text in long_texts(step, LEAST)}) for step in group]
 
 
 @dataclass
