@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import IMAGE, THOROUGH
 
 import tinymem.excerpts
-from tinymem.excerpts import HEAD, JOINED, LEAST, LONG, excerpt, long_texts, pieces, with_texts
+from tinymem.excerpts import HEAD, JOINED, LEAST, LONG, ends, excerpt, long_texts, pieces, with_texts
 from tinymem.steps import ActionStep, MessageStep, Step, TaskStep, ToolCall
 
 MARK = re.compile(r"\n?… \[([0-9]+) characters left out\] …\n?")
@@ -68,6 +68,15 @@ def test_the_first_line_stays_if_it_is_short() -> None:
     assert excerpt(f"exit code 1\n{rest}", []).startswith("exit code 1\n… [")
     assert excerpt("x" * 900, []) == "… [900 characters left out] …"
     assert excerpt("", []) == "" and excerpt("short", [(0, 5)]) == "short"
+
+
+def test_head_and_tail_are_never_shorter_than_a_slice_may_be() -> None:
+    text = "\n".join(f"line {number} of the log" for number in range(200))
+    for length in (0, 300, 1200):
+        parts = shown(ends(text, length))
+        assert [text.startswith(parts[0]), text.endswith(parts[1])] == [True, True]
+        assert min(map(len, parts)) >= LEAST and abs(sum(map(len, parts)) - max(length, 2 * LEAST)) <= LEAST
+    assert MARK.findall(ends(ends(text, 900), 300)) == [str(len(text) - 400)]
 
 
 def test_nearly_touching_slices_become_one() -> None:

@@ -16,10 +16,10 @@ from tinymem.content import Content, left_out
 from tinymem.recall.passages import MOST, cut
 from tinymem.steps import MessageStep
 
-__all__ = ["excerpt", "long_texts", "pieces", "with_texts"]
+__all__ = ["ends", "excerpt", "long_texts", "pieces", "with_texts"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
-LONG = 300  # a text of up to so many characters stays whole
+LONG = 2_000  # a text of up to so many characters stays whole: most results that matter are shorter
 HEAD = 80  # characters of a first line that always stays
 JOINED = 48  # characters between two slices that cost no more than the mark would
 
@@ -84,6 +84,11 @@ def excerpt(text: str, slices: Iterable[Slice]) -> str:
     return short if len(short) < len(text) else text
 
 
+def ends(text: str, length: int) -> str:
+    """About `length` characters of `text`, two thirds from its head and one from its tail, each LEAST or more."""
+    return excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
+
+
 def _between_marks(text: str) -> list[Slice]:
     ends = [0, *(at for mark in _MARK.finditer(text) for at in mark.span()), len(text)]
     return list(zip(ends[::2], ends[1::2], strict=True))
@@ -92,7 +97,8 @@ def _between_marks(text: str) -> list[Slice]:
 def _widened(piece: Slice, spans: Sequence[Slice]) -> Slice:
     """`piece` with as much around it as it lacks to LEAST characters, within its span."""
     start, end = piece
-    low, high = next(span for span in spans if span[0] <= start < span[1])
+    low, high = next((span for span in spans if span[1] > start), spans[-1])
+    start = max(start, low)
     end = min(high, max(end, start + LEAST))
     return max(low, min(start, end - LEAST)), end
 

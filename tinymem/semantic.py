@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.base import Step, Style
-from tinymem.content import shorten
 from tinymem.errors import InputError
-from tinymem.excerpts import LEAST, Slice, excerpt, long_texts, with_texts
+from tinymem.excerpts import LEAST, Slice, ends, excerpt, long_texts, with_texts
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, Vectors
 from tinymem.recall.coverage import Coverage, Selection
@@ -41,6 +40,7 @@ Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
 RECENT_SHARE = 0.5  # of what critical steps leave: the newest groups but the last get no more
 TASK_SHOWN = 400  # characters of the task that are part of the question: what it is about stands first
+END_SHOWN = 400  # characters of the head, and of the tail, of each newest text that are part of it
 EXPONENT = 0.25  # of the cost that a gain is divided by
 MARK = 6  # tokens of a mark, about
 MISSES = 24  # passages in a row that did not fit, after which the window counts as full
@@ -165,11 +165,17 @@ class SemanticPruning:
         if self.query is not None:
             return self.query(steps)
         task = next((step.text for step in reversed(steps) if isinstance(step, TaskStep)), "")
-        return "\n".join([task[:TASK_SHOWN], *(step.text for group in recent for step in group)])
+        said = [part.text for group in recent for step in group for part in step.parts()]
+        return "\n".join([task[:TASK_SHOWN], *(_ends(text) for text in said)])
+
+
+def _ends(text: str) -> str:
+    """Head and tail of what a newest step says: one long listing must not drown the rest of the question."""
+    return text if len(text) <= 2 * END_SHOWN else f"{text[:END_SHOWN]}\n{text[-END_SHOWN:]}"
 
 
 def _cut(group: Group, length: int) -> Group:
-    return [with_texts(step, {text: shorten(text, length) for text in long_texts(step, LEAST)}) for step in group]
+    return [with_texts(step, {text: ends(text, length) for text in long_texts(step, LEAST)}) for step in group]
 
 
 @dataclass
