@@ -106,13 +106,13 @@ def _table(rows: Sequence[Entry], heads: Sequence[str], cells: Sequence[Sequence
     return "\n".join(lines)
 
 
-def placed(document: str, text: str) -> str:
+def placed(document: str, text: str, start: str = START, end: str = END) -> str:
     """`document` with `text` between its two marks; InputError if it has none."""
-    head, start, rest = document.partition(START)
-    _, end, tail = rest.partition(END)
-    if not start or not end:
-        raise InputError(f"the document lacks the marks {START} and {END}")
-    return f"{head}{START}\n\n{text}\n\n{END}{tail}"
+    head, opened, rest = document.partition(start)
+    _, closed, tail = rest.partition(end)
+    if not opened or not closed:
+        raise InputError(f"the document lacks the marks {start} and {end}")
+    return f"{head}{start}\n\n{text}\n\n{end}{tail}"
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, THOROUGH, WORDS, histories, semantic_strategies
-from test_listed import Counting, log, run
+from test_recall_listed import Counting, log, run
 
 import tinymem
 import tinymem.semantic

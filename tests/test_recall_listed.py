@@ -1,4 +1,4 @@
-"""Scoring passages of a plain list of steps: embedded once, as recall scores them, and what adds to each other."""
+"""Scoring passages of a plain list of steps: embedded once, and as recall scores them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from strategies import MODERATE
 
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderError
 from tinymem.protocols import Vectors
 from tinymem.recall import listed
-from tinymem.recall.coverage import Coverage
 from tinymem.recall.listed import StepIndex
-from tinymem.recall.overlap import hashed, overlap
 from tinymem.steps import ActionStep, MessageStep, Step
 
 
@@ -112,38 +107,3 @@ def test_an_embedder_that_fails_says_so_and_nothing_is_kept() -> None:
     with pytest.raises(EmbedderError, match="no connection"):
         index.score(run(2), "q")
     assert not index._entries
-
-
-def test_overlap_is_bm25_on_the_scale_of_the_full_text_index() -> None:
-    passages = [
-        hashed(text) for text in ("the parrot Figaro sings", "trains and trains", "a parrot on a train", "soup")
-    ]
-    scores = overlap("Which parrot is called Figaro?", passages)
-    assert scores.argmax() == 0 and scores[2] > 0 and scores[1] == scores[3] == 0
-    assert 0.5 < scores[0] < 2.2
-    assert not overlap("", passages).any() and not overlap("parrot", [hashed("")]).any() and not len(overlap("x", []))
-
-
-@MODERATE
-@given(st.integers(2, 9), st.integers(0, 99))
-def test_coverage_gains_are_what_f_grows_by_and_only_fall(count: int, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    vectors = random.normal(size=(count, 4)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    scores = random.normal(size=count).astype(np.float32)
-    similar = np.maximum(vectors @ vectors.T, 0) ** 4
-    weights = np.exp(3 * (scores - scores.max()))
-
-    def worth(chosen: list[int]) -> float:
-        return float(weights @ similar[:, chosen].max(axis=1)) if chosen else 0.0
-
-    coverage, chosen = Coverage(scores, vectors), list[int]()
-    last = coverage.gains()
-    for passage in random.permutation(count).tolist():
-        gains = coverage.gains()
-        assert np.allclose(gains, [worth([*chosen, i]) - worth(chosen) for i in range(count)], atol=1e-4)
-        assert (gains <= last + 1e-5).all()
-        coverage.take(passage)
-        chosen.append(passage)
-        last = gains
-    assert np.allclose(coverage.gains(), 0, atol=1e-5)
