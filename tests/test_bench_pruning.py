@@ -93,14 +93,14 @@ def test_every_strategy_is_measured_at_every_budget_and_semantic_pruning_finds_t
 
 def test_table_and_plot_are_written_and_checked(results: Path, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
-    readme.write_text("before\n{}\nold\n{}\nafter\n".format(*pruning_table.MARKS), encoding="utf-8")
+    readme.write_text("before\n{}\nstale\n{}\nafter\n".format(*pruning_table.MARKS), encoding="utf-8")
     given = ["--results", str(results), "--readme", str(readme)]
     with pytest.raises(SystemExit, match="run with --write"):
         pruning_table.main([*given, "--check"])
     pruning_table.main([*given, "--write"])
     pruning_table.main([*given, "--check"])
     text = readme.read_text(encoding="utf-8")
-    assert "| made, 2 needles (2 held back) | keep_last_n_steps | 0.000 (0.000) |" in text and "old" not in text
+    assert "| made, 2 needles (2 held back) | keep_last_n_steps | 0.000 (0.000) |" in text and "stale" not in text
     drawn = ElementTree.fromstring(readme.with_name("pruning.svg").read_text(encoding="utf-8"))
     lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
     assert len(lines) == pruning_table.PLOTTED
