@@ -82,6 +82,7 @@ def found(memory: HierarchicalMemory, id: str) -> bool:
 
 def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, seed: int) -> None:
     dice = random.Random(seed)
+    (folder.parent / "witness").touch()
     told: dict[str, int] = {}
     announced: set[str] = set()
     for kill in range(kills):
@@ -92,6 +93,7 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
                 announced.update(str(id) for id in what)
             elif kind == "added":
                 told.update((id, number) for id, number in what)  # type: ignore[misc, has-type]
+        assert (folder.parent / "witness").exists(), "somebody else deleted this test's folder while it ran"
         with HierarchicalMemory(folder, embedder="hashing:64", store=store, max_tokens=300) as memory:
             check(memory, told, announced)
             context = memory.context("pump 7")
@@ -107,17 +109,17 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
 
 
 def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
-    crash_again_and_again(tmp_path, "exact", kills=12, longest=0.15, seed=1)
+    crash_again_and_again(tmp_path / "memory", "exact", kills=12, longest=0.15, seed=1)
 
 
 def test_a_process_killed_while_it_indexes_loses_nothing(tmp_path: Path) -> None:
-    crash_again_and_again(tmp_path, "chroma", kills=2, longest=0.6, seed=2)
+    crash_again_and_again(tmp_path / "memory", "chroma", kills=2, longest=0.6, seed=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("store", "kills", "longest"), [("exact", 40, 0.4), ("chroma", 15, 1.5)])
 def test_many_kills_lose_nothing(tmp_path: Path, store: str, kills: int, longest: float) -> None:
-    crash_again_and_again(tmp_path, store, kills, longest, seed=3)
+    crash_again_and_again(tmp_path / "memory", store, kills, longest, seed=3)
 
 
 OPENER = """
