@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
-from tinymem.recall.coverage import Coverage
+from tinymem.recall.coverage import POWER, SHARPNESS, Coverage
 
 
 @MODERATE
@@ -17,8 +17,8 @@ def test_coverage_gains_are_what_f_grows_by_and_only_fall(count: int, seed: int)
     vectors = random.normal(size=(count, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     scores = random.normal(size=count).astype(np.float32)
-    similar = np.maximum(vectors @ vectors.T, 0) ** 4
-    weights = np.exp(3 * (scores - scores.max()))
+    similar = np.maximum(vectors @ vectors.T, 0) ** POWER
+    weights = np.exp(SHARPNESS * (scores - scores.max()))
 
     def worth(chosen: list[int]) -> float:
         return float(weights @ similar[:, chosen].max(axis=1)) if chosen else 0.0

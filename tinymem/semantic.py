@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from tinymem.base import Step, Style
 from tinymem.errors import InputError
-from tinymem.excerpts import LEAST, Slice, ends, excerpt, long_texts, with_texts
+from tinymem.excerpts import LEAST, ends, long_texts, with_texts
+from tinymem.filling import Filling
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, Vectors
 from tinymem.recall.coverage import Coverage, Selection
-from tinymem.recall.listed import Listed, StepIndex
+from tinymem.recall.listed import StepIndex
 from tinymem.registry import embedder_from
 from tinymem.steps import TaskStep
 from tinymem.strategy import (
@@ -41,9 +39,6 @@ Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 RECENT_SHARE = 0.5  # of what critical steps leave: the newest groups but the last get no more
 TASK_SHOWN = 400  # characters of the task that are part of the question: what it is about stands first
 END_SHOWN = 400  # characters of the head, and of the tail, of each newest text that are part of it
-EXPONENT = 0.25  # of the cost that a gain is divided by
-MARK = 6  # tokens of a mark, about
-MISSES = 24  # passages in a row that did not fit, after which the window counts as full
 
 
 def semantic_pruning(
@@ -131,7 +126,7 @@ class SemanticPruning:
         if candidates and used < self.target and text.strip():
             listed = [step for group in candidates for step in group]
             found = self.index.score(listed, text)
-            filling = _Filling(candidates, found, self.price, costs, self.target - used, self.shorten)
+            filling = Filling(candidates, found, self.price, costs, self.target - used, self.shorten)
             kept += filling.fill(self.select(found.scores, found.vectors))
         return in_order(steps, [*kept, *recent])
 
@@ -176,79 +171,3 @@ def _ends(text: str) -> str:
 
 def _cut(group: Group, length: int) -> Group:
     return [with_texts(step, {text: ends(text, length) for text in long_texts(step, LEAST)}) for step in group]
-
-
-@dataclass
-class _Filling:
-    """Candidates on their way into the window: which groups are open, with which slices of their long texts."""
-
-    groups: Sequence[Group]
-    found: Listed
-    price: Prices
-    costs: Mapping[str, int]
-    room: int
-    shorten: bool
-    chosen: dict[tuple[str, str], list[Slice]] = field(default_factory=dict)  # (step id, text) -> slices
-    shown: dict[int, tuple[Group, int]] = field(default_factory=dict)  # open group -> its steps as shown, their tokens
-
-    def __post_init__(self) -> None:
-        steps = [(at, step) for at, group in enumerate(self.groups) for step in group]
-        self.long = {step.id: long_texts(step) if self.shorten else [] for _, step in steps}
-        self.group = np.array([at for at, _ in steps])[self.found.step]
-        parts = [step.parts() for _, step in steps]
-        self.step = [steps[at][1] for at in self.found.step.tolist()]
-        texts = [
-            parts[at][part].text for at, part in zip(self.found.step.tolist(), self.found.part.tolist(), strict=True)
-        ]
-        self.text = [text if text in self.long[step.id] else None for text, step in zip(texts, self.step, strict=True)]
-        self.apart = np.array([text is not None for text in self.text], np.bool_)
-        self.slice_price = np.where(self.apart, (self.found.end - self.found.start) / 4 + MARK, 0)
-        self.group_price = np.array([self._least(group) for group in self.groups])
-
-    def _least(self, group: Group) -> float:
-        """About what a group costs with all long texts left out."""
-        whole = sum(self.costs[step.id] for step in group)
-        size = sum(len(step.text) for step in group) + 1
-        long = sum(len(text) for step in group for text in self.long[step.id])
-        return max(8.0, whole * (1 - long / size)) + MARK
-
-    def fill(self, coverage: Selection) -> list[Group]:
-        """Open groups and add slices, best gain for the cost first, while they fit; the groups as they are shown."""
-        left: npt.NDArray[np.bool_] = np.ones(len(self.group), np.bool_)
-        misses = 0
-        while left.any() and misses < MISSES:
-            opened = np.isin(self.group, list(self.shown))
-            price = self.slice_price + np.where(opened, 0, self.group_price[self.group])
-            value = np.where(left, coverage.gains() / np.maximum(price, 1) ** EXPONENT, 0)
-            best = int(value.argmax())
-            if value[best] <= 0:
-                break
-            left[best] = False
-            if price[best] > 2 * self.room + MARK or not self._take(best):
-                misses += 1
-                continue
-            misses = 0
-            coverage.take(best)
-            for row in np.flatnonzero(left & (self.group == self.group[best]) & ~self.apart):
-                coverage.take(int(row))
-                left[row] = False
-        return [group for group, _ in self.shown.values()]
-
-    def _take(self, row: int) -> bool:
-        """Show the passage `row`, with its group; False, and nothing changes, if that is more than is left."""
-        at, text = int(self.group[row]), self.text[row]
-        slices = dict(self.chosen)
-        if text is not None:
-            key = (self.step[row].id, text)
-            slices[key] = [*slices.get(key, []), (int(self.found.start[row]), int(self.found.end[row]))]
-        steps = [
-            with_texts(step, {long: excerpt(long, slices.get((step.id, long), [])) for long in self.long[step.id]})
-            for step in self.groups[at]
-        ]
-        tokens = sum(self.price.count(step) for step in steps)
-        more = tokens - (self.shown[at][1] if at in self.shown else 0)
-        if more > self.room:
-            return False
-        self.chosen, self.shown[at] = slices, (steps, tokens)
-        self.room -= more
-        return True

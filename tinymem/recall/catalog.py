@@ -22,6 +22,7 @@ KINDS = {
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
 }  # fmt: skip
 SAID = 2
+AT_ONCE = 1_024  # passages whose tokens are counted together: bounds what that takes in memory
 
 
 class Growing:
@@ -116,14 +117,17 @@ class Catalog:
         }  # fmt: skip
         for name, values in columns.items():
             self._fields[name].extend(values)
-        for blob in tokens:
-            self._extend_tokens(np.frombuffer(blob or b"", np.uint16))
+        for first in range(0, len(tokens), AT_ONCE):
+            self._extend_tokens([np.frombuffer(b or b"", np.uint16) for b in tokens[first : first + AT_ONCE]])
 
-    def _extend_tokens(self, ids: TokenIds) -> None:
+    def _extend_tokens(self, passages: Sequence[TokenIds]) -> None:
+        lengths = [len(ids) for ids in passages]
+        ids = np.concatenate(passages)
+        self._token_ends.extend(len(self._tokens.array) + np.cumsum(lengths))
         self._tokens.extend(ids)
-        self._token_ends.extend([len(self._tokens.array)])
-        if len(self.document_frequency):
-            self.document_frequency[np.unique(ids)] += 1
+        if vocabulary := len(self.document_frequency):
+            seen = np.unique(np.repeat(np.arange(len(passages)) * vocabulary, lengths) + ids)
+            self.document_frequency += np.bincount(seen % vocabulary, minlength=vocabulary)
 
     def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
         """The token ids of passages `rows`, one after the other, and how many each has."""

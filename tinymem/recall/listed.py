@@ -55,7 +55,10 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Listed:
-    """Passages worth looking at, in order: which step of the list, which part, where, log-odds and `(n, d)` vectors."""
+    """Passages worth looking at, in order: which step of the list, which part, where, log-odds and `(n, d)` vectors.
+
+    `texts` are the parts' texts of every step of the list.
+    """
 
     step: Ids
     part: Ids
@@ -63,6 +66,7 @@ class Listed:
     end: Ids
     scores: Vectors
     vectors: Vectors
+    texts: list[list[str]]
 
 
 class StepIndex:
@@ -77,29 +81,25 @@ class StepIndex:
 
     def score(self, steps: Sequence[Step], text: str) -> Listed:
         """How relevant the passages of `steps`, in order of time, are to `text`: those that are candidates."""
+        parts = [step.parts() for step in steps]
+        texts = [[part.text for part in found] for found in parts]
         with self._lock:
-            entries = self._entries_of(steps)
+            entries = self._entries_of(steps, parts)
             query = self._query(text)
         tokenizer = token_embedder_from(self._embedder)
         catalog = Catalog(self._embedder.dimensions, len(tokenizer.token_table))
         catalog.extend(_rows(steps, entries))
         if not len(catalog):
             none: Ids = np.empty(0, np.int64)
-            return Listed(none, none, none, none, np.empty(0, np.float32), catalog.vectors)
+            return Listed(none, none, none, none, np.empty(0, np.float32), catalog.vectors, texts)
         lexical = catalog.id, overlap(text, [held.words for entry in entries for held in entry.texts])
         found = gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
         matrix = features(query, found, catalog, Steps(catalog), tokenizer.token_table)
         rows = found.rows
         kinds = catalog.kind[rows] if query.is_stretch else np.full(len(rows), SAID, np.int8)
         scores = (self._fusion or published()).score(matrix, kinds)
-        return Listed(
-            catalog.step[rows],
-            catalog.part[rows],
-            catalog.start[rows],
-            catalog.end[rows],
-            scores,
-            catalog.vectors[rows],
-        )
+        place = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows])
+        return Listed(*place, scores, catalog.vectors[rows], texts)
 
     def _query(self, text: str) -> Query:
         if text not in self._queries:
@@ -109,8 +109,7 @@ class StepIndex:
             self._queries.popitem(last=False)
         return self._queries[text]
 
-    def _entries_of(self, steps: Sequence[Step]) -> list[_Entry]:
-        parts = [step.parts() for step in steps]
+    def _entries_of(self, steps: Sequence[Step], parts: Sequence[Sequence[Part]]) -> list[_Entry]:
         keys = [(step.id, *found) for step, found in zip(steps, parts, strict=True)]
         new = {key: (at, _passages(parts[at])) for at, key in enumerate(keys) if key not in self._entries}
         made = self._made(text for at, found in new.values() for text, _ in found)
