@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import tinymem
 import tinymem.semantic
 from tinymem.errors import BudgetError, InputError
 from tinymem.excerpts import LEAST
+from tinymem.hierarchy import HierarchicalMemory
 from tinymem.manager import MemoryManager
 from tinymem.messages import groups, messages_from_steps
 from tinymem.pruning import token_budget
@@ -127,6 +129,19 @@ def test_a_shortened_step_says_what_is_left_out_and_its_original_is_reported() -
     assert any("characters left out" in step.text for step in memory.steps)
     memory.restore(report)
     assert [step.text for step in memory.steps] == [step.text for step in originals.values()]
+
+
+def test_a_memory_archives_whole_what_the_window_shows_shortened(tmp_path: Path) -> None:
+    strategy = semantic_pruning("static", 2_000, low_water=1_500)
+    with HierarchicalMemory(tmp_path, store="exact", max_tokens=4_000, prune_strategy=strategy) as memory:
+        added = memory.add_steps(needle_run())
+        shown = {step.id: step for step in memory.short_term.steps}
+        assert tokens(list(shown.values())) <= 2_000
+        shortened = [step for step in added if step.id in shown and shown[step.id].text != step.text]
+        assert shortened and len(shown) < len(added)
+        assert all(memory.get(step.id) == step for step in added)
+        assert "8123" in memory.recall("On which port does billing listen?", max_tokens=300).text
+        assert memory.context(max_tokens=2_500).tokens <= 2_500
 
 
 def test_pruning_a_thousand_steps_twice_costs_one_encoding() -> None:
