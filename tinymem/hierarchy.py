@@ -15,7 +15,7 @@ from tinymem.base import Step
 from tinymem.content import Content, clean
 from tinymem.context import Context, assemble, current_task
 from tinymem.episodes import Episodes
-from tinymem.errors import ClosedError, InputError, TinymemError
+from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
 from tinymem.folders import namespace_folder
 from tinymem.ids import utc_now
 from tinymem.manager import MemoryManager, PruneReport
@@ -167,8 +167,13 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            own = [message for message in messages if not self._recalled(message)]
-            added = self.short_term.add_messages(own, session=session, timestamp=timestamp)
+            own = {at: message for at, message in enumerate(messages) if not self._recalled(message)}
+            try:
+                added = self.short_term.add_messages(own.values(), session=session, timestamp=timestamp)
+            except MessageError as error:
+                if error.index is None or [*own][error.index] == error.index:
+                    raise
+                raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
             self._settle()
             return added
 

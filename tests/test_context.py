@@ -1,0 +1,359 @@
+"""How a context is put together: what is in it, in which order, and what stays the same from call to call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinymem import (
+    ActionStep,
+    BudgetError,
+    Context,
+    HierarchicalMemory,
+    MessageStep,
+    Step,
+    SystemPromptStep,
+    TaskStep,
+    ToolCall,
+    count_messages,
+    keep_last_n_steps,
+    no_pruning,
+    problems,
+    prune_old_observations,
+)
+from tinymem.base import Message
+from tinymem.context import NOTE
+from tinymem.recall.render import is_block
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
+START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path, max_tokens=800) as opened:
+        yield opened
+
+
+def said(text: str, role: str = "user", **more: Any) -> MessageStep:
+    return MessageStep(role, text, **more)
+
+
+def looked(what: str, found: str) -> ActionStep:
+    return ActionStep(f"Look at {what}.", tool_name="look", tool_args={"at": what}, observation=found)
+
+
+def chatter(count: int, start: int = 0) -> list[Step]:
+    """Turns about fruit, each a user's line and an answer."""
+    turns: list[Step] = []
+    for i in range(start, start + count):
+        fruit, at = FRUIT[i % len(FRUIT)], START + timedelta(minutes=i)
+        turns.append(said(f"Question {i}: how is the {fruit} doing in field {i}?", timestamp=at))
+        turns.append(said(f"Answer {i}: the {fruit} in field {i} is ripe.", "assistant", timestamp=at))
+    return turns
+
+
+def split(context: Context, key: bytes) -> tuple[list[Message], Message | None, list[Message]]:
+    """What stands before the block, the block, and what stands behind it."""
+    for at, message in enumerate(context.messages):
+        if is_block(str(message["content"]), key):
+            return context.messages[:at], message, context.messages[at + 1 :]
+    return context.messages, None, []
+
+
+# -- what is in it, and in which order --------------------------------------------------------------------------------
+
+
+def test_the_block_is_one_user_message_just_before_the_newest_group(memory: HierarchicalMemory) -> None:
+    memory.add(SystemPromptStep("Be brief."))
+    memory.add_steps(chatter(60))
+    memory.add(said("And the damson in field 3?"))
+    before, block, behind = split(memory.context(), memory.long_term.key)
+    assert block is not None and block["role"] == "user"
+    assert behind == [{"role": "user", "content": "And the damson in field 3?"}]
+    assert before[0] == {"role": "system", "content": "Be brief."}
+    assert before[-1]["content"].startswith("Answer 59")
+    assert "field 3" in block["content"]
+
+
+def test_the_block_never_comes_between_a_call_and_its_result(memory: HierarchicalMemory) -> None:
+    memory.add_steps(chatter(60))
+    memory.add(ActionStep("Both at once.", [ToolCall("look", {"at": "a"}), ToolCall("look", {"at": "b"})]))
+    calls = memory.short_term.steps[-1]
+    assert isinstance(calls, ActionStep)
+    for answered in range(3):
+        _, block, behind = split(memory.context("apple in field 0"), memory.long_term.key)
+        assert block is not None
+        assert [m["role"] for m in behind] == ["assistant", "tool", "tool"]
+        assert [m["content"] for m in behind[1:]].count("[no result was recorded]") == 2 - answered
+        if answered < 2:
+            memory.add(MessageStep("tool", f"seen {answered}", calls.tool_calls[answered].id))
+
+
+def test_a_newest_step_that_is_a_task_or_pinned_stays_the_last_message(memory: HierarchicalMemory) -> None:
+    memory.add_steps(chatter(60))
+    for newest in (TaskStep("Count the hazels."), said("Mind the dog.", pinned=True)):
+        memory.add(newest)
+        _, block, behind = split(memory.context("cherry in field 2"), memory.long_term.key)
+        assert block is not None
+        assert [m["content"] for m in behind] == [newest.text]
+
+
+def test_steps_stand_in_the_order_they_came(memory: HierarchicalMemory) -> None:
+    steps: list[Step] = [said("Hello."), TaskStep("First."), said("Yes.", "assistant"), said("Mind this.", pinned=True)]
+    steps += [TaskStep("Second."), looked("field 1", "apples"), SystemPromptStep("New rules."), said("Go on.")]
+    memory.add_steps(steps)
+    context = memory.context()
+    assert [m["content"] for m in context.messages] == [
+        "Hello.", "First.", "Yes.", "Mind this.", "Second.", "Look at field 1.", "apples", "New rules.", "Go on."
+    ]  # fmt: skip
+    assert not context.recalled
+
+
+def test_system_prompt_current_task_and_pinned_steps_are_always_in(memory: HierarchicalMemory) -> None:
+    memory.add_steps([SystemPromptStep("Old rules."), SystemPromptStep("Be brief."), TaskStep("An old task.")])
+    memory.add(said("The gate code is 4711.", pinned=True))
+    memory.add(TaskStep("Harvest everything."))
+    memory.add_steps(chatter(80))
+    for budget in (60, 100, 400, 2_000):
+        texts = [m["content"] for m in memory.context("", max_tokens=budget).messages]
+        assert [t for t in texts if t in ("Be brief.", "The gate code is 4711.", "Harvest everything.")] == [
+            "Be brief.", "The gate code is 4711.", "Harvest everything."
+        ]  # fmt: skip
+
+
+def test_what_is_shown_is_not_recalled_again(memory: HierarchicalMemory) -> None:
+    memory.add_steps(chatter(60))
+    context = memory.context("Answer 59: the fruit in field 59 is ripe. Question 58. Answer 3.")
+    recalled = {excerpt.step.number for excerpt in context.recalled.items}
+    assert recalled
+    assert recalled.isdisjoint({item.step.number for item in context.items if item.tier in ("fixed", "window")})
+    block = context.recalled.text
+    for message in context.messages:
+        assert message["content"] == block or message["content"] not in block
+
+
+def test_what_the_window_has_no_room_for_may_be_recalled(memory: HierarchicalMemory) -> None:
+    with_window = memory.add_steps(chatter(8))
+    assert memory.stats().archived_steps == 0
+    context = memory.context("apple in field 0", max_tokens=200)
+    assert context.tokens <= 200
+    assert [excerpt.step.number for excerpt in context.recalled.items][:2] == [s.number for s in with_window[:2]]
+
+
+def test_a_context_that_holds_everything_is_what_went_in(memory: HierarchicalMemory) -> None:
+    messages: list[Message] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "assistant", "content": "Hello, what is it?"},
+        {"role": "user", "content": [{"type": "text", "text": "Look around."}], "name": "Ann"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at":  "a"}'}},
+                {"id": "2", "type": "function", "function": {"name": "look", "arguments": "not JSON"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "apples"},
+        {"role": "tool", "tool_call_id": "2", "content": "Error: what?", "name": "look"},
+        {"role": "assistant", "content": "Apples.", "refusal": None},
+    ]
+    memory.add_messages(messages)
+    context = memory.context("apples")
+    assert context.messages == messages
+    assert context.tokens == count_messages(messages)
+    assert not context.recalled
+
+
+def test_a_conversation_cut_where_the_assistant_speaks_begins_with_a_note(memory: HierarchicalMemory) -> None:
+    memory.add_steps([step for step in chatter(100) if step.text.startswith("Answer")])
+    before, block, _ = split(memory.context("elder in field 4"), memory.long_term.key)
+    assert before[0] == NOTE and before[1]["role"] == "assistant" and block is not None
+    nothing_recalled = memory.context("", max_tokens=30)
+    assert nothing_recalled.messages[0] == NOTE
+    assert nothing_recalled.tokens <= 30
+
+
+def test_an_empty_memory_gives_an_empty_context(memory: HierarchicalMemory) -> None:
+    context = memory.context("anything")
+    assert (context.messages, context.tokens, context.items) == ([], 3, ())
+
+
+# -- the prefix, for prompt caches ------------------------------------------------------------------------------------
+
+
+def test_the_prefix_stays_byte_identical_but_for_jumps(memory: HierarchicalMemory) -> None:
+    memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Watch the fields.")])
+    steps = chatter(120)
+    memory.add_steps(steps[:80])
+    jumps = 0
+    before = split(memory.context(), memory.long_term.key)[0]
+    for step in steps[80:]:
+        memory.add(step)
+        now, block, _ = split(memory.context(), memory.long_term.key)
+        assert block is not None
+        if now[: len(before)] != before:
+            jumps += 1
+            assert now[:2] == before[:2]
+        before = now
+    assert 3 <= jumps <= len(steps[80:]) / 5
+
+
+def test_the_prefix_is_the_same_whatever_is_asked_and_recalled(memory: HierarchicalMemory) -> None:
+    memory.add(TaskStep("Watch the fields."))
+    memory.add_steps(chatter(100))
+    prefixes, sizes = [], set()
+    for query in ("apple", "Answer 3: the damson in field 3 is ripe.", "nothing of the kind", "field " * 400, "ripe"):
+        before, block, behind = split(memory.context(query), memory.long_term.key)
+        assert block is not None
+        prefixes.append((before, behind))
+        sizes.add(len(block["content"]))
+    assert all(prefix == prefixes[0] for prefix in prefixes)
+    assert len(sizes) > 1
+
+
+def test_the_same_memory_gives_the_same_context(memory: HierarchicalMemory) -> None:
+    memory.add_steps(chatter(60))
+    now = START + timedelta(days=3)
+    one, two = memory.context("grape in field 6", now=now), memory.context("grape in field 6", now=now)
+    assert one == two
+    assert one.recalled.text == two.recalled.text
+
+
+# -- too much ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_oversized_newest_observation_is_shortened_and_excerpts_of_it_come_back(tmp_path: Path) -> None:
+    lines = [f"{i:06}: GET /fruit/{i % 97} took {i % 31} ms and was fine\n" for i in range(110_000)]
+    lines[70_000] = "070000: the zucchini broker refused the handshake with code 8731\n"
+    log = "".join(lines)
+    assert len(log) > 5_000_000
+    with HierarchicalMemory(tmp_path, store="exact", max_tokens=3_000) as memory:
+        memory.add_steps([TaskStep("Why does the zucchini broker refuse the handshake?"), said("Fine.", "assistant")])
+        step = memory.add(looked("log", log))
+        context = memory.context("the zucchini broker's handshake")
+        assert context.tokens <= 3_000 and problems(context.messages) == []
+        shown = context.messages[-1]["content"]
+        assert context.messages[-2]["tool_calls"][0]["function"]["name"] == "look"
+        assert shown.startswith("000000: GET") and shown.endswith("was fine\n") and "characters left out" in shown
+        assert "code 8731" in context.recalled.text
+        assert memory.get(step.id) == step
+
+
+def test_beside_an_oversized_result_the_rest_of_its_group_is_not_recalled_again(memory: HierarchicalMemory) -> None:
+    memory.add(ActionStep("The walnut question.", [ToolCall("look", {"at": "walnut"}, "c1")]))
+    memory.add(said("A remark about the walnut in between."))
+    memory.add(MessageStep("tool", "walnut sizes: " + " ".join(f"{i} mm" for i in range(4_000)), "c1"))
+    context = memory.context("walnut")
+    assert context.tokens <= 800
+    assert [m["role"] for m in context.messages if m["content"] != context.recalled.text] == [
+        "assistant",
+        "tool",
+        "user",
+    ]
+    assert {excerpt.step.number for excerpt in context.recalled.items} == {3}
+
+
+def test_what_must_be_in_and_does_not_fit_is_an_error_with_numbers_that_add_up(memory: HierarchicalMemory) -> None:
+    memory.add(SystemPromptStep("You are a careful gardener. " * 10))
+    memory.add(ActionStep("Pinned.", [ToolCall("look", {"at": "gate"}, "c1")], pinned=True))
+    memory.add(MessageStep("tool", "the gate is green " * 5, "c1"))
+    memory.add(TaskStep("Harvest all the fields. " * 5))
+    memory.add(said("Go."))
+    with pytest.raises(BudgetError) as caught:
+        memory.context(max_tokens=50)
+    error = caught.value
+    assert list(error.parts) == ["reply", "system prompt", "pinned steps", "current task"]
+    assert sum(error.parts.values()) == error.needed > error.budget == 50
+    assert str(error).endswith("raise max_tokens, shorten them, or unpin steps")
+    with pytest.raises(BudgetError):
+        memory.context(max_tokens=error.needed - 1)
+    assert memory.context(max_tokens=error.needed).tokens <= error.needed
+
+
+def test_a_system_prompt_over_the_budget_is_named(tmp_path: Path) -> None:
+    with open_memory(tmp_path, max_tokens=40, system_prompt="Be careful. " * 30) as memory:
+        memory.add(said("Hello."))
+        with pytest.raises(BudgetError, match=r"^reply 3, system prompt \d+ need \d+ tokens, \d+ more than .* of 40"):
+            memory.context()
+        assert memory.context(max_tokens=400).messages[-1]["content"] == "Hello."
+
+
+# -- strategies that shorten ------------------------------------------------------------------------------------------
+
+
+def test_what_a_strategy_cut_out_of_a_shown_step_may_be_recalled(tmp_path: Path) -> None:
+    strategy = prune_old_observations(keep_last_n=1, max_length=80)
+    listing = "\n".join(f"{fruit} costs {i + 3} coins" for i, fruit in enumerate(FRUIT * 6))
+    with open_memory(tmp_path, max_tokens=4_000, prune_strategy=strategy) as memory:
+        first = memory.add(looked("prices", f"{listing}\nquince costs 99 coins\n{listing}"))
+        memory.add(looked("weather", "sunny"))
+        held = memory.short_term.steps[0]
+        assert "quince" not in held.text and "characters left out" in held.text
+        context = memory.context("How many coins does the quince cost?")
+        assert "quince costs 99 coins" in context.recalled.text
+        assert all("quince" not in str(m) for m in context.messages if m["content"] != context.recalled.text)
+        assert memory.get(first.id) == first
+    with open_memory(tmp_path, max_tokens=4_000, prune_strategy=strategy) as memory:
+        assert memory.short_term.steps[0] == held
+        assert "quince costs 99 coins" in memory.context("How many coins does the quince cost?").recalled.text
+
+
+@pytest.mark.parametrize("strategy", [keep_last_n_steps(0), keep_last_n_steps(3), no_pruning(), None])
+def test_whatever_the_strategy_old_steps_come_back(tmp_path: Path, strategy: Any) -> None:
+    with open_memory(tmp_path, max_tokens=600, prune_strategy=strategy) as memory:
+        memory.add(said("The safe opens with 1-9-7-3."))
+        memory.add_steps(chatter(60))
+        context = memory.context("With what does the safe open?")
+        assert "1-9-7-3" in context.recalled.text
+        assert context.tokens <= 600 and problems(context.messages) == []
+
+
+# -- the report -------------------------------------------------------------------------------------------------------
+
+
+def test_explain_has_a_line_for_every_item(memory: HierarchicalMemory) -> None:
+    memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Watch the fields.")])
+    memory.add_steps(chatter(60))
+    context = memory.context("apple in field 0", max_tokens=300)
+    head, *lines = context.explain().splitlines()
+    assert head == f"{context.tokens} of 300 tokens, {len(context.messages)} messages"
+    assert len(lines) == len(context.items)
+    tiers = [line.split()[0] for line in lines]
+    assert set(tiers) == {"fixed", "window", "recall", "out"}
+    assert re.match(r"fixed  #1 system_prompt +\d+ tokens +Be brief\.", lines[0])
+    recalled = next(line for line in lines if line.startswith("recall"))
+    assert re.search(r"\d+ tokens +[+-]\d+\.\d\d  \w+ [+-]\d", recalled)
+
+
+def test_every_step_of_the_window_is_accounted_for_once(memory: HierarchicalMemory) -> None:
+    memory.add_steps([TaskStep("Old."), TaskStep("Watch the fields."), *chatter(10), TaskStep("New.")])
+    for budget in (30, 120, 300, 800):
+        context = memory.context("apple", max_tokens=budget)
+        ids = [item.step.id for item in context.items if item.tier != "recall"]
+        assert len(ids) == len(set(ids))
+        assert {step.id for step in memory.short_term.steps} <= {item.step.id for item in context.items}
+
+
+class EveryWord:
+    """A counter that a user brings."""
+
+    name = "words"
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+
+def test_a_counter_of_the_users_own_decides(tmp_path: Path) -> None:
+    with open_memory(tmp_path, counter=EveryWord(), max_tokens=300) as memory:
+        memory.add_steps(chatter(80))
+        context = memory.context("banana in field 1")
+        assert context.tokens == count_messages(context.messages, EveryWord()) <= 300
+        assert count_messages(context.messages) > 300

@@ -1,0 +1,136 @@
+"""Where a memory lives on disk: its folder, its marker, and a folder for each namespace."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import string
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import python
+from strategies import MODERATE
+
+from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError
+from tinymem.folders import namespace_folder
+
+AWKWARD = [
+    "a/b", "../x", "..", ".", "/etc", "a\\b", "C:\\x", "~", "tinymem.json", "a\x00b", "index", "%2F", "a%2Fb", "日本語",
+    "Ann Lee", " ", "a\nb", "👩‍👩‍👧", "-rf", "CON", "x" * 200,
+]  # fmt: skip
+
+
+def test_a_memory_is_a_folder_with_a_marker_and_a_folder_for_each_namespace(tmp_path: Path) -> None:
+    folder = namespace_folder(tmp_path / "deep" / "memory", "ann", create=True)
+    assert folder == tmp_path / "deep" / "memory" / "ann"
+    assert json.loads((tmp_path / "deep" / "memory" / "tinymem.json").read_text("utf-8")) == {"format": 1}
+    assert sorted(p.name for p in folder.parent.iterdir()) == ["ann", "tinymem.json"]
+    assert namespace_folder(folder.parent, "ann", create=True) == folder
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_other_users_cannot_look_into_a_namespace(tmp_path: Path) -> None:
+    folder = namespace_folder(tmp_path / "memory", "ann", create=True)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("namespace", AWKWARD)
+def test_every_namespace_stays_inside_the_memory(tmp_path: Path, namespace: str) -> None:
+    folder = namespace_folder(tmp_path / "memory", namespace, create=True)
+    assert folder.is_dir() and folder.resolve().parent == (tmp_path / "memory").resolve()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["memory"]
+
+
+@MODERATE
+@given(st.lists(st.one_of(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12),
+                          st.text("./%~\\ " + string.hexdigits, min_size=1, max_size=4)), unique=True))  # fmt: skip
+def test_two_namespaces_never_share_a_folder(namespaces: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as path:
+        folders = [namespace_folder(Path(path, "memory"), namespace, create=True) for namespace in namespaces]
+        assert len(set(folders)) == len(folders)
+        assert all(folder.is_dir() and folder.resolve().parent == Path(path, "memory").resolve() for folder in folders)
+
+
+@pytest.mark.parametrize("bad", ["", None, 5, b"ann", ["ann"]])
+def test_a_namespace_that_is_no_text_is_refused(tmp_path: Path, bad: Any) -> None:
+    with pytest.raises(InputError, match="namespace must be a string that is not empty, not"):
+        namespace_folder(tmp_path / "memory", bad, create=True)
+    assert not (tmp_path / "memory").exists()
+
+
+def test_a_namespace_that_cannot_be_a_folders_name_is_refused(tmp_path: Path) -> None:
+    for bad, why in (("x" * 201, "too long"), ("日本" * 40, "too long"), ("a\ud800", "can be encoded")):
+        with pytest.raises(InputError, match=why):
+            namespace_folder(tmp_path / "memory", bad, create=True)
+    assert not (tmp_path / "memory").exists()
+
+
+def test_an_empty_folder_becomes_a_memory(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert namespace_folder(tmp_path / "empty", "ann", create=True).is_dir()
+
+
+def test_what_holds_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / ".hidden").write_text("mine")
+    for path in (tmp_path / "file", tmp_path / "full"):
+        for create in (True, False):
+            with pytest.raises(NotAMemoryError):
+                namespace_folder(path, "ann", create)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == [".hidden", "file", "full"]
+
+
+@pytest.mark.parametrize("path", ["file/below", "nul\x00", "x" * 300])
+def test_a_path_that_cannot_be_is_a_storage_error(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StorageError, match="choose a folder that can be written"):
+        namespace_folder(tmp_path / path, "ann", create=True)
+
+
+def test_without_create_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(NotAMemoryError, match=r"there is no memory at .* with namespace 'ann'"):
+        namespace_folder(tmp_path / "memory", "ann", create=False)
+    assert list(tmp_path.iterdir()) == []
+    namespace_folder(tmp_path / "memory", "bob", create=True)
+    with pytest.raises(NotAMemoryError, match=r"there is no memory at .* with namespace 'ann'"):
+        namespace_folder(tmp_path / "memory", "ann", create=False)
+    assert not (tmp_path / "memory" / "ann").exists()
+
+
+def test_a_link_to_a_memory_is_a_memory(tmp_path: Path) -> None:
+    namespace_folder(tmp_path / "memory", "ann", create=True)
+    (tmp_path / "link").symlink_to(tmp_path / "memory")
+    assert namespace_folder(tmp_path / "link", "ann", create=True).is_dir()
+
+
+MAKING = """
+import sys
+from pathlib import Path
+from tinymem.folders import namespace_folder
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(60):
+    namespace_folder(Path(sys.argv[1]) / str(i), "ann", create=True)
+print("done")
+"""
+
+
+def test_two_processes_may_make_a_memory_at_once(tmp_path: Path) -> None:
+    processes = [python(MAKING, tmp_path) for _ in range(3)]
+    for process in processes:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=60)[0] for process in processes] == ["done\n"] * 3
+
+
+def test_every_refusal_is_a_tinymem_error() -> None:
+    assert issubclass(NotAMemoryError, StorageError) and issubclass(StorageError, TinymemError)

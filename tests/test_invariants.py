@@ -1,0 +1,224 @@
+"""What holds for every history, strategy, window, budget and query."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import MODERATE, Chat, chats, histories, prune_strategies, texts
+
+from tinymem import (
+    BudgetError,
+    Context,
+    HierarchicalMemory,
+    Step,
+    count_messages,
+    groups,
+    messages_from_steps,
+    no_pruning,
+    problems,
+    prune_old_observations,
+    repair,
+)
+from tinymem.base import Message
+from tinymem.context import NOTE, fixed_steps
+from tinymem.pruning import PruneStrategy
+from tinymem.recall.render import is_block
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of memories are made here
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+
+
+@contextmanager
+def memory_of(steps: Sequence[Step], **options: Any) -> Iterator[HierarchicalMemory]:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, open_memory(folder, **options) as memory:
+        for step in steps:
+            memory.add(step)
+        yield memory
+
+
+def every_other_group(steps: Sequence[Step]) -> list[Step]:
+    return [step for group in groups(steps)[::2] for step in group]
+
+
+def all_shortened(steps: Sequence[Step]) -> list[Step]:
+    return [step.truncate(12) for step in steps]
+
+
+def nothing(steps: Sequence[Step]) -> list[Step]:
+    return []
+
+
+STRATEGIES: st.SearchStrategy[PruneStrategy | None] = st.one_of(
+    st.none(), prune_strategies(), st.sampled_from([every_other_group, all_shortened, nothing])
+)
+BUDGETS = st.one_of(st.integers(1, 80), st.integers(60, 400), st.integers(300, 4_000))
+QUERIES = st.one_of(st.none(), st.none(), texts())
+
+
+def needed_for(steps: Sequence[Step]) -> int:
+    """Tokens of what must be in the prompt, counted on the messages."""
+    return count_messages(repair(messages_from_steps(fixed_steps(steps))))
+
+
+def context_within(memory: HierarchicalMemory, budget: int, query: str | None = None) -> Context | None:
+    """The context, or None where it is right that there is none."""
+    needed = needed_for(memory.short_term.steps)
+    if needed <= budget:
+        return memory.context(query, max_tokens=budget)
+    with pytest.raises(BudgetError) as caught:
+        memory.context(query, max_tokens=budget)
+    error = caught.value
+    assert (error.needed, error.budget) == (needed, budget)
+    assert sum(error.parts.values()) == needed and all(error.parts.values())
+    assert f"{needed - budget} more than the budget of {budget}" in str(error)
+    return None
+
+
+def block_of(context: Context) -> Message:
+    return {"role": "user", "content": context.recalled.text or None}
+
+
+def check_sequence(context: Context) -> None:
+    assert context.tokens == count_messages(context.messages) <= context.budget
+    assert problems(context.messages) == []
+    assert repair(context.messages) == context.messages
+
+
+def check_block(context: Context, memory: HierarchicalMemory) -> None:
+    """What was recalled is one user message just before the newest group, and no step is in it that is shown whole."""
+    key = memory.long_term.key
+    at = [i for i, message in enumerate(context.messages) if is_block(str(message["content"]), key)]
+    assert len(at) == bool(context.recalled)
+    if not at:
+        return
+    block = context.messages[at[0]]
+    assert block == block_of(context)
+    roles = [message["role"] for message in context.messages[at[0] + 1 :]]
+    assert roles[:1] != ["tool"]
+    newest = groups(memory.short_term.steps)[-1:]
+    assert len(roles) <= len(repair(messages_from_steps(step for group in newest for step in group)))
+    shown = {item.step.number: item.step for item in context.items if item.tier in ("fixed", "window")}
+    for excerpt in context.recalled.items:
+        assert excerpt.step.number is not None and shown.get(excerpt.step.number) != excerpt.step
+
+
+@MODERATE
+@given(histories(), STRATEGIES, st.integers(1, 600), st.lists(st.tuples(BUDGETS, QUERIES), min_size=1, max_size=4))
+def test_a_context_is_valid_and_never_over_budget(
+    steps: list[Step], strategy: PruneStrategy | None, window: int, asked: list[tuple[int, str | None]]
+) -> None:
+    with memory_of(steps, window_tokens=window, prune_strategy=strategy) as memory:
+        for budget, query in asked:
+            if context := context_within(memory, budget, query):
+                check_sequence(context)
+                check_block(context, memory)
+
+
+@MODERATE
+@given(histories(max_chunks=8), STRATEGIES, BUDGETS)
+def test_a_context_is_valid_after_every_single_step(
+    steps: list[Step], strategy: PruneStrategy | None, budget: int
+) -> None:
+    with memory_of([], window_tokens=90, prune_strategy=strategy) as memory:
+        for step in steps:
+            memory.add(step)
+            if context := context_within(memory, budget):
+                check_sequence(context)
+                check_block(context, memory)
+
+
+@MODERATE
+@given(histories(), st.integers(40, 300))
+def test_every_budget_from_the_least_one_on_holds(steps: list[Step], window: int) -> None:
+    with memory_of(steps, window_tokens=window) as memory:
+        least = needed_for(memory.short_term.steps)
+        for budget in (least - 1, least, least + 1, *range(least + 5, least + 60, 6), least + 90, least + 200):
+            if budget > 0 and (context := context_within(memory, budget)):
+                check_sequence(context)
+
+
+@MODERATE
+@given(histories(), STRATEGIES, BUDGETS, QUERIES)
+def test_opened_again_it_goes_on_exactly_where_it_was(
+    steps: list[Step], strategy: PruneStrategy | None, budget: int, query: str | None
+) -> None:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        options: dict[str, Any] = {"window_tokens": 120, "prune_strategy": strategy}
+        with open_memory(folder, **options) as memory:
+            for step in steps:
+                memory.add(step)
+            window, number = memory.short_term.steps, memory.short_term.next_number
+            before = context_within(memory, budget, query)
+        with open_memory(folder, **options) as memory:
+            assert memory.short_term.steps == window
+            assert memory.short_term.next_number == number
+            after = context_within(memory, budget, query)
+            if before and after:
+                assert (after.messages, after.explain()) == (before.messages, before.explain())
+
+
+@MODERATE
+@given(histories(), STRATEGIES)
+def test_whatever_was_added_is_there_whole(steps: list[Step], strategy: PruneStrategy | None) -> None:
+    with memory_of(steps, window_tokens=60, prune_strategy=strategy) as memory:
+        for number, step in enumerate(steps, 1):
+            assert memory.get(step.id) == memory.get(number) == step.evolve(number=number)
+        assert memory.stats().steps == len(steps)
+        assert memory.stats().window_steps == len(memory.short_term)
+
+
+@MODERATE
+@given(chats(), st.lists(st.integers(0, 20), max_size=3))
+def test_what_fits_comes_out_as_it_went_in(messages: Chat, cuts: list[int]) -> None:
+    ends = [*sorted(min(cut, len(messages)) for cut in cuts), len(messages)]
+    with memory_of([], max_tokens=1_000_000) as memory:
+        for start, end in zip([0, *ends], ends, strict=False):
+            memory.add_messages(messages[start:end])
+        context = memory.context()
+        assert context.messages == repair(messages)  # results in the order of their calls, and nothing else changed
+        if not problems(messages):
+            assert len(context.messages) == len(messages)
+            assert all(message in messages for message in context.messages)
+        assert not context.recalled
+
+
+@MODERATE
+@given(histories(max_chunks=20), st.integers(150, 500), st.randoms(use_true_random=False))
+def test_what_stands_around_the_block_does_not_depend_on_what_is_asked(
+    steps: list[Step], budget: int, dice: random.Random
+) -> None:
+    with memory_of([], window_tokens=200) as memory:
+        for step in steps:
+            memory.add(step)
+            if needed_for(memory.short_term.steps) > budget or dice.random() < 0.6:
+                continue
+            asked = [memory.context(query, max_tokens=budget) for query in (None, "", step.text[:30], "something else")]
+            # The note stands in for a block, where a sequence would begin with the assistant.
+            others = [[m for m in c.messages if m != NOTE and m != block_of(c)] for c in asked]
+            assert all(messages == others[0] for messages in others)
+
+
+@MODERATE
+@given(histories(), st.integers(0, 3), st.sampled_from([no_pruning(), prune_old_observations(keep_last_n=1)]))
+def test_forgetting_any_steps_leaves_valid_contexts_and_numbers_that_only_grow(
+    steps: list[Step], every: int, strategy: PruneStrategy
+) -> None:
+    with memory_of(steps, prune_strategy=strategy) as memory:
+        gone = [step.id for step in steps[every :: every + 1]]
+        if gone:
+            assert memory.forget(gone) == len(gone)
+        left = [step for step in steps if step.id not in gone]
+        assert [step.id for step in memory.short_term.steps] == [step.id for step in left]
+        if context := context_within(memory, 600):
+            check_sequence(context)
+        added = memory.add_messages([{"role": "user", "content": "and now?"}])
+        assert [step.number for step in added] == [len(steps) + 1]
