@@ -11,7 +11,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tinymem.ids import new_id
-from tinymem.pruning import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations, token_budget
+from tinymem.pruning import (
+    PruneStrategy,
+    compose,
+    keep_last_n_steps,
+    keep_system_and_recent,
+    no_pruning,
+    prune_old_observations,
+    token_budget,
+)
+from tinymem.semantic import semantic_pruning
 from tinymem.steps import (
     ActionStep,
     FinalAnswerStep,
@@ -29,6 +38,7 @@ from tinymem.steps import (
 MODERATE = settings(
     max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
+NOW = datetime(2030, 1, 1, tzinfo=timezone.utc)
 THOROUGH = settings(MODERATE, max_examples=120)
 
 Chat = list[dict[str, Any]]
@@ -287,11 +297,38 @@ def prune_strategies() -> st.SearchStrategy[PruneStrategy]:
         st.sampled_from(["tools", "observation"]),
         st.sampled_from(["all", "current"]),
     )
-    return st.one_of(
-        st.builds(keep_last_n_steps, small),
-        st.builds(
-            lambda n, length: prune_old_observations(keep_last_n=n, max_length=length), small, st.integers(0, 99)
+    observations = st.builds(
+        lambda n, length, age, batch: prune_old_observations(
+            keep_last_n=n, max_length=length, max_age_seconds=age, now=NOW, batch=batch
         ),
+        small,
+        st.integers(0, 99),
+        st.sampled_from([None, 0, 60]),
+        st.integers(0, 3),
+    )
+    simple = st.one_of(
+        st.builds(keep_last_n_steps, small),
+        st.builds(lambda n, low: keep_last_n_steps(n, low_water=min(n, low)), small, small),
+        st.builds(lambda n, low: keep_system_and_recent(n, low_water=min(n, low)), small, small),
+        observations,
         budgets,
         st.builds(no_pruning),
     )
+    return st.one_of(simple, simple, st.builds(compose, observations, simple), semantic_strategies())
+
+
+def semantic_strategies() -> st.SearchStrategy[PruneStrategy]:
+    """`semantic_pruning` with any options."""
+    return st.builds(
+        lambda high, low, style, tasks, query, recent, shorten: semantic_pruning(
+            "hashing:32", high, query, recent, low_water=min(low, high), counter=WORDS, style=style, tasks=tasks,
+            shorten=shorten,
+        ),
+        st.integers(0, 150),
+        st.integers(0, 150),
+        st.sampled_from(["tools", "observation"]),
+        st.sampled_from(["all", "current"]),
+        st.sampled_from([None, "", "What failed?"]),
+        st.integers(0, 4),
+        st.booleans(),
+    )  # fmt: skip

@@ -9,16 +9,22 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import IMAGE, MODERATE, THOROUGH, WORDS, Words, histories, prune_strategies
+from strategies import MODERATE, THOROUGH, WORDS, Words, histories, prune_strategies
 
+import tinymem
+import tinymem.observations
 import tinymem.pruning
+import tinymem.strategy
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.pruning import (
     PruneStrategy,
     check_window,
+    compose,
     critical,
     keep_last_n_steps,
+    keep_system_and_recent,
+    no_pruning,
     prune_old_observations,
     token_budget,
 )
@@ -106,6 +112,42 @@ def test_never_more_than_n_other_steps_stay_but_the_newest_group(steps: list[Ste
         assert sum(map(len, kept)) + len(free[-len(kept) - 1]) > n  # and as many as fit
 
 
+@THOROUGH
+@given(histories(), st.integers(0, 8), st.integers(0, 8), st.booleans())
+def test_with_a_low_water_mark_the_window_falls_to_it_only_when_it_has_grown_over_n(
+    steps: list[Step], n: int, low: int, all_tasks: bool
+) -> None:
+    low = min(low, n)
+    strategy = (keep_last_n_steps if all_tasks else keep_system_and_recent)(n, low_water=low)
+    fixed = {step.id for step in critical(steps, "all" if all_tasks else "current")}
+    free = [step for group in groups(steps) if not any(s.id in fixed for s in group) for step in group]
+    after = strategy(steps)
+    if len(free) <= n:
+        assert after == steps
+    else:
+        left = [step for step in after if step.id in {s.id for s in free}]
+        newest = groups(free)[-1]
+        assert len(left) <= low or left == newest
+    assert strategy(after) == after
+
+
+def test_the_start_of_the_window_moves_in_jumps() -> None:
+    strategy = keep_last_n_steps(6, low_water=3)
+    window: list[Step] = []
+    sizes = []
+    for word in "abcdefghijklm":
+        window = strategy([*window, *said(word)])
+        sizes.append(len(window))
+    assert sizes == [1, 2, 3, 4, 5, 6, 3, 4, 5, 6, 3, 4, 5]
+
+
+def test_keep_system_and_recent_lets_earlier_tasks_go() -> None:
+    steps = [SystemPromptStep("s"), TaskStep("t1"), *said("a"), TaskStep("t2"), *said("b", "c")]
+    assert texts(keep_system_and_recent(2)(steps)) == ["s", "t2", "b", "c"]
+    assert texts(keep_system_and_recent(3)(steps)) == ["s", "a", "t2", "b", "c"]
+    assert texts(keep_last_n_steps(2)(steps)) == ["s", "t1", "t2", "b", "c"]
+
+
 def test_n_zero_keeps_only_system_prompts_tasks_and_pinned_steps() -> None:
     pinned = MessageStep("user", "remember", pinned=True)
     steps = [SystemPromptStep("s"), *said("a"), TaskStep("t1"), pinned, TaskStep("t2"), *said("b")]
@@ -124,49 +166,6 @@ def test_a_group_that_does_not_fit_goes_whole() -> None:
 def test_the_results_of_a_pinned_action_stay_with_it() -> None:
     group = [ActionStep("x", [ToolCall("f", id="1")], pinned=True), MessageStep("tool", "ok", "1")]
     assert keep_last_n_steps(1)([*group, *said("a", "b")])[:2] == group
-
-
-# -- prune_old_observations
-
-
-@THOROUGH
-@given(histories(), st.integers(0, 4), st.integers(0, 30))
-def test_only_old_results_are_shortened_and_nothing_is_taken_out(steps: list[Step], n: int, length: int) -> None:
-    after = prune_old_observations(keep_last_n=n, max_length=length)(steps)
-    assert [step.id for step in after] == [step.id for step in steps]
-    actions = [at for at, step in enumerate(steps) if isinstance(step, ActionStep)]
-    border = actions[-n] if 0 < n <= len(actions) else 0 if n else len(steps)
-    for at, (old, new) in enumerate(zip(steps, after, strict=True)):
-        if at >= border or old.pinned:
-            assert new is old
-        elif isinstance(old, ActionStep) and isinstance(new, ActionStep):
-            assert (new.thought, new.code, new.signals) == (old.thought, old.code, old.signals)
-            assert [(c.id, c.name, c.arguments) for c in new.tool_calls] == [
-                (c.id, c.name, c.arguments) for c in old.tool_calls
-            ]
-            for content in (new.output, new.failure, *(r for c in new.tool_calls for r in (c.observation, c.error))):
-                parts = [content] if isinstance(content, str) else [p.get("text", "") for p in content or ()]
-                assert all(len(text) <= length for text in parts)
-        elif not (isinstance(old, MessageStep) and old.role == "tool"):
-            assert new is old
-
-
-def test_images_in_old_observations_stay() -> None:
-    step = ActionStep(tool_name="look", observation=[{"type": "text", "text": "x" * 500}, IMAGE])
-    (short,) = prune_old_observations(keep_last_n=0, max_length=50)([step])
-    assert isinstance(short, ActionStep) and short.observation is not None
-    assert len(short.observation[0]["text"]) == 50 and short.observation[1] == IMAGE  # type: ignore[index]
-
-
-def test_late_tool_results_are_shortened_too() -> None:
-    steps = [
-        ActionStep("x", [ToolCall("f", id="1")]),
-        MessageStep("tool", "r" * 200, "1"),
-        MessageStep("user", "u" * 200),
-    ]
-    after = prune_old_observations(keep_last_n=0, max_length=60)(steps)
-    assert [len(text) for text in texts(after[1:])] == [60, 200]
-    assert prune_old_observations(keep_last_n=1, max_length=60)(steps) == steps
 
 
 # -- token_budget
@@ -260,6 +259,43 @@ def test_one_strategy_can_serve_several_windows() -> None:
         assert texts(strategy(second)) == ["e", "f"]
 
 
+# -- compose
+
+
+def test_strategies_run_from_left_to_right() -> None:
+    steps = [*said("a", "b", "c"), ActionStep(tool_name="ls", observation="x" * 900), *said("d")]
+    cut = prune_old_observations(keep_last_n=0, max_length=100)
+    after = compose(cut, keep_last_n_steps(2))(steps)
+    assert after == cut(steps)[-2:]
+    assert compose()(steps) == steps == compose(no_pruning(), no_pruning())(steps)
+
+
+def test_a_budget_behind_shorter_observations_holds_more() -> None:
+    steps: list[Step] = [ActionStep(tool_name="ls", observation="word " * 60) for _ in range(6)]
+    budget = token_budget(200, counter=WORDS)
+    assert len(compose(prune_old_observations(keep_last_n=1, max_length=40), budget)(steps)) > len(budget(steps))
+
+
+def test_compose_says_which_strategy_is_at_fault() -> None:
+    with pytest.raises(InputError, match="strategy 1 of 2: the strategy returned a step that was not in the window"):
+        compose(no_pruning(), lambda steps: [*steps, *said("new")])([])
+    with pytest.raises(InputError, match="strategy 0 of 1: a strategy must return a list"):
+        compose(lambda steps: None)([])  # type: ignore[arg-type, return-value]
+    with pytest.raises(InputError, match="strategy 1 must be a callable"):
+        compose(no_pruning(), 5)  # type: ignore[arg-type]
+
+
+def test_a_strategy_may_change_the_list_that_it_gets() -> None:
+    def careless(steps: Sequence[Step]) -> list[Step]:
+        assert isinstance(steps, list)
+        del steps[:1]
+        return steps
+
+    steps = said("a", "b", "c")
+    assert texts(compose(careless, careless)(steps)) == ["c"]
+    assert texts(steps) == ["a", "b", "c"]
+
+
 # -- arguments and custom strategies
 
 
@@ -267,15 +303,21 @@ def test_one_strategy_can_serve_several_windows() -> None:
 def test_numbers_that_make_no_sense_are_refused_and_named(bad: Any) -> None:
     with pytest.raises(InputError, match="n must be a whole number of 0 or more"):
         keep_last_n_steps(bad)
+    with pytest.raises(InputError, match="n must be a whole number of 0 or more"):
+        keep_system_and_recent(bad)
     with pytest.raises(InputError, match="keep_last_n must be"):
         prune_old_observations(keep_last_n=bad)
     with pytest.raises(InputError, match="max_length must be"):
         prune_old_observations(max_length=bad)
     with pytest.raises(InputError, match="max_tokens must be"):
         token_budget(bad)
+    with pytest.raises(InputError, match="batch must be"):
+        prune_old_observations(batch=bad)
     if bad is not None:
         with pytest.raises(InputError, match="low_water must be"):
             token_budget(10, low_water=bad)
+        with pytest.raises(InputError, match="low_water must be"):
+            keep_last_n_steps(10, low_water=bad)
 
 
 @pytest.mark.parametrize(
@@ -292,43 +334,7 @@ def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any],
         token_budget(10, **options)
 
 
-CALL = ActionStep("x", [ToolCall("f", id="1")], number=1)
-WINDOW: list[Step] = [TaskStep("t", number=0), CALL, MessageStep("tool", "ok", "1", number=2), *said("a")]
-
-
-@pytest.mark.parametrize(
-    ("after", "says_what"),
-    [
-        (None, "must return a list of steps"),
-        ("steps", "must return a list of steps"),
-        ([*WINDOW, "text"], "must return a list of steps"),
-        (iter(WINDOW), "must return a list of steps"),
-        ([*WINDOW, *said("new")], "was not in the window"),
-        ([WINDOW[0], WINDOW[0]], "twice, or after"),
-        ([WINDOW[3], WINDOW[0]], "twice, or after"),
-        ([WINDOW[0], WINDOW[1]], "split a call from its results"),
-        ([WINDOW[2]], "split a call from its results"),
-        ([WINDOW[0].evolve(number=7)], "changed more of step"),
-        ([CALL.evolve(tool_calls=()), WINDOW[2]], "changed more of step"),
-        ([TaskStep("t", id=WINDOW[3].id)], "changed more of step"),
-    ],
-)
-def test_what_is_no_window_is_refused_and_why(after: Any, says_what: str) -> None:
-    with pytest.raises(InputError, match=says_what):
-        check_window(WINDOW, after)
-
-
-@pytest.mark.parametrize(
-    "after", [[], WINDOW, WINDOW[:1], WINDOW[1:3], tuple(WINDOW), [step.truncate(1) for step in WINDOW]]
-)
-def test_what_is_a_window_is_accepted(after: Any) -> None:
-    check_window(WINDOW, after)
-
-
-def test_critical_refuses_an_unknown_choice() -> None:
-    with pytest.raises(InputError, match="tasks must be one of"):
-        critical([], tasks="none")  # type: ignore[arg-type]
-
-
 def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.pruning).failed == 0
+    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
+    for module in (tinymem.pruning, tinymem.observations, tinymem.strategy):
+        assert doctest.testmod(module, extraglobs=public).failed == 0

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
         TinymemError,
     )
     from tinymem.hierarchy import HierarchicalMemory, Stats
-    from tinymem.manager import MemoryManager, PruneReport
+    from tinymem.manager import MemoryManager
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
-    from tinymem.pruning import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations, token_budget
+    from tinymem.observations import prune_old_observations
+    from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
     from tinymem.recall import Excerpt, Recall
+    from tinymem.semantic import semantic_pruning
     from tinymem.steps import (
         FinalAnswerStep,
         MessageStep,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         SystemPromptStep,
         TaskStep,
     )
+    from tinymem.strategy import PruneReport, PruneStrategy
     from tinymem.tokens import TiktokenCounter, count_message, count_messages
 
 __version__ = "0.1.0"
@@ -81,15 +84,18 @@ __all__ = [
     "TiktokenCounter",
     "TinymemError",
     "ToolCall",
+    "compose",
     "count_message",
     "count_messages",
     "groups",
     "keep_last_n_steps",
+    "keep_system_and_recent",
     "messages_from_steps",
     "no_pruning",
     "problems",
     "prune_old_observations",
     "repair",
+    "semantic_pruning",
     "steps_from_messages",
     "token_budget",
 ]
@@ -102,11 +108,14 @@ _HOMES = {
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.hierarchy": "HierarchicalMemory Stats",
-    "tinymem.manager": "MemoryManager PruneReport",
+    "tinymem.manager": "MemoryManager",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
-    "tinymem.pruning": "PruneStrategy keep_last_n_steps no_pruning prune_old_observations token_budget",
+    "tinymem.observations": "prune_old_observations",
+    "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Recall",
+    "tinymem.semantic": "semantic_pruning",
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
+    "tinymem.strategy": "PruneReport PruneStrategy",
     "tinymem.tokens": "TiktokenCounter count_message count_messages",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from tinymem.recall.passages import passages_of
 from tinymem.recall.query import analyse, embedded
 from tinymem.recall.results import Recall
 from tinymem.recall.scoring import Filter, Scored
-from tinymem.registry import embedder_from
+from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
 from tinymem.stores.sqlite import SqliteJournal
 from tinymem.tokens import count_message
@@ -121,10 +121,8 @@ class Archive:
 
     @cached_property
     def token_embedder(self) -> TokenEmbedder:
-        """What late interaction uses: the embedder itself, or the static one beside an embedder without a table."""
-        if hasattr(type(self.embedder), "token_table"):  # asked of the class: isinstance would load the model
-            return cast(TokenEmbedder, self.embedder)
-        return cast(TokenEmbedder, embedder_from("static"))
+        """What late interaction uses."""
+        return token_embedder_from(self.embedder)
 
     def index_pending(self, at_least: int = 1) -> int:
         """Bring the vector store up to the journal, in batches; how many vectors it got."""

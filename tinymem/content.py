@@ -9,7 +9,19 @@ from typing import Any, TypeAlias
 
 from tinymem.errors import StepError
 
-__all__ = ["Content", "as_parts", "as_text", "checked", "clean", "frozen", "is_empty", "map_text", "shorten", "to_json"]
+__all__ = [
+    "Content",
+    "as_parts",
+    "as_text",
+    "checked",
+    "clean",
+    "frozen",
+    "is_empty",
+    "left_out",
+    "map_text",
+    "shorten",
+    "to_json",
+]
 
 Content: TypeAlias = str | Sequence[Mapping[str, Any]]
 
@@ -64,6 +76,11 @@ def map_text(content: Content | None, change: Callable[[str], str]) -> Content |
     return [{**part, "text": change(part["text"])} if isinstance(part.get("text"), str) else part for part in content]
 
 
+def left_out(characters: int) -> str:
+    """The mark that stands where so many characters were left out."""
+    return _ELLIPSIS.format(characters)
+
+
 def shorten(text: str, max_length: int) -> str:
     """At most `max_length` characters of `text`: its head and tail, and between them how much was left out.
 
@@ -72,9 +89,9 @@ def shorten(text: str, max_length: int) -> str:
     """
     if len(text) <= max_length:
         return text
-    mark, longer = "", _ELLIPSIS.format(len(text) - max_length)
+    mark, longer = "", left_out(len(text) - max_length)
     while len(longer) != len(mark):  # the mark makes room for itself, and so may need one digit more
-        mark, longer = longer, _ELLIPSIS.format(len(text) - max_length + len(longer))
+        mark, longer = longer, left_out(len(text) - max_length + len(longer))
     room, mark = max_length - len(longer), longer
     if room < 3:
         return text[:max_length]

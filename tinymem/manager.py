@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard, TypeVar, overload
 
@@ -13,28 +12,15 @@ from tinymem.base import Message, Step, StepT, Style
 from tinymem.content import Content
 from tinymem.errors import InputError, MessageError
 from tinymem.messages import messages_from_steps, open_calls, steps_from_messages
-from tinymem.pruning import PruneStrategy, check_window, keep_last_n_steps, whole_number
+from tinymem.pruning import keep_last_n_steps
 from tinymem.serialization import STEP_TYPES
 from tinymem.steps import ActionStep, MessageStep, SystemPromptStep
+from tinymem.strategy import PruneReport, PruneStrategy, check_window, whole_number
 
 __all__ = ["MemoryManager", "PruneReport"]
 
 ManagerT = TypeVar("ManagerT", bound="MemoryManager")
 KEEP_50 = keep_last_n_steps(50)
-
-
-@dataclass(frozen=True)
-class PruneReport:
-    """What left the window: steps `removed`, originals of steps `shortened`, and how many steps were `kept`."""
-
-    removed: tuple[Step, ...] = ()
-    shortened: tuple[Step, ...] = ()
-    kept: int = 0
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything was taken out or shortened."""
-        return bool(self.removed or self.shortened)
 
 
 class MemoryManager:

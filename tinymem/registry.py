@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from tinymem.errors import InputError
-from tinymem.protocols import Embedder, VectorStore
+from tinymem.protocols import Embedder, TokenEmbedder, VectorStore
 
-__all__ = ["embedder_from", "embedder_names", "store_from", "store_names"]
+__all__ = ["embedder_from", "embedder_names", "store_from", "store_names", "token_embedder_from"]
 
 EMBEDDERS = "tinymem.embedders"
 STORES = "tinymem.stores"
@@ -54,6 +54,13 @@ def embedder_from(spec: str | Embedder) -> Embedder:
         return _checked(spec, Embedder, "embedder")  # type: ignore[type-abstract]
     load, argument = _resolve(EMBEDDERS, "embedder", spec)
     return _checked(load(argument), Embedder, f"{spec!r}, the embedder")  # type: ignore[type-abstract]
+
+
+def token_embedder_from(embedder: Embedder) -> TokenEmbedder:
+    """What late interaction uses: `embedder` itself, or the static one beside an embedder without a token table."""
+    if hasattr(type(embedder), "token_table"):  # asked of the class: isinstance would load the model
+        return cast(TokenEmbedder, embedder)
+    return cast(TokenEmbedder, embedder_from("static"))
 
 
 def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:

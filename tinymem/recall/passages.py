@@ -25,13 +25,13 @@ MAX_PASSAGES = 20_000  # of one part: an observation of 50 MB gets longer passag
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?。！？][\"')\]]?\s+", r"\s")]
 
 
-def cut(text: str) -> list[tuple[int, int]]:
-    """Slices `[start, end)` of `text`, in order, disjoint, covering it; one slice for a text that is short.
+def cut(text: str, whole: int = WHOLE) -> list[tuple[int, int]]:
+    """Slices `[start, end)` of `text`, in order, disjoint, covering it; one slice for up to `whole` characters.
 
     >>> cut("short")
     [(0, 5)]
     """
-    if len(text) <= WHOLE:
+    if len(text) <= whole:
         return [(0, len(text))]
     scale = max(1.0, len(text) / (TARGET * MAX_PASSAGES))
     least, target, most = int(LEAST * scale), int(TARGET * scale), int(MOST * scale)

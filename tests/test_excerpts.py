@@ -1,0 +1,113 @@
+"""Shortening to slices: verbatim, long enough, with marks whose numbers add up."""
+
+from __future__ import annotations
+
+import doctest
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import IMAGE, THOROUGH
+
+import tinymem.excerpts
+from tinymem.excerpts import HEAD, JOINED, LEAST, LONG, ends, excerpt, long_texts, pieces, with_texts
+from tinymem.steps import ActionStep, MessageStep, Step, TaskStep, ToolCall
+
+MARK = re.compile(r"\n?… \[([0-9]+) characters left out\] …\n?")
+
+
+@st.composite
+def long_text(draw: st.DrawFn) -> str:
+    """Numbered lines, so that every slice stands in the text once only."""
+    widths = draw(st.lists(st.integers(1, 90), min_size=8, max_size=60))
+    return "\n".join(f"{number} " + "abcdefghij" * (width // 10) for number, width in enumerate(widths))
+
+
+def shown(short: str) -> list[str]:
+    return [part for part in re.split(MARK.pattern.replace("(", "(?:"), short) if part]
+
+
+def left_out(short: str) -> int:
+    return sum(map(int, MARK.findall(short)))
+
+
+@THOROUGH
+@given(long_text(), st.data())
+def test_an_excerpt_is_verbatim_slices_and_what_is_missing_is_counted(text: str, data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(pieces(text)), unique=True))
+    short = excerpt(text, chosen)
+    assert len(short) <= len(text)
+    if short == text:
+        return
+    assert len(MARK.sub("", short)) + left_out(short) == len(text)
+    at = 0
+    for number, part in enumerate(shown(short)):
+        found = text.index(part, at)
+        is_head = number == 0 and found == 0 and len(part) <= HEAD + JOINED
+        assert len(part) >= min(LEAST, len(text)) or is_head
+        at = found + len(part)
+    for start, end in chosen:
+        assert text[start:end] in short
+
+
+@THOROUGH
+@given(long_text(), st.data())
+def test_what_was_shortened_can_be_shortened_again(text: str, data: st.DataObject) -> None:
+    short = excerpt(text, data.draw(st.lists(st.sampled_from(pieces(text)), unique=True)))
+    assert all(not MARK.search(short[start:end]) for start, end in pieces(short))
+    again = pieces(short)
+    shorter = excerpt(short, data.draw(st.lists(st.sampled_from(again), unique=True)) if again else [])
+    if shorter != text:
+        assert len(MARK.sub("", shorter)) + left_out(shorter) == len(text)
+    assert all(part in text for part in shown(shorter))
+    assert excerpt(short, again) == short or not shown(short)[1:]
+
+
+def test_the_first_line_stays_if_it_is_short() -> None:
+    rest = "\n".join(f"line {number} of the log" for number in range(100))
+    assert excerpt(f"exit code 1\n{rest}", []).startswith("exit code 1\n… [")
+    assert excerpt("x" * 900, []) == "… [900 characters left out] …"
+    assert excerpt("", []) == "" and excerpt("short", [(0, 5)]) == "short"
+
+
+def test_head_and_tail_are_never_shorter_than_a_slice_may_be() -> None:
+    text = "\n".join(f"line {number} of the log" for number in range(200))
+    for length in (0, 300, 1200):
+        parts = shown(ends(text, length))
+        assert [text.startswith(parts[0]), text.endswith(parts[1])] == [True, True]
+        assert min(map(len, parts)) >= LEAST and abs(sum(map(len, parts)) - max(length, 2 * LEAST)) <= LEAST
+    assert MARK.findall(ends(ends(text, 900), 300)) == [str(len(text) - 400)]
+
+
+def test_nearly_touching_slices_become_one() -> None:
+    text = "".join(f"{number:09d}\n" for number in range(200))
+    assert MARK.findall(excerpt(text, [(400, 700), (700 + JOINED, 1100)])) == ["391", "900"]
+    assert len(MARK.findall(excerpt(text, [(400, 700), (701 + JOINED, 1100)]))) == 3
+
+
+def test_only_results_and_messages_are_long_texts() -> None:
+    long = "word " * LONG
+    calls = [ToolCall("f", {"a": long}, observation=long + "1"), ToolCall("f", observation="short", error=long + "2")]
+    assert long_texts(ActionStep(long, calls)) == [long + "1", long + "2"]
+    assert long_texts(ActionStep(code=long, observation=long, error="short")) == [long]
+    assert long_texts(MessageStep("user", long)) == [long]
+    assert long_texts(MessageStep("user", long, pinned=True)) == []
+    assert long_texts(TaskStep(long)) == []
+    assert long_texts(MessageStep("user", [{"type": "text", "text": long}, IMAGE])) == []
+
+
+def test_texts_are_replaced_where_they_stand_and_nothing_else_changes() -> None:
+    long = "word " * LONG
+    action = ActionStep(long, [ToolCall("f", {"a": long}, "1", observation=long, error="no")])
+    step = with_texts(action, {long: "new"})
+    assert isinstance(step, ActionStep)
+    assert step.tool_calls == (ToolCall("f", {"a": long}, "1", observation="new", error="no"),)
+    assert step.thought == long and step.id == action.id
+    assert with_texts(action, {long: long}) is action
+    task: Step = TaskStep(long)
+    assert with_texts(task, {long: "new"}) is task
+    assert with_texts(MessageStep("user", long, id="m"), {long: "new"}).text == "new"
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    assert doctest.testmod(tinymem.excerpts).failed == 0

@@ -1,0 +1,178 @@
+"""What a strategy may do to the window, and what all strategies share: groups, prices, checks.
+
+A `PruneStrategy` gets the window and returns the new one, in the same order. A step that is missing from it was taken
+out; a step that came back under its id but changed was shortened. Any callable of that shape will do; `check_window`
+says what is wrong with what it returned.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tinymem.actions import ActionStep
+from tinymem.base import Step, Style
+from tinymem.errors import BudgetError, InputError
+from tinymem.messages import groups
+from tinymem.protocols import TokenCounter
+from tinymem.steps import MessageStep, SystemPromptStep, TaskStep
+from tinymem.tokens import PER_REPLY, count_message
+
+__all__ = ["Group", "Prices", "PruneReport", "PruneStrategy", "Tasks", "check_window", "critical"]
+
+PruneStrategy: TypeAlias = Callable[[Sequence[Step]], list[Step]]
+Tasks: TypeAlias = Literal["all", "current"]
+Group: TypeAlias = list[Step]
+
+
+@dataclass(frozen=True)
+class PruneReport:
+    """What left the window: steps `removed`, originals of steps `shortened`, and how many steps were `kept`."""
+
+    removed: tuple[Step, ...] = ()
+    shortened: tuple[Step, ...] = ()
+    kept: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was taken out or shortened."""
+        return bool(self.removed or self.shortened)
+
+
+def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
+    """The steps that no strategy here takes out: system prompts, tasks and pinned ones.
+
+    With `tasks="current"` only the newest task and system prompt are; earlier ones are steps like any other.
+
+    >>> [step.text for step in critical([TaskStep("a"), MessageStep("user", "b"), TaskStep("c")], tasks="current")]
+    ['c']
+    """
+    one_of("tasks", tasks, "all", "current")
+    kept: set[int] = set()
+    for kind in (SystemPromptStep, TaskStep):
+        found = [id(step) for step in steps if isinstance(step, kind)]
+        kept.update(found if tasks == "all" else found[-1:])
+    return [step for step in steps if step.pinned or id(step) in kept]
+
+
+class Prices:
+    """Tokens of each step, counted once as long as the step stays in the window.
+
+    A shortened step has the id of its original, so what was counted is known by the object; the cache holds the steps
+    of the newest window only.
+    """
+
+    def __init__(self, counter: TokenCounter, style: Style) -> None:
+        self._counter, self._style = counter, style
+        self._known: dict[str, tuple[Step, int]] = {}
+
+    def __call__(self, steps: Sequence[Step]) -> dict[str, int]:
+        """The tokens of each of `steps`, by id."""
+        known = self._known
+        fresh = {s.id: known[s.id] if s.id in known and known[s.id][0] is s else (s, self.count(s)) for s in steps}
+        self._known = fresh  # one assignment: threads that share a strategy see the old or the new one
+        return {key: cost for key, (_, cost) in fresh.items()}
+
+    def count(self, step: Step) -> int:
+        """The tokens of `step` as it is sent, overhead included."""
+        return sum(count_message(message, self._counter) for message in step.to_messages(style=self._style))
+
+
+def tokens_needed(kept: Sequence[Group], costs: Mapping[str, int], max_tokens: int) -> int:
+    """What the groups that must stay cost; BudgetError if that is too much."""
+    parts = {"reply": PER_REPLY}
+    for group in kept:
+        name = "pinned steps" if any(step.pinned for step in group) else "current task"
+        name = "system prompt" if any(isinstance(step, SystemPromptStep) for step in group) else name
+        parts[name] = parts.get(name, 0) + sum(costs[step.id] for step in group)
+    if (needed := sum(parts.values())) > max_tokens:
+        raise BudgetError(needed, max_tokens, parts)
+    return needed
+
+
+def fill_with_newest(
+    kept: list[Group], more: Sequence[Group], costs: Mapping[str, int], used: int, target: int, limit: int
+) -> int:
+    """Put the newest of `more` into `kept`, the first up to `limit` and more up to `target`; the tokens used then."""
+    base = used
+    for group in reversed(more):
+        cost = sum(costs[step.id] for step in group)
+        if used + cost <= (limit if used == base else target):
+            kept.append(group)
+            used += cost
+        elif base + cost <= limit:
+            break  # the cut; a group that could never fit is passed over instead
+    return used
+
+
+def split(found: Iterable[Group], wanted: Iterable[Step]) -> tuple[list[Group], list[Group]]:
+    """The groups that hold one of `wanted`, and the rest."""
+    ids = {step.id for step in wanted}
+    halves: tuple[list[Group], list[Group]] = ([], [])
+    for group in found:
+        halves[0 if any(step.id in ids for step in group) else 1].append(group)
+    return halves
+
+
+def in_order(steps: Sequence[Step], kept: Iterable[Group]) -> list[Step]:
+    """The steps of `kept`, as they are there, in the order of `steps`."""
+    held = {step.id: step for group in kept for step in group}
+    return [held[step.id] for step in steps if step.id in held]
+
+
+def whole_number(name: str, value: int) -> int:
+    """`value`, if it is an int of 0 or more; InputError names the argument otherwise."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f"{name} must be a whole number of 0 or more, not {value!r}")
+    return value
+
+
+def low_mark(low_water: int | None, name: str, high: int) -> int:
+    """The low-water mark, by default the high one; InputError if it is above that."""
+    target = high if low_water is None else whole_number("low_water", low_water)
+    if target > high:
+        raise InputError(f"low_water must be at most {name} ({high}), not {target}")
+    return target
+
+
+def one_of(name: str, value: str, *choices: str) -> None:
+    """InputError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
+def check_window(before: Sequence[Step], after: Sequence[Step]) -> None:
+    """Raise InputError, with what is wrong, unless `after` is a window that a strategy may make of `before`.
+
+    That is: a list of steps of `before`, each at most once, in their order, no group split; a shortened step is still
+    of the same type and number, with the same calls answered.
+    """
+    if isinstance(after, (list, tuple)) and len(after) == len(before) and all(map(operator.is_, before, after)):
+        return  # nothing changed, as on most adds
+    if not isinstance(after, (list, tuple)) or not all(isinstance(step, Step) for step in after):
+        raise InputError(f"a strategy must return a list of steps, not {after!r:.80}")
+    place = {step.id: at for at, step in enumerate(before)}
+    last = -1
+    for step in after:
+        at = place.get(step.id)
+        if at is None:
+            raise InputError(f"the strategy returned a step that was not in the window: {step!r:.120}")
+        if at <= last:
+            raise InputError(f"the strategy returned step {step.id} twice, or after a step that came later")
+        if step is not before[at] and _shape(step) != _shape(before[at]):
+            raise InputError(f"the strategy changed more of step {step.id} than its texts")
+        last = at
+    ids = {step.id for step in after}
+    for group in groups(before):
+        if 0 < sum(step.id in ids for step in group) < len(group):
+            gone = next(step for step in group if step.id not in ids)
+            raise InputError(f"the strategy split a call from its results: {gone!r:.120} is gone, the rest is not")
+
+
+def _shape(step: Step) -> tuple[object, ...]:
+    """What shortening must leave alone: else order, or the pairing of calls and results, would break."""
+    calls = [(call.id, call.answered) for call in step.tool_calls] if isinstance(step, ActionStep) else []
+    answers = (step.role, step.tool_call_id) if isinstance(step, MessageStep) else ()
+    return type(step), step.number, step.pinned, calls, answers
