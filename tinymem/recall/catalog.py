@@ -22,7 +22,6 @@ KINDS = {
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
 }  # fmt: skip
 SAID = 2
-AT_ONCE = 1_024  # passages whose tokens are counted together: bounds what that takes in memory
 
 
 class Growing:
