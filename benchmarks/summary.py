@@ -29,8 +29,12 @@ PACKAGES = ("chromadb", "numpy", "tiktoken", "tokenizers", "wordllama", "sentenc
 
 
 def summary_path(results: Path) -> Path:
-    """Where the summary of `results` is: RESULTS.jsonl -> RESULTS.summary.json."""
-    return results.with_name(results.name.removesuffix(".jsonl") + ".summary.json")
+    """Where the summary of `results` is: RESULTS.jsonl -> RESULTS.summary.json; a summary's own path stays."""
+    return (
+        results
+        if results.name.endswith(".summary.json")
+        else results.with_name(results.name.removesuffix(".jsonl") + ".summary.json")
+    )
 
 
 def shown_adapter(name: str) -> str:

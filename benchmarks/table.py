@@ -55,6 +55,8 @@ def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
     """The rows of all summaries: sets in alphabetical order, in each the methods in theirs."""
     found = []
     for summary in summaries:
+        if "benchmark" in summary:  # of something else than recall
+            continue
         limit = f" (first {summary['limit']})" if "limit" in summary else ""
         store = summary.get("store", "chroma")
         adapter = summary.get("embedder", "") + (f", {store}" if store != "chroma" else "")
@@ -106,13 +108,13 @@ def _table(rows: Sequence[Entry], heads: Sequence[str], cells: Sequence[Sequence
     return "\n".join(lines)
 
 
-def placed(document: str, text: str, start: str = START, end: str = END) -> str:
-    """`document` with `text` between its two marks; InputError if it has none."""
-    head, opened, rest = document.partition(start)
-    _, closed, tail = rest.partition(end)
-    if not opened or not closed:
-        raise InputError(f"the document lacks the marks {start} and {end}")
-    return f"{head}{start}\n\n{text}\n\n{end}{tail}"
+def placed(document: str, text: str, first: str = START, last: str = END) -> str:
+    """`document` with `text` between the marks `first` and `last`; InputError if it has none."""
+    head, start, rest = document.partition(first)
+    _, end, tail = rest.partition(last)
+    if not start or not end:
+        raise InputError(f"the document lacks the marks {first} and {last}")
+    return f"{head}{first}\n\n{text}\n\n{last}{tail}"
 
 
 def main(given: Sequence[str] | None = None) -> None:

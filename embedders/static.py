@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -37,6 +38,12 @@ SPECIAL = [0, 1, 2]  # <unk>, <s>, </s>: rows that no text reaches
 SLICE = 16_384  # characters in one call of the tokenizer, which slows down more than linearly
 BATCH = 500_000  # characters in one batch: bounds what the tokenizer holds (about 200 bytes a token)
 ROWS = 8_192  # rows of the table gathered at once
+REMEMBERED = 50_000  # words whose tokens are remembered, of up to LONGEST characters: text repeats its words
+LONGEST = 40
+LAST = 512  # texts of the last call whose token ids are remembered
+# No token of the vocabulary has a space after something else, or holds a line's end: what stands between is encoded
+# alike wherever it stands.
+WORDS = re.compile(rf"{SPACE}*[^{SPACE}\n]+|{SPACE}+|\n")
 
 
 class StaticEmbedder:
@@ -51,6 +58,9 @@ class StaticEmbedder:
     >>> int((vectors @ embedder.embed_queries(["CI is red on win32"])[0]).argmax())
     0
     """
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[str, ...], list[TokenIds]] = ((), [])
 
     @classmethod
     def from_name(cls, argument: str) -> StaticEmbedder:
@@ -102,11 +112,13 @@ class StaticEmbedder:
         """
         if isinstance(texts, str):
             raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
-        parts: list[list[TokenIds]] = [[] for _ in texts]
-        for batch in _batches(_pieces(texts)):
-            for (owner, _), ids in zip(batch, _model().encode([piece for _, piece in batch]), strict=True):
-                parts[owner].append(ids)
-        return [_joined(arrays) for arrays in parts]
+        if len(texts) > LAST:
+            return _token_ids(texts)
+        asked, found = self._last  # a memory asks for the vectors of a batch, and then for its token ids
+        if asked != tuple(texts):
+            found = _token_ids(texts)
+            self._last = (tuple(texts), found)
+        return list(found)
 
 
 class _Model:
@@ -122,11 +134,15 @@ class _Model:
         self._tokenizer = _tokenizer(self._vocabulary)
         # Newer tokenizers can leave out the offsets, which nobody asks for here.
         self._encode_batch = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
+        self._known: dict[str, bytes] = {}  # word -> its tokens
 
     @cached_property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(self._weights.read_bytes())
-        digest.update(self._vocabulary.read_bytes())
+        digest = hashlib.sha256()
+        for path in (self._weights, self._vocabulary):
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
         return f"static/{MODEL}/{DIMENSIONS}/{POOLING}/{digest.hexdigest()[:16]}"
 
     @cached_property
@@ -137,8 +153,19 @@ class _Model:
         return unit
 
     def encode(self, pieces: list[str]) -> list[TokenIds]:
-        encodings = self._encode_batch(pieces, add_special_tokens=False)
-        return [np.array(encoding.ids, dtype=np.uint16) for encoding in encodings]
+        split = [WORDS.findall(piece) for piece in pieces]
+        known = self._known
+        new = {word for words in split for word in words if word not in known}
+        if (
+            len(known) + len(new) > REMEMBERED
+        ):  # another dict, so that a thread that uses the old one does not miss a word
+            known, new = {}, {word for words in split for word in words}
+        long: dict[str, bytes] = {}
+        for word, encoding in zip(new, self._encode_batch(list(new), add_special_tokens=False), strict=True):
+            (known if len(word) <= LONGEST else long)[word] = np.array(encoding.ids, dtype=np.uint16).tobytes()
+        self._known = known
+        tokens = (lambda word: known.get(word) or long[word]) if long else known.__getitem__
+        return [np.frombuffer(b"".join(map(tokens, words)), dtype=np.uint16) for words in split]
 
     def pool(self, ids: TokenIds) -> npt.NDArray[np.float64]:
         total = np.zeros(DIMENSIONS, dtype=np.float64)
@@ -180,6 +207,14 @@ def _read_model() -> _Model:
             f"the package wordllama in {folder} lacks the files of {MODEL} ({error}): "
             "pip install --force-reinstall 'wordllama>=0.4.0.post1'"
         ) from error
+
+
+def _token_ids(texts: Sequence[str]) -> list[TokenIds]:
+    parts: list[list[TokenIds]] = [[] for _ in texts]
+    for batch in _batches(_pieces(texts)):
+        for (owner, _), ids in zip(batch, _model().encode([piece for _, piece in batch]), strict=True):
+            parts[owner].append(ids)
+    return [_joined(arrays) for arrays in parts]
 
 
 def _pieces(texts: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,9 @@
 Porter stemming. Identifiers are indexed by their parts as well: `loadConfig` also as `load` and `config`; the
 tokenizer itself splits at `_ . / -`. The table is contentless: it holds terms, not texts.
 
-BM25: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with FTS5's k1 = 1.2, b = 0.75.
+BM25: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with FTS5's k1 = 1.2, b = 0.75. Scores are
+those of FTS5's own `bm25()`, to the last bit, but made here from its lists of occurrences, in a fraction of the time:
+`bm25()` reads the length of every passage that it scores from the database, one by one.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ import math
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 import numpy as np
 
 from tinymem.protocols import Ids, Vectors
+from tinymem.stores.lengths import Lengths
 
 __all__ = ["FullText", "words"]
 
@@ -24,6 +29,9 @@ MAX_WORDS = 512  # distinct words of a query that are looked up
 MAX_TERMS = 48  # and of those, how many are searched for: the rarest
 MAX_POSTINGS = 30_000  # passages that they may occur in, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
+CAPS = (64, 512, 4_096, MAX_POSTINGS + 1, 1 << 62)  # to which the passages of a word are counted, until enough is known
+REMEMBERED = 50_000  # words whose stems, and whose numbers of passages, are remembered
+K1, B = 1.2, 0.75
 
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -46,7 +54,10 @@ CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab(fulltext, row);
 SCRATCH = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked USING fts5(word, content='', tokenize='porter unicode61');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked_terms USING fts5vocab('temp', 'asked', 'instance');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab('main', 'fulltext', 'instance');
 """
+COUNT = "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)"
+OCCURRENCES = "SELECT group_concat(doc) FROM temp.occurrences WHERE term = ?"
 
 
 def words(text: str) -> list[str]:
@@ -66,7 +77,9 @@ def words(text: str) -> list[str]:
 
 def indexed(text: str) -> str:
     """What is put into the index for `text`: itself, and the parts of its camel-case identifiers."""
-    humps = [" ".join(parts) for word in _WORD.findall(text) if len(parts := _HUMP.split(word)) > 1]
+    # Most words are lower case behind their first letter, and asking that first is far quicker than splitting them all.
+    mixed = (word for word in _WORD.findall(text) if not word[1:].islower())
+    humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]
     return f"{text} {' '.join(humps)}" if humps else text
 
 
@@ -76,6 +89,9 @@ class FullText:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._db.executescript(SCHEMA + SCRATCH)
+        self._known: dict[str, list[str]] = {}
+        self._at_least: dict[str, int] = {}  # stem -> passages that have it; more may have come since
+        self._lengths = Lengths(connection)
 
     def add(self, passages: Iterable[tuple[int, str]]) -> None:
         """Index passages: (id, text)."""
@@ -90,47 +106,71 @@ class FullText:
         """Merge the index into one segment; terms of removed passages are gone from disk only then."""
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
 
-    def search(self, query: str, total: int) -> tuple[Ids, Vectors]:
-        """The passages that share terms with `query`, of `total` in the index: ids, and scores in (0, 2.2).
+    def search(self, query: str) -> tuple[Ids, Vectors]:
+        """The passages that share terms with `query`: ids, best first, and scores in (0, 2.2).
 
         A score is BM25 divided by the sum of the terms' inverse document frequencies: 1 is about what a passage of
         average length gets that holds every term once, whatever the query and the collection.
         """
-        terms = self._rarest(words(query)[:MAX_WORDS], total)
-        if not terms:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        match = " OR ".join(f'"{word}"' for word, _ in terms)
-        rows = self._db.execute(
-            "SELECT rowid, rank FROM fulltext WHERE fulltext MATCH ? ORDER BY rank, rowid LIMIT ?", (match, MAX_HITS)
-        ).fetchall()
-        scale = sum(idf for _, idf in terms)
-        found = np.array(rows, dtype=np.float64).reshape(-1, 2)
-        return found[:, 0].astype(np.int64), (-found[:, 1] / scale).astype(np.float32)
+        if self._lengths.refresh():
+            self._at_least.clear()
+        scores, scale = np.zeros(self._lengths.end, np.float64), 0.0
+        for stem in self._rarest(words(query)[:MAX_WORDS]):
+            ids, times = self._occurrences(stem)
+            idf = max(1e-6, math.log((max(self._lengths.count - len(ids), 0) + 0.5) / (len(ids) + 0.5)))
+            shares = 1 - B + B * self._lengths.of(ids) / self._lengths.mean
+            scores[ids] += idf * (times * (K1 + 1) / (times + K1 * shares))
+            scale += idf
+        found = np.flatnonzero(scores)
+        best = found[np.argsort(-scores[found], kind="stable")][:MAX_HITS]
+        return best, (scores[best] / (scale or 1)).astype(np.float32)
 
-    def _rarest(self, asked: list[str], total: int) -> list[tuple[str, float]]:
-        """Words of which some passage has the stem, with their idf as FTS5 computes it; the rarest MAX_TERMS."""
+    def _occurrences(self, stem: str) -> tuple[Ids, Ids]:
+        """The passages that hold `stem`, and how often each does."""
+        (listed,) = self._db.execute(OCCURRENCES, (stem,)).fetchone()  # as one text: a quarter of the time of rows
+        return np.unique(np.fromstring(listed, np.int64, sep=","), return_counts=True)
+
+    def _rarest(self, asked: list[str]) -> list[str]:
+        """The stems of `asked` that passages have, rarest first: MAX_TERMS of them, and MAX_POSTINGS in sum.
+
+        Frequent ones are counted only up to where it is certain that there are enough rarer ones.
+        """
         stems = self._stems(asked)
-        found: list[tuple[int, str]] = []
+        counted: dict[str, int] = {}
+        for cap in CAPS:
+            counted |= self._counted({stem: word for stem, word in stems.items() if stem not in counted}, cap)
+            found = sorted((stem for stem in stems if counted.get(stem)), key=counted.__getitem__)[:MAX_TERMS]
+            postings = list(accumulate(counted[stem] for stem in found))
+            enough = len(found) == MAX_TERMS or (bool(found) and postings[-1] + cap > MAX_POSTINGS)
+            if enough or len(counted) == len(stems):
+                return found[: max(1, bisect_right(postings, MAX_POSTINGS))]
+        return []
+
+    def _counted(self, stems: Mapping[str, str], cap: int) -> dict[str, int]:
+        """In how many passages each stem is that is in fewer than `cap`, by a word that has it."""
+        found = {}
         for stem, word in stems.items():
-            row = self._db.execute("SELECT doc FROM vocabulary WHERE term = ?", (stem,)).fetchone()
-            if row:
-                found.append((row[0], word))
-        found.sort(key=lambda pair: pair[0])
-        postings = 0
-        chosen: list[tuple[str, float]] = []
-        for count, word in found[:MAX_TERMS]:
-            postings += count
-            if chosen and postings > MAX_POSTINGS:
-                break
-            chosen.append((word, max(1e-6, math.log((max(total - count, 0) + 0.5) / (count + 0.5)))))
-        return chosen
+            if self._at_least.get(stem, 0) >= cap:
+                continue
+            self._at_least[stem] = count = self._db.execute(COUNT, (f'"{word}"', cap)).fetchone()[0]
+            if count < cap:
+                found[stem] = count
+        if len(self._at_least) > REMEMBERED:
+            self._at_least.clear()
+        return found
 
     def _stems(self, asked: list[str]) -> dict[str, str]:
         """Stem -> the first word that has it."""
+        new = [word for word in asked if word not in self._known]
+        if len(self._known) + len(new) > REMEMBERED:
+            self._known, new = {}, asked
         self._db.execute("INSERT INTO temp.asked(asked) VALUES ('delete-all')")
-        self._db.executemany("INSERT INTO temp.asked(rowid, word) VALUES (?, ?)", enumerate(asked))
-        rows = self._db.execute("SELECT term, doc FROM temp.asked_terms ORDER BY doc").fetchall()
+        self._db.executemany("INSERT INTO temp.asked(rowid, word) VALUES (?, ?)", enumerate(new))
+        self._known.update((word, []) for word in new)
+        for term, doc in self._db.execute("SELECT term, doc FROM temp.asked_terms ORDER BY doc"):
+            self._known[new[doc]].append(term)
         stems: dict[str, str] = {}
-        for term, doc in rows:
-            stems.setdefault(term, asked[doc])
+        for word in asked:
+            for stem in self._known[word]:
+                stems.setdefault(stem, word)
         return stems

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,10 +80,20 @@ class SqliteJournal:
             uri = f"{path.absolute().as_uri()}?mode={mode}"
             self._db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
             try:
-                self._prepare()
+                self._prepare_once_free(time.monotonic() + timeout)
             except BaseException:
                 self._db.close()
                 raise
+
+    def _prepare_once_free(self, deadline: float) -> None:
+        """Prepare the file; SQLite itself does not wait when two openers both change its mode or make its tables."""
+        while True:
+            try:
+                return self._prepare()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def _prepare(self) -> None:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
@@ -97,9 +108,14 @@ class SqliteJournal:
             self._db.execute(f"PRAGMA user_version={FORMAT}")
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing; the lock is held, so that threads do not share a transaction."""
+    def _transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
+        """All or nothing; the lock is held, so that threads do not share a transaction.
+
+        What is `derived` from steps that are on disk is not waited for: it survives a killed process, and where the
+        power fails before the next step is written, it is made again.
+        """
         with self._lock, _guarded(self.path):
+            self._db.execute(f"PRAGMA synchronous={'NORMAL' if derived else 'FULL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -173,7 +189,7 @@ class SqliteJournal:
 
     def set_window(self, removed: Iterable[int], views: Mapping[int, str | None]) -> None:
         """Take the steps `removed` out of the window; let it show `views` (JSON, None: the original) of others."""
-        with self._transaction() as db:
+        with self._transaction(derived=not views) as db:
             db.executemany("UPDATE steps SET window = 0, view = NULL WHERE number = ?", ((n,) for n in removed))
             db.executemany("UPDATE steps SET window = 1, view = ? WHERE number = ?", ((v, n) for n, v in views.items()))
 
@@ -254,10 +270,10 @@ class SqliteJournal:
         """Keep the vectors `(n, dimensions)` of passages, and their token ids if the embedder has them."""
         blobs = tokens if tokens is not None else [np.empty(0, np.uint16)] * len(ids)
         rows = [(v.tobytes(), t.tobytes(), i) for v, t, i in zip(vectors.astype("<f2"), blobs, ids, strict=True)]
-        with self._transaction() as db:
+        with self._transaction(derived=True) as db:
             db.executemany("UPDATE passages SET vector = ?, tokens = ? WHERE id = ?", rows)
 
-    def passages(self, after: int = 0, limit: int = 10_000) -> list[Any]:
+    def passages(self, after: int = 0, limit: int = 2_000) -> list[Any]:
         """Passages with ids above `after`, up to the first without a vector: (id, step, part, start, end, kind, asks,
         vector, tokens, type, session, speaker, time)."""
         sql = (
@@ -271,8 +287,12 @@ class SqliteJournal:
     def search_text(self, query: str) -> tuple[Ids, Vectors]:
         """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""
         with self._lock, _guarded(self.path):
-            total = self._db.execute("SELECT count(*) FROM passages").fetchone()[0]
-            return self._fulltext.search(query, total)
+            self._db.execute("BEGIN")  # so that all is read of one state, whoever else writes
+            try:
+                return self._fulltext.search(query)
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
 
     def counts(self) -> dict[str, int]:
         """How many `steps`, `window_steps`, `passages`, `embedded`, and their `tokens` and `window_tokens`."""

@@ -19,6 +19,8 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.protocols import Embedder, PassageRow, StepRow, Vectors, VectorStore
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
+from tinymem.recall.render import block, header, line
+from tinymem.recall.results import Excerpt
 from tinymem.serialization import dump_step
 from tinymem.steps import MessageStep, Step
 from tinymem.stores.chroma import ChromaStore
@@ -139,3 +141,13 @@ def passage_rows(
         **more,
     }
     return list(zip(*columns.values(), strict=True))
+
+
+def line_of(excerpt: Excerpt) -> str:
+    """An excerpt as it stands in a block."""
+    return line(excerpt.step, excerpt.step.parts()[excerpt.part], excerpt.start, excerpt.end)
+
+
+def block_of(excerpts: Iterable[Excerpt], key: bytes) -> str:
+    """The block of excerpts that are in order."""
+    return block([(header(excerpt.step), line_of(excerpt)) for excerpt in excerpts], key)

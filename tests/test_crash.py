@@ -76,8 +76,12 @@ def check(memory: HierarchicalMemory, told: dict[str, int], announced: set[str])
 
 
 def found(memory: HierarchicalMemory, id: str) -> bool:
-    """Whether recall brings the step back when it is asked for what only it says."""
-    return id in {e.step.id for e in memory.recall(f"event{id[1:]}", 1_500).items}
+    """Whether recall brings the step back when it is asked for what only it says, at the moment when it was said.
+
+    (The words of a whole run collide in the 64 dimensions of the embedder; the moment keeps others out.)
+    """
+    when = memory.get(id).timestamp
+    return id in {e.step.id for e in memory.recall(f"event{id[1:]}", 1_500, since=when, until=when).items}
 
 
 def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, seed: int) -> None:

@@ -37,7 +37,7 @@ class Index:
 
     def scores(self, query: str) -> dict[int, float]:
         """Score by id, best first."""
-        ids, scores = self.fulltext.search(query, len(self.held))
+        ids, scores = self.fulltext.search(query)
         assert ids.dtype == np.int64 and scores.dtype == np.float32
         assert (np.diff(scores) <= 0).all()
         return dict(zip(ids.tolist(), scores.tolist(), strict=True))

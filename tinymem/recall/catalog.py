@@ -97,7 +97,7 @@ class Catalog:
         return int(self._fields["id"].array[-1]) if len(self) else 0
 
     def extend(self, rows: Sequence[Any]) -> None:
-        """Append passages as `SqliteJournal.passages` gives them."""
+        """Append passages as `SqliteJournal.passages` gives them; up to 65,536 at once."""
         if not rows:
             return
         (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time) = zip(
@@ -117,20 +117,20 @@ class Catalog:
         }  # fmt: skip
         for name, values in columns.items():
             self._fields[name].extend(values)
-        for first in range(0, len(tokens), AT_ONCE):
-            self._extend_tokens([np.frombuffer(b or b"", np.uint16) for b in tokens[first : first + AT_ONCE]])
+        self._extend_tokens([blob or b"" for blob in tokens])
 
-    def _extend_tokens(self, passages: Sequence[TokenIds]) -> None:
-        lengths = [len(ids) for ids in passages]
-        ids = np.concatenate(passages)
-        self._token_ends.extend(len(self._tokens.array) + np.cumsum(lengths))
-        self._tokens.extend(ids)
-        if vocabulary := len(self.document_frequency):
-            seen = np.unique(np.repeat(np.arange(len(passages)) * vocabulary, lengths) + ids)
-            self.document_frequency += np.bincount(seen % vocabulary, minlength=vocabulary)
+    def _extend_tokens(self, blobs: Sequence[bytes]) -> None:
+        ids = np.frombuffer(b"".join(blobs), np.uint16)
+        row = np.repeat(np.arange(len(blobs), dtype=np.uint32), [len(blob) // ids.itemsize for blob in blobs])
+        held = np.sort(row << 16 | ids)  # each passage's ids together
+        held = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))]  # and each once
+        self._token_ends.extend(len(self._tokens.array) + np.searchsorted(held >> 16, np.arange(len(blobs)), "right"))
+        self._tokens.extend(held & 0xFFFF)
+        if len(self.document_frequency):
+            self.document_frequency += np.bincount(held & 0xFFFF, minlength=len(self.document_frequency))
 
     def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
-        """The token ids of passages `rows`, one after the other, and how many each has."""
+        """The distinct token ids of passages `rows`, one passage after the other, and how many each has."""
         ends = self._token_ends.array
         starts = np.concatenate([[0], ends[:-1]])[rows] if len(ends) else ends
         lengths = ends[rows] - starts

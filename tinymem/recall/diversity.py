@@ -12,6 +12,7 @@ from tinymem.protocols import Ids, Vectors
 __all__ = ["without_duplicates"]
 
 SAME = 0.985  # cosine of passage vectors from which on two are taken for the same text
+ALIKE = 0.8  # and the shorter has more than this share of the longer one's characters
 
 
 def without_duplicates(order: Ids, vectors: Vectors, lengths: Ids, looked_at: int) -> Ids:
@@ -21,12 +22,13 @@ def without_duplicates(order: Ids, vectors: Vectors, lengths: Ids, looked_at: in
     compared with each other.
     """
     head = order[:looked_at]
-    closeness = vectors[head] @ vectors[head].T
+    compared = vectors[head]
+    better, worse = np.divmod(np.flatnonzero(compared @ compared.T >= SAME), len(head) or 1)
     size = lengths[head].astype(np.float64)
-    alike = np.minimum.outer(size, size) / np.maximum(np.maximum.outer(size, size), 1) > 0.8
-    repeats = np.triu((closeness >= SAME) & alike, 1)
+    shorter, longer = np.minimum(size[better], size[worse]), np.maximum(size[better], size[worse])
+    repeats = (better < worse) & (shorter / np.maximum(longer, 1) > ALIKE)
     kept = np.ones(len(head), np.bool_)
-    for i in np.flatnonzero(repeats.any(axis=1)):
+    for i, j in zip(better[repeats].tolist(), worse[repeats].tolist(), strict=True):  # in the order of the better one
         if kept[i]:
-            kept[repeats[i]] = False
+            kept[j] = False
     return np.concatenate([head[kept], order[looked_at:]])

@@ -7,6 +7,7 @@ reach at most, and where a signal is set against its best value, that is the bes
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -48,8 +49,10 @@ class Steps:
 
     def __init__(self, catalog: Catalog) -> None:
         steps, sessions = catalog.step, catalog.session
-        self.starts: Ids = np.flatnonzero(np.diff(steps, prepend=steps[:1] - 1))
-        self.of_row: Ids = np.cumsum(np.isin(np.arange(len(steps)), self.starts)) - 1
+        begins = np.diff(steps, prepend=steps[:1] - 1) != 0
+        self.starts: Ids = np.flatnonzero(begins)
+        self.ends: Ids = np.append(self.starts[1:], len(steps))
+        self.of_row: Ids = np.cumsum(begins) - 1
         session = sessions[self.starts]
         at = np.arange(len(self.starts))
         same = np.concatenate([session[1:] == session[:-1], [False]])
@@ -57,19 +60,28 @@ class Steps:
         self.before: Ids = np.where(np.concatenate([[False], same[:-1]]), at - 1, -1)
         self.asks = catalog.asks[self.starts]
 
-    def best(self, signal: Vectors) -> Vectors:
-        """The best of each step's passages, and a 0 at the end, which index -1 finds."""
-        return np.append(np.maximum.reduceat(signal, self.starts), np.float32(0))
+    def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
+        """For each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
+        known, which = np.unique(chosen, return_inverse=True)
+        known = known[np.searchsorted(known, 0) :]
+        lengths = self.ends[known] - self.starts[known]
+        before = np.cumsum(lengths) - lengths
+        rows = np.repeat(self.starts[known] - before, lengths) + np.arange(lengths.sum())
+        for signal in signals:
+            best = np.maximum.reduceat(signal[rows], before)
+            yield np.append(np.zeros(int(chosen.min() < 0), np.float32), best)[which.reshape(chosen.shape)]
 
 
 def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, table: Vectors) -> Vectors:
     """The feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
     rows = found.rows
+    if not len(rows):
+        return np.empty((0, len(NAMES)), np.float32)
     late = np.zeros(len(catalog), np.float32)
     late[rows] = max_sim(query.tokens, rows, catalog, table)
-    best_cosine, best_bm25, best_late = steps.best(found.cosine), steps.best(found.bm25), steps.best(late)
     at = steps.of_row[rows]
     before, after = steps.before[at], steps.after[at]
+    cosines, bm25s, lates = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25, late])
     columns = [
         found.cosine[rows],
         found.bm25[rows],
@@ -77,16 +89,16 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         found.cosine[rows] / _top(found.cosine),
         found.bm25[rows] / _top(found.bm25),
         late[rows] / _top(late),
-        best_cosine[at],
-        best_bm25[at],
-        best_cosine[before],
-        best_bm25[before],
-        best_cosine[after],
-        best_bm25[after],
-        np.maximum(best_late[before], best_late[after]),
+        cosines[0],
+        bm25s[0],
+        cosines[1],
+        bm25s[1],
+        cosines[2],
+        bm25s[2],
+        np.maximum(lates[1], lates[2]),
         _session(found, catalog),
-        np.where(np.append(steps.asks, False)[before], best_bm25[before], 0),
-        _speaker(query, catalog)[rows],
+        np.where(np.append(steps.asks, False)[before], bm25s[1], 0),
+        _speaker(query, catalog, rows),
         catalog.reply[rows],
         _age(query, len(catalog) - 1 - rows),
         catalog.milestone[rows],
@@ -122,9 +134,9 @@ def _session(found: Candidates, catalog: Catalog) -> Vectors:
     return means
 
 
-def _speaker(query: Query, catalog: Catalog) -> Vectors:
-    """1 for every passage whose speaker's name, or a part of it, is in the question."""
+def _speaker(query: Query, catalog: Catalog, rows: Ids) -> Vectors:
+    """1 for each passage of `rows` whose speaker's name, or a part of it, is in the question."""
     asked = set(re.findall(r"\w+", query.text.lower()))
     named = [code for name, code in catalog.speakers.names.items() if asked & set(re.findall(r"\w{3,}", name.lower()))]
-    said: Vectors = (np.isin(catalog.speaker, named) & (catalog.kind == SAID)).astype(np.float32)
+    said: Vectors = (np.isin(catalog.speaker[rows], named) & (catalog.kind[rows] == SAID)).astype(np.float32)
     return said

@@ -14,6 +14,7 @@ from tinymem.recall.catalog import Catalog
 __all__ = ["max_sim"]
 
 MAX_TOKENS = 32  # of the question: the rarest
+ROWS = 1024  # of the table that are compared at once: they stay in the cache
 
 
 def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Vectors:
@@ -30,9 +31,17 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     place[held] = 1
     distinct = np.flatnonzero(place)  # as np.unique would, without sorting
     place[distinct] = np.arange(len(distinct))
-    closeness = (table[distinct] @ table[tokens[chosen]].T)[place[held]]
+    asked = table[tokens[chosen]].T
+    closeness = np.empty((len(chosen), len(distinct)), np.float32)
+    for at in range(0, len(distinct), ROWS):
+        closeness[:, at : at + ROWS] = (table[distinct[at : at + ROWS]] @ asked).T
     filled = np.flatnonzero(lengths)
     starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
-    best = np.maximum.reduceat(closeness, starts, axis=0)
+    places = place[held]
+    best = np.empty((len(filled), len(chosen)), np.float32)
+    of_each = np.empty(len(held), np.float32)
+    for column, known in zip(best.T, closeness, strict=True):  # one token at a time: what is read stays in the cache
+        np.take(known, places, out=of_each, mode="clip")
+        np.maximum.reduceat(of_each, starts, out=column)
     score[filled] = best @ (weights[chosen] / weights[chosen].sum()).astype(np.float32)
     return score

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 from tinymem.base import Part, Step
 from tinymem.content import clean
 from tinymem.protocols import TokenCounter
-from tinymem.recall.render import block, header, label
+from tinymem.recall.render import block, header, label, line
 from tinymem.recall.results import Excerpt, Recall
 
 __all__ = ["Ranked", "pack"]
@@ -27,8 +29,7 @@ ROUNDS = 3  # times that what the estimates left over is filled
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A passage on its way into the prompt: where it is, its score, and why."""
 
     number: int
@@ -39,10 +40,30 @@ class Ranked:
     why: Callable[[], Mapping[str, float]]
 
 
+class _Opened:
+    """A step, and what is needed of it again and again."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.parts: tuple[Part, ...] = step.parts()
+        self._lines: dict[tuple[int, int, int], str] = {}
+
+    @cached_property
+    def header(self) -> str:
+        return header(self.step)
+
+    def line(self, part: int, start: int, end: int) -> str:
+        """The excerpt as it stands in the block, made once."""
+        at = (part, start, end)
+        if at not in self._lines:
+            self._lines[at] = line(self.step, self.parts[part], start, end)
+        return self._lines[at]
+
+
 @dataclass(frozen=True)
 class _Chosen:
     at: Ranked
-    step: Step
+    opened: _Opened
     text: str
     tokens: int
 
@@ -54,44 +75,45 @@ class _Packer:
     counter: TokenCounter
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
-    steps: dict[int, tuple[Step, tuple[Part, ...]]] = field(default_factory=dict)
+    steps: dict[int, _Opened] = field(default_factory=dict)
 
     def fill(self, left: int) -> int:
         """Choose what fits `left` tokens, best first; how many passages."""
         misses, before = 0, len(self.chosen)
-        headers = {header(c.step) for c in self.chosen}
+        headers = {c.opened.header for c in self.chosen}
         labelled = {(c.at.number, c.at.part) for c in self.chosen}
         for i, at in enumerate(self.ranked):
             if left < SMALLEST or misses >= MISSES:
                 break
-            if i in self.taken or (found := self._step(i)) is None:
+            if i in self.taken or (opened := self._open(i)) is None:
                 continue
-            step, parts = found
-            text = clean(parts[at.part].text[at.start : at.end])
-            prefix = "" if (at.number, at.part) in labelled else label(step, parts[at.part], whole=False)
-            dated = header(step)
-            if len(text) > DENSEST * left:
-                misses += 1
-                continue
-            cost = self.counter.count(f"{prefix}{text}\n") + (
-                0 if dated in headers else self.counter.count(f"{dated}\n")
-            )
+            text = clean(opened.parts[at.part].text[at.start : at.end])
+            labels, dates = (at.number, at.part) not in labelled, opened.header not in headers
+            cost = self._cost(opened, at.part, text, left, labels, dates)
             if cost > left:
                 misses += 1
                 continue
-            self.chosen.append(_Chosen(at, step, text, cost))
+            self.chosen.append(_Chosen(at, opened, text, cost))
             self.taken.add(i)
-            headers.add(dated)
+            headers.add(opened.header)
             labelled.add((at.number, at.part))
             left, misses = left - cost, 0
         return len(self.chosen) - before
 
-    def _step(self, i: int) -> tuple[Step, tuple[Part, ...]] | None:
+    def _cost(self, opened: _Opened, part: int, text: str, left: int, labels: bool, dates: bool) -> int:
+        """Tokens of a passage, with its label and header if they are new; over `left` where it cannot fit."""
+        if len(text) > DENSEST * left:
+            return left + 1
+        prefix = label(opened.step, opened.parts[part], whole=False) if labels else ""
+        cost = self.counter.count(f"{prefix}{text}\n")
+        return cost + self.counter.count(f"{opened.header}\n") if dates else cost
+
+    def _open(self, i: int) -> _Opened | None:
         """The step of the i-th passage; those of the next ones are fetched with it."""
         number = self.ranked[i].number
         if number not in self.steps:
             numbers = {r.number for r in self.ranked[i : i + FETCHED]} - self.steps.keys()
-            self.steps.update({n: (step, step.parts()) for n, step in self.fetch(sorted(numbers)).items()})
+            self.steps.update({n: _Opened(step) for n, step in self.fetch(sorted(numbers)).items()})
         return self.steps.get(number)
 
     def drop_worst(self) -> None:
@@ -104,24 +126,25 @@ def pack(ranked: Sequence[Ranked], fetch: Fetch, counter: TokenCounter, budget: 
     packer = _Packer(ranked, fetch, counter)
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
-        text, tokens, items = _rendered(packer.chosen, counter, key)
+        text, tokens = _rendered(packer.chosen, counter, key)
         while tokens > budget:
             packer.drop_worst()
-            text, tokens, items = _rendered(packer.chosen, counter, key)
+            text, tokens = _rendered(packer.chosen, counter, key)
             more = 0
         if not more or not packer.fill(budget - tokens):
             break
-    return Recall(text, tokens, items)
+    return Recall(text, tokens, tuple(_excerpt(run) for run in _united(packer.chosen)))
 
 
-def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes) -> tuple[str, int, tuple[Excerpt, ...]]:
-    items = tuple(_united(chosen))
-    text = block(items, key)
-    return text, counter.count(text), items
+def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes) -> tuple[str, int]:
+    runs = _united(chosen)
+    lines = [(r[0].opened.header, r[0].opened.line(r[0].at.part, r[0].at.start, r[-1].at.end)) for r in runs]
+    text = block(lines, key)
+    return text, counter.count(text)
 
 
-def _united(chosen: Sequence[_Chosen]) -> list[Excerpt]:
-    """In order of time, slices that adjoin in the same part as one excerpt."""
+def _united(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
+    """In order of time, slices that adjoin in the same part together."""
     runs: list[list[_Chosen]] = []
     for c in sorted(chosen, key=lambda c: (c.at.number, c.at.part, c.at.start)):
         last = runs[-1][-1].at if runs else None
@@ -129,14 +152,14 @@ def _united(chosen: Sequence[_Chosen]) -> list[Excerpt]:
             runs[-1].append(c)
         else:
             runs.append([c])
-    return [_excerpt(run) for run in runs]
+    return runs
 
 
 def _excerpt(run: Sequence[_Chosen]) -> Excerpt:
     best = max(run, key=lambda c: c.at.score).at
     first, last = run[0].at, run[-1].at
     return Excerpt(
-        step=run[0].step,
+        step=run[0].opened.step,
         part=first.part,
         start=first.start,
         end=last.end,

@@ -42,7 +42,11 @@ class Filter:
 
     def allowed(self, catalog: Catalog, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
         """Which rows of the catalog may be recalled: `(len(catalog),)`; the steps `hidden` (numbers) may not."""
-        allowed: npt.NDArray[np.bool_] = ~np.isin(catalog.step, list(hidden))
+        allowed = np.ones(len(catalog), np.bool_)
+        gone = np.array(sorted(hidden), np.int64)
+        spans = (np.searchsorted(catalog.step, gone, side) for side in ("left", "right"))
+        for first, end in zip(*spans, strict=True):
+            allowed[first:end] = False
         if self.since is not None:
             allowed &= catalog.time >= self.since.timestamp()
         if self.until is not None:

@@ -1,0 +1,73 @@
+"""How many terms each passage of a full-text index has, as an array in memory that follows the database."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+
+from tinymem.protocols import Ids
+
+__all__ = ["Lengths"]
+
+# Tables that FTS5 keeps for itself and documents: sizes as varints, and in one row the number of rows and their sum.
+SIZES = "SELECT id, sz FROM fulltext_docsize WHERE id > ? ORDER BY id"
+AVERAGES = "SELECT block FROM fulltext_data WHERE id = 1"
+
+
+class Lengths:
+    """`count` passages, of `mean` terms; their ids are below `end`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._clear()
+
+    def _clear(self) -> None:
+        self._sizes: Ids = np.zeros(0, np.int64)  # by id
+        self.count, self._sum, self.end = 0, 0, 0
+
+    @property
+    def mean(self) -> float:
+        """The mean length."""
+        return self._sum / max(self.count, 1)
+
+    def of(self, ids: Ids) -> Ids:
+        """The lengths of passages."""
+        return self._sizes[ids]
+
+    def refresh(self) -> bool:
+        """Follow the database; whether passages are gone from it, so that all was read anew."""
+        row = self._db.execute(AVERAGES).fetchone()
+        true = tuple(_varints(row[0])[:2].tolist()) if row and row[0] else (0, 0)
+        self._extend()
+        if (self.count, self._sum) == true:
+            return False
+        self._clear()
+        self._extend()
+        return True
+
+    def _extend(self) -> None:
+        rows = self._db.execute(SIZES, (self.end - 1,)).fetchall()
+        if not rows:
+            return
+        ids = np.array([row[0] for row in rows], np.int64)
+        sizes = _varints(b"".join(row[1] for row in rows))
+        end = int(ids[-1]) + 1
+        if end > len(self._sizes):
+            grown = np.zeros(max(end, 2 * len(self._sizes)), np.int64)
+            grown[: self.end] = self._sizes[: self.end]
+            self._sizes = grown
+        self._sizes[ids] = sizes
+        self.count, self._sum, self.end = self.count + len(ids), self._sum + int(sizes.sum()), end
+
+
+def _varints(data: bytes) -> Ids:
+    """The numbers in `data`: seven bits a byte, most significant first; all but a number's last byte have bit 8."""
+    raw = np.frombuffer(data, np.uint8)
+    last = np.flatnonzero(raw < 128)
+    first = np.concatenate([[0], last[:-1] + 1])
+    numbers = np.zeros(len(last), np.int64)
+    for place in range(int((last - first).max(initial=-1)) + 1):
+        here = first + place <= last
+        numbers[here] = (numbers[here] << 7) | (raw[first[here] + place] & 127)
+    return numbers

@@ -1,0 +1,176 @@
+"""What is remembered or worked out in a quicker way is what the slow way gives, to the last bit."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memories import entry, said
+from strategies import MODERATE, texts
+
+from tinymem import TiktokenCounter, tokens
+from tinymem.embedders import static
+from tinymem.embedders.static import SPACE, StaticEmbedder
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.diversity import without_duplicates
+from tinymem.recall.late import MAX_TOKENS, max_sim
+from tinymem.stores import fulltext
+from tinymem.stores.lengths import Lengths
+from tinymem.stores.sqlite import SqliteJournal
+
+LINES = st.text(alphabet="ab A\n\r\t/'1é.\u2028\u00a0-#[<", max_size=60)
+WORDS = st.text(alphabet=f"abAB \n\t.é{SPACE}12_<s>/名😀", max_size=60)
+SAID = [
+    "the parser reads parser tables", "a cache of parsers", "loadConfig reads the config", "nothing of note",
+    "parser", "config config config", "über naïve Ωμέγα parser", "x " * 300 + "cache",
+]  # fmt: skip
+
+
+@settings(MODERATE)
+@given(st.lists(LINES | texts(), max_size=4))
+def test_a_text_has_the_tokens_of_its_lines(parts: list[str]) -> None:
+    counter, text = TiktokenCounter(), "\n".join(parts)
+    expected = len(counter._encoding.encode_ordinary(text))
+    assert [counter.count(text), counter.count(text), TiktokenCounter().count(text)] == [expected] * 3
+
+
+def test_counts_are_forgotten_before_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_REMEMBERED", 50)
+    counter = TiktokenCounter()
+    for number in range(100):
+        assert counter.count(f"line {number}\nand another") == len(
+            counter._encoding.encode_ordinary(f"line {number}\nand another")
+        )
+        assert sum(map(len, counter._known)) <= 50
+
+
+@settings(MODERATE)
+@given(st.lists(WORDS | texts(), min_size=1, max_size=4), st.integers(0, 30))
+def test_token_ids_are_the_tokenizers(given: list[str], remembered: int) -> None:
+    model = static._model()
+    marked = [SPACE + static._encodable(text).replace(" ", SPACE) for text in given]
+    expected = [model._tokenizer.encode(text, add_special_tokens=False).ids for text in marked]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(static, "REMEMBERED", remembered)
+        assert [ids.tolist() for ids in model.encode(marked)] == expected
+
+
+def test_token_ids_of_the_last_texts_are_theirs() -> None:
+    embedder, given = StaticEmbedder(), ["one two", "three"]
+    first = embedder.token_ids(given)
+    assert [ids.tolist() for ids in embedder.token_ids(tuple(given))] == [ids.tolist() for ids in first]
+    given[1] = "four"
+    assert embedder.token_ids(given)[1].tolist() == StaticEmbedder().token_ids(["four"])[0].tolist()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> SqliteJournal:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    journal.add([entry(said(text, number)) for number, text in enumerate(SAID * 5, 1)])
+    return journal
+
+
+def by_fts5(journal: SqliteJournal, words: list[str]) -> list[tuple[int, float]]:
+    match = " OR ".join(f'"{word}"' for word in words)
+    sql = "SELECT rowid, -rank FROM fulltext WHERE fulltext MATCH ? ORDER BY rank, rowid"
+    return [(int(id), float(score)) for id, score in journal._read(sql, (match,))]
+
+
+@pytest.mark.parametrize("words", [["cache"], ["cache", "parser"], ["config", "cache", "parser", "absent"], ["ωμέγα"]])
+def test_scores_are_those_of_fts5(journal: SqliteJournal, words: list[str]) -> None:
+    ids, scores = journal.search_text(" ".join(words))
+    expected = by_fts5(journal, words)
+    assert ids.tolist() == [id for id, _ in expected]
+    scale = scores[0] / expected[0][1]
+    assert np.allclose(scores, [score * scale for _, score in expected], rtol=1e-6)
+
+
+def test_scores_follow_what_others_add_and_remove(journal: SqliteJournal, tmp_path: Path) -> None:
+    other = SqliteJournal(tmp_path / "journal.db")
+    for number in range(50, 60):
+        journal.search_text("cache parser")
+        if number % 2:
+            other.add([entry(said(f"parser cache number{number}", number))])
+        else:
+            other.delete({number - 45: [SAID[(number - 46) % len(SAID)]]})
+        fresh = SqliteJournal(tmp_path / "journal.db")
+        found, expected = journal.search_text("cache parser"), fresh.search_text("cache parser")
+        assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+        fresh.close()
+    other.close()
+
+
+def test_the_rarest_words_are_found_whatever_was_counted_before(journal: SqliteJournal) -> None:
+    def rarest(index: fulltext.FullText, terms: int, postings: int, caps: tuple[int, ...]) -> list[str]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fulltext, "MAX_TERMS", terms)
+            patch.setattr(fulltext, "MAX_POSTINGS", postings)
+            patch.setattr(fulltext, "CAPS", (*caps, postings + 1, 1 << 62))
+            return index._rarest(["parser", "config", "cache", "note", "reads", "absent"])
+
+    index = journal._fulltext
+    for terms in (1, 2, 3, 48):
+        for postings in (1, 8, 20, 1000):
+            found = {tuple(rarest(index, terms, postings, caps)) for caps in ((), (1,), (2, 6), (6, 11), (100,))}
+            index._at_least.clear()
+            assert found == {tuple(rarest(index, terms, postings, ()))}
+
+
+def test_varints_are_read() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE fulltext USING fts5(terms, content='')")
+    sizes = [1, 127, 128, 300, 16_383, 16_384, 20_000]
+    connection.executemany("INSERT INTO fulltext VALUES (?)", [("x " * size,) for size in sizes])
+    connection.commit()
+    lengths = Lengths(connection)
+    assert not lengths.refresh()
+    assert lengths.of(np.arange(1, 8)).tolist() == sizes
+    assert (lengths.count, lengths.mean) == (len(sizes), sum(sizes) / len(sizes))
+
+
+def rows(random: np.random.Generator, count: int) -> list[tuple[object, ...]]:
+    made: list[tuple[object, ...]] = []
+    for number in range(count):
+        ids = random.integers(3, 90, random.integers(0, 40)).astype(np.uint16)
+        vector = random.standard_normal(4).astype("<f2")
+        fixed = (number + 1, number, 0, 0, 50, "message", 0, vector.tobytes(), ids.tobytes())
+        made.append((*fixed, "message", None, None, 0.0))
+    return made
+
+
+def test_max_sim_is_the_best_cosine_of_each_token() -> None:
+    random = np.random.default_rng(3)
+    catalog = Catalog(4, 90)
+    made = rows(random, 60)
+    for start in (0, 7, 40):
+        catalog.extend(made[start : {0: 7, 7: 40, 40: 60}[start]])
+    held = [np.frombuffer(row[8], np.uint16) for row in made if isinstance(row[8], bytes)]
+    frequency = np.bincount(np.concatenate([np.unique(ids) for ids in held]), minlength=90)
+    assert catalog.document_frequency.tolist() == frequency.tolist()
+    table = random.standard_normal((90, 4)).astype(np.float32)
+    asked = np.unique(random.integers(3, 90, 60)).astype(np.uint16)
+    weights = np.log((60 + 1) / (frequency[asked] + 0.5))
+    order = [at for at in np.argsort(-weights, kind="stable")[:MAX_TOKENS] if weights[at] > 0]
+    share = weights[order] / weights[order].sum()
+    expected = [float((table[ids] @ table[asked[order]].T).max(axis=0) @ share) if len(ids) else 0.0 for ids in held]
+    found = max_sim(asked, np.arange(60), catalog, table)
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_duplicates_are_those_of_better_ones() -> None:
+    random = np.random.default_rng(4)
+    vectors = random.standard_normal((40, 8)).astype(np.float32)[random.integers(0, 12, 40)]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = random.choice([100, 101, 300], 40)
+    order = random.permutation(40)
+    kept: list[int] = []
+    for place in order[:30].tolist():
+        alike = [k for k in kept if vectors[k] @ vectors[place] >= 0.985]
+        if not any(min(lengths[k], lengths[place]) / max(lengths[k], lengths[place]) > 0.8 for k in alike):
+            kept.append(place)
+    assert without_duplicates(order, vectors, lengths, 30).tolist() == [*kept, *order[30:].tolist()]
+    assert without_duplicates(order[:0], vectors, lengths, 30).tolist() == []
