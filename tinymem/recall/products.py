@@ -1,9 +1,9 @@
 """Products of vectors, computed in the calling thread.
 
-For matrices of any size numpy's BLAS starts as many threads as there are cores, and these wait for each other by spinning:
-where something else runs, a test suite or a compiler beside the agent, a product of one millisecond then takes thirty.
-What is multiplied here takes few milliseconds on one core, so it is given to BLAS in pieces that it takes in one thread.
-The sums are then also the same on any number of cores.
+For matrices of any size numpy's BLAS starts as many threads as there are cores, and these wait for each other by
+spinning: where something else runs, a test suite or a compiler beside the agent, a product of one millisecond then
+takes thirty. What is multiplied here takes few milliseconds on one core, so BLAS gets it in pieces for which it starts
+no thread. The sums are then also the same on any number of cores.
 """
 
 from __future__ import annotations
