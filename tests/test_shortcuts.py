@@ -18,6 +18,7 @@ from tinymem.embedders.static import SPACE, StaticEmbedder
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import without_duplicates
 from tinymem.recall.late import MAX_TOKENS, max_sim
+from tinymem.recall.products import products
 from tinymem.stores import fulltext
 from tinymem.stores.lengths import Lengths
 from tinymem.stores.sqlite import SqliteJournal
@@ -174,3 +175,13 @@ def test_duplicates_are_those_of_better_ones() -> None:
             kept.append(place)
     assert without_duplicates(order, vectors, lengths, 30).tolist() == [*kept, *order[30:].tolist()]
     assert without_duplicates(order[:0], vectors, lengths, 30).tolist() == []
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (33, 32), (2_500, 1), (2_500, 17), (300, 300), (0, 3), (3, 0)])
+def test_products_in_pieces_are_those_of_the_whole(n: int, m: int) -> None:
+    random = np.random.default_rng(5)
+    left, right = random.standard_normal((n, 256)), random.standard_normal((m, 256))
+    found = products(left.astype(np.float32), right.astype(np.float32))
+    assert found.shape == (n, m)
+    assert found.dtype == np.float32
+    assert np.allclose(found, left @ right.T, atol=1e-3)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.products import products
 from tinymem.recall.query import Query
 
 __all__ = ["Candidates", "gather"]
@@ -49,7 +50,7 @@ def gather(
         share = np.count_nonzero(allowed) / len(catalog)  # of what the index finds, so much may be used
         cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
     if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
-        nearest, cosine = None, (catalog.vectors @ query.vectors.T).max(axis=1)
+        nearest, cosine = None, products(catalog.vectors, query.vectors).max(axis=1)
     bm25 = np.zeros(len(catalog), np.float32)
     held, at = _places(lexical[0], catalog.id)
     bm25[at] = lexical[1][held]
@@ -64,7 +65,7 @@ def gather(
     rows = np.flatnonzero(chosen & allowed)
     if nearest and len(rows):
         near = _around(rows, catalog.step)
-        cosine[near] = (catalog.vectors[near] @ query.vectors.T).max(axis=1)
+        cosine[near] = products(catalog.vectors[near], query.vectors).max(axis=1)
     return Candidates(rows, cosine, bm25)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tinymem.protocols import Ids, Vectors
+from tinymem.recall.products import products
 
 __all__ = ["without_duplicates"]
 
@@ -23,7 +24,7 @@ def without_duplicates(order: Ids, vectors: Vectors, lengths: Ids, looked_at: in
     """
     head = order[:looked_at]
     compared = vectors[head]
-    better, worse = np.divmod(np.flatnonzero(compared @ compared.T >= SAME), len(head) or 1)
+    better, worse = np.divmod(np.flatnonzero(products(compared, compared) >= SAME), len(head) or 1)
     size = lengths[head].astype(np.float64)
     shorter, longer = np.minimum(size[better], size[worse]), np.maximum(size[better], size[worse])
     repeats = (better < worse) & (shorter / np.maximum(longer, 1) > ALIKE)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tinymem.protocols import Ids, TokenIds, Vectors
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.products import products
 
 __all__ = ["max_sim"]
 
@@ -31,10 +32,10 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     place[held] = 1
     distinct = np.flatnonzero(place)  # as np.unique would, without sorting
     place[distinct] = np.arange(len(distinct))
-    asked = table[tokens[chosen]].T
+    asked = table[tokens[chosen]]
     closeness = np.empty((len(chosen), len(distinct)), np.float32)
     for at in range(0, len(distinct), ROWS):
-        closeness[:, at : at + ROWS] = (table[distinct[at : at + ROWS]] @ asked).T
+        closeness[:, at : at + ROWS] = products(table[distinct[at : at + ROWS]], asked).T
     filled = np.flatnonzero(lengths)
     starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
     places = place[held]
@@ -43,5 +44,6 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     for column, known in zip(best.T, closeness, strict=True):  # one token at a time: what is read stays in the cache
         np.take(known, places, out=of_each, mode="clip")
         np.maximum.reduceat(of_each, starts, out=column)
-    score[filled] = best @ (weights[chosen] / weights[chosen].sum()).astype(np.float32)
+    shares = (weights[chosen] / weights[chosen].sum()).astype(np.float32)
+    score[filled] = products(best, shares[np.newaxis])[:, 0]
     return score
