@@ -306,6 +306,7 @@ class HierarchicalMemory:
         """What the namespace holds."""
         with self._lock:
             self._check_open()
+            self._mirror()
             counts = self.long_term.journal.counts()
             folder = self.long_term.journal.path.parent
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
