@@ -107,7 +107,7 @@ class Build:
         return found | {"steps": counts.steps, "passages": counts.passages}
 
     def _fill(self) -> dict[str, Any]:
-        """Add steps in chunks until they are in the index; each chunk's vectors then go into plain Chroma."""
+        """Add steps in chunks until they can be recalled; each chunk's vectors then go into plain Chroma."""
         times: list[tuple[float, float, int]] = []
         left, passages = self._size, 0
         while left:
@@ -129,7 +129,7 @@ class Build:
         for at in range(0, len(chunk), TOGETHER):
             self.memory.add_steps(chunk[at : at + TOGETHER])
         self.memory.long_term.embed_pending()
-        self.memory.long_term.index_pending()
+        self.memory.long_term.settle()
 
     def _fresh(self) -> list[Any]:
         """The passages that plain Chroma has not got yet."""
@@ -178,7 +178,7 @@ def opened_memory(folder: Path) -> dict[str, Any]:
     memory.context()
     found = {"open": opened - start, "first_recall": recalled - start, "first_context": time.perf_counter() - start}
     reading = resident()
-    memory.long_term.store.count()
+    memory.long_term.index.store.count()
     both = resident()
     memory.close()
     return {name: round(1000 * value, 2) for name, value in found.items()} | {"reading": reading, "indexing": both}

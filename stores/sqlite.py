@@ -11,17 +11,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
 
-__all__ = ["SqliteJournal"]
+__all__ = ["Mark", "SqliteJournal"]
 
-FORMAT = 1
+FORMAT = 2
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -33,10 +31,24 @@ CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
 CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
 CREATE TABLE IF NOT EXISTS passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
-    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB, tokens BLOB);
+    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
-CREATE INDEX IF NOT EXISTS passages_pending ON passages (id) WHERE vector IS NULL;
 """
+# Format 1 wrote passages and terms with each step. What is made from steps is made again.
+_FROM_1 = """
+DROP TABLE IF EXISTS passages;
+DROP TABLE IF EXISTS vocabulary;
+DROP TABLE IF EXISTS fulltext;
+UPDATE meta SET value = '0' WHERE key = 'indexed';
+"""
+_MARK = "made"  # the setting that keeps the mark
+
+
+class Mark(NamedTuple):
+    """Up to where passages were made: those of all steps before `step`, and the first `passages` of that one."""
+
+    step: int
+    passages: int
 
 
 @contextmanager
@@ -102,7 +114,7 @@ class SqliteJournal:
         if version > FORMAT:
             raise FormatError(f"{self.path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
         if version < FORMAT:
-            self._db.executescript(_SCHEMA)
+            self._db.executescript(f"BEGIN IMMEDIATE; {_FROM_1 if version == 1 else ''} {_SCHEMA} COMMIT")
         self._fulltext = FullText(self._db)
         if version < FORMAT:
             self._db.execute(f"PRAGMA user_version={FORMAT}")
@@ -115,15 +127,19 @@ class SqliteJournal:
         power fails before the next step is written, it is made again.
         """
         with self._lock, _guarded(self.path):
-            self._db.execute(f"PRAGMA synchronous={'NORMAL' if derived else 'FULL'}")
-            self._db.execute("BEGIN IMMEDIATE")
+            if derived:
+                self._db.execute("PRAGMA synchronous=NORMAL")
             try:
+                self._db.execute("BEGIN IMMEDIATE")
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+            finally:
+                if derived:
+                    self._db.execute("PRAGMA synchronous=FULL")
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._lock, _guarded(self.path):
@@ -143,30 +159,19 @@ class SqliteJournal:
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def add(self, steps: Sequence[tuple[StepRow, Sequence[PassageRow]]]) -> None:
-        """Write steps with their passages and terms, durably, all or none. InputError for an id that is there."""
+    def add(self, rows: Sequence[StepRow]) -> None:
+        """Write steps, durably, all or none. InputError for an id that is there."""
+        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         try:
             with self._transaction() as db:
-                for row, passages in steps:
-                    self._add(db, row, passages)
+                for r in rows:
+                    place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
+                    db.execute(sql, (*place, r.record, r.window, r.view))
         except FormatError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
-                ids = ", ".join(row.id for row, _ in steps[:3])
+                ids = ", ".join(row.id for row in rows[:3])
                 raise InputError(f"a step with this id or number is in the memory already ({ids})") from error
             raise
-
-    def _add(self, db: sqlite3.Connection, row: StepRow, passages: Sequence[PassageRow]) -> None:
-        values = (row.number, row.id, row.type, row.session, row.speaker, row.time, row.tokens, row.position)
-        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        db.execute(sql, (*values, row.record, row.window, row.view))
-        ids: list[int] = []
-        for p in passages:
-            cursor = db.execute(
-                "INSERT INTO passages (step, part, start, end, kind, asks) VALUES (?, ?, ?, ?, ?, ?)",
-                (row.number, p.part, p.start, p.end, p.kind, p.asks),
-            )
-            ids.append(int(cursor.lastrowid or 0))
-        self._fulltext.add(zip(ids, (p.text for p in passages), strict=True))
 
     def next_number(self) -> int:
         """The number that the next step gets; never one that was used before."""
@@ -248,39 +253,65 @@ class SqliteJournal:
         """The id of the newest passage; 0 when there is none."""
         return int(self._read("SELECT ifnull(max(id), 0) FROM passages")[0][0])
 
-    def waiting(self, limit: int) -> int:
-        """How many passages have no vector yet; at most `limit` are counted."""
-        sql = "SELECT count(*) FROM (SELECT 1 FROM passages WHERE vector IS NULL LIMIT ?)"
-        return int(self._read(sql, (limit,))[0][0])
-
-    def embedded(self, last: int) -> int:
-        """How many passages with ids up to `last` have a vector."""
-        return int(self._read("SELECT count(vector) FROM passages WHERE id <= ?", (last,))[0][0])
+    def passages_until(self, last: int) -> int:
+        """How many passages have ids up to `last`."""
+        return int(self._read("SELECT count(*) FROM passages WHERE id <= ?", (last,))[0][0])
 
     def places(self, number: int) -> list[tuple[int, int, int, int]]:
         """Where the passages of a step are, in order: (step, part, start, end)."""
         return self._read("SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id", (number,))
 
-    def pending(self, limit: int) -> list[tuple[int, int, int, int, int]]:
-        """Passages without a vector, oldest first: (id, step, part, start, end)."""
-        sql = "SELECT id, step, part, start, end FROM passages WHERE vector IS NULL ORDER BY id LIMIT ?"
-        return self._read(sql, (limit,))
+    @property
+    def mark(self) -> Mark:
+        """Up to where passages were made."""
+        step, passages = map(int, (self.setting(_MARK) or "1 0").split())
+        return Mark(step, passages)
 
-    def put_vectors(self, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds] | None) -> None:
-        """Keep the vectors `(n, dimensions)` of passages, and their token ids if the embedder has them."""
-        blobs = tokens if tokens is not None else [np.empty(0, np.uint16)] * len(ids)
-        rows = [(v.tobytes(), t.tobytes(), i) for v, t, i in zip(vectors.astype("<f2"), blobs, ids, strict=True)]
+    def waiting(self) -> int:
+        """Tokens of the steps from the mark on."""
+        sql = "SELECT position FROM steps WHERE number >= ? ORDER BY number LIMIT 1"
+        first = self._read(sql, (self.mark.step,))
+        return self.end() - int(first[0][0]) if first else 0
+
+    def records(self, first: int, limit: int) -> list[tuple[int, str]]:
+        """Up to `limit` steps with numbers of `first` or more, in order: (number, JSON)."""
+        return self._read("SELECT number, record FROM steps WHERE number >= ? ORDER BY number LIMIT ?", (first, limit))
+
+    def put_passages(
+        self,
+        since: Mark,
+        until: Mark,
+        passages: Sequence[tuple[int, PassageRow]],
+        vectors: Vectors,
+        tokens: Sequence[TokenIds],
+    ) -> bool:
+        """Keep the `passages` (number of the step, passage) between two marks with their terms, vectors `(n,
+        dimensions)` and token ids, and move the mark.
+
+        False, and nothing is kept, when somebody else was there first: the mark is not `since`, or a step is gone.
+        """
+        sql = (
+            "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
-            db.executemany("UPDATE passages SET vector = ?, tokens = ? WHERE id = ?", rows)
+            if self.mark != since or len(self.steps(steps := sorted({n for n, _ in passages}))) < len(steps):
+                return False
+            ids: list[int] = []
+            for (number, p), vector, some in zip(passages, halves, tokens, strict=True):
+                place = (number, p.part, p.start, p.end, p.kind, p.asks)
+                ids.append(db.execute(sql, (*place, vector.tobytes(), some.tobytes())).lastrowid or 0)
+            self._fulltext.add(zip(ids, (p.text for _, p in passages), strict=True))
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MARK, f"{until.step} {until.passages}"))
+            return True
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[Any]:
-        """Passages with ids above `after`, up to the first without a vector: (id, step, part, start, end, kind, asks,
-        vector, tokens, type, session, speaker, time)."""
+        """Passages with ids above `after`: (id, step, part, start, end, kind, asks, vector, tokens, type, session,
+        speaker, time)."""
         sql = (
             "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
             "s.speaker, s.time FROM passages p JOIN steps s ON s.number = p.step "
-            "WHERE p.id > ? AND p.id < ifnull((SELECT min(id) FROM passages WHERE vector IS NULL), 1 << 62) "
-            "ORDER BY p.id LIMIT ?"
+            "WHERE p.id > ? ORDER BY p.id LIMIT ?"
         )
         return self._read(sql, (after, limit))
 
@@ -295,14 +326,12 @@ class SqliteJournal:
                     self._db.execute("COMMIT")
 
     def counts(self) -> dict[str, int]:
-        """How many `steps`, `window_steps`, `passages`, `embedded`, and their `tokens` and `window_tokens`."""
-        sql = "SELECT count(*), sum(window), sum(tokens), sum(tokens * window) FROM steps"
-        steps, window, tokens, window_tokens = (int(value or 0) for value in self._read(sql)[0])
-        passages, embedded = self._read("SELECT count(*), count(vector) FROM passages")[0]
-        return {
-            "steps": steps, "window_steps": window, "passages": passages, "embedded": embedded,
-            "tokens": tokens, "window_tokens": window_tokens,
-        }  # fmt: skip
+        """How many `steps`, `window_steps`, `waiting_steps` (not embedded yet) and `passages`, and their `tokens` and
+        `window_tokens`."""
+        sql = "SELECT count(*), sum(window), sum(number >= ?), sum(tokens), sum(tokens * window) FROM steps"
+        values = [int(value or 0) for value in self._read(sql, (self.mark.step,))[0]]
+        names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens")
+        return {**dict(zip(names, values, strict=True)), "passages": self.passages_until(1 << 62)}
 
     def close(self) -> None:
         """Close the file. Closing twice is no error."""

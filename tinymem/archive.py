@@ -1,16 +1,15 @@
 """Long-term memory: the journal, its vectors and an index, as one archive that is written in batches and recalled from.
 
-The journal is the truth. Vectors are made once and kept in it; the vector store follows behind, up to a watermark, and
-can be rebuilt without embedding again. While a namespace is small, search is exact over the journal's own vectors,
-which is faster than an index and needs none (`EXACT_UP_TO` passages).
+The journal is the truth. Vectors are made once and kept in it; the vector store can be rebuilt from them without
+embedding again. While a namespace is small, search is exact over the journal's own vectors, which is faster than an
+index and better, and filling an index would take most of the time of archiving. So the store is filled from half of
+EXACT_UP_TO passages on, batch by batch, and asked from EXACT_UP_TO on; what it has not got yet is searched exactly.
 """
 
 from __future__ import annotations
 
-import logging
 import secrets
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +19,10 @@ import numpy as np
 
 from tinymem.base import Step
 from tinymem.content import clean
-from tinymem.errors import ClosedError, EmbedderMismatchError, FormatError, StepError, StorageError
-from tinymem.protocols import Embedder, StepRow, TokenCounter, TokenEmbedder, VectorStore
-from tinymem.recall.candidates import Nearest, gather
+from tinymem.errors import EmbedderMismatchError, FormatError, StepError
+from tinymem.indexing import Index
+from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
+from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import SAID, Catalog
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published
@@ -33,18 +33,15 @@ from tinymem.recall.results import Recall
 from tinymem.recall.scoring import Filter, Scored
 from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
-from tinymem.stores.sqlite import SqliteJournal
+from tinymem.stores.sqlite import Mark, SqliteJournal
 from tinymem.tokens import count_message
 
 __all__ = ["Archive"]
 
-logger = logging.getLogger(__name__)
-
-BATCH = 256  # passages that are embedded at once, and from which on it is worth while
-INDEX_BATCH = 2_000  # vectors that are written to the index at once
+BATCH = 256  # passages that are embedded at once
+WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
+STEPS = 16  # that are read at once to be cut into passages
 EXACT_UP_TO = 100_000  # passages up to which search is exact
-REST = 20  # times as long as a failure of the index took, it is left alone,
-LONGEST_REST = 60.0  # but not longer than so many seconds
 
 
 class Archive:
@@ -65,13 +62,11 @@ class Archive:
         exact_up_to: int = EXACT_UP_TO,
     ) -> None:
         self.embedder, self.counter = embedder, counter
-        self._open_store = open_store
         self._fusion, self._exact_up_to = fusion, exact_up_to
         self._catalog: Catalog | None = None
         self._steps: tuple[int, Steps] | None = None
-        self._store: VectorStore | None = None
-        self._rest_until = 0.0
         self.journal = SqliteJournal(folder / "journal.db", create)
+        self.index = Index(self.journal, open_store)
         try:
             self.key = bytes.fromhex(self._fence_key())
         except BaseException:
@@ -98,21 +93,50 @@ class Archive:
         for step in steps:
             tokens = sum(count_message(message, self.counter) for message in step.to_messages())
             positions[step.id] = end
-            rows.append((_row(step, tokens, end), passages_of(step)))
+            rows.append(_row(step, tokens, end))
             end += tokens
         self.journal.add(rows)
         return positions
 
     def embed_pending(self, at_least: int = 1) -> int:
-        """Embed what has no vector yet, in batches, when there are `at_least` so many passages; how many there were."""
+        """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
+        many passages there were."""
         done = 0
-        while self.journal.waiting(at_least) >= at_least:
-            pending = self.journal.pending(BATCH)
-            texts = self._texts([row[1:] for row in pending])
-            vectors = embedded(self.embedder, texts)
-            self.journal.put_vectors([row[0] for row in pending], vectors, self.token_embedder.token_ids(texts))
-            done += len(pending)
+        if self.journal.waiting() < at_least:
+            return done
+        mark: Mark | None = None
+        while mark is None:
+            mark = self.journal.mark
+            for until, passages in self._new_passages(mark):
+                texts = [passage.text for _, passage in passages]
+                vectors, tokens = self._vectors(texts)
+                if not self.journal.put_passages(mark, until, passages, vectors, tokens):
+                    mark = None  # another process was quicker
+                    break
+                mark, done = until, done + len(passages)
         return done
+
+    def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
+        """The vectors and the token ids of passages."""
+        if not texts:
+            return np.empty((0, self.embedder.dimensions), np.float32), []
+        return embedded(self.embedder, texts), self.token_embedder.token_ids(texts)
+
+    def _new_passages(self, mark: Mark) -> Iterator[tuple[Mark, list[tuple[int, PassageRow]]]]:
+        """Batches of the passages (number of the step, passage) from `mark` on, and the mark after each."""
+        batch: list[tuple[int, PassageRow]] = []
+        following = mark.step
+        while records := self.journal.records(following, STEPS):
+            for number, record in records:
+                for at, passage in enumerate(passages_of(self._loaded(record))):
+                    if (number, at) >= mark:
+                        batch.append((number, passage))
+                    if len(batch) == BATCH:
+                        yield Mark(number, at + 1), batch
+                        batch = []
+                following = number + 1
+        if following > mark.step:
+            yield Mark(following, 0), batch
 
     def _texts(self, places: Sequence[Sequence[int]]) -> list[str]:
         """The texts of passages at (step, part, start, end)."""
@@ -124,51 +148,15 @@ class Archive:
         """What late interaction uses."""
         return token_embedder_from(self.embedder)
 
-    def index_pending(self, at_least: int = 1) -> int:
-        """Bring the vector store up to the journal, in batches; how many vectors it got."""
-        done, begun = 0, time.monotonic()
-        try:
-            while not self._resting and self.journal.last_passage() - self._indexed >= at_least:
-                store = self.store  # opened first, since that may move the watermark
-                if not (rows := self.journal.passages(self._indexed, INDEX_BATCH)):
-                    break
-                vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(len(rows), -1)
-                store.upsert([row[0] for row in rows], vectors.astype(np.float32))
-                self.journal.keep({"indexed": str(rows[-1][0])})
-                done += len(rows)
-        except ClosedError:
-            raise
-        except StorageError as error:  # another process holds the index: the journal is searched without it
-            self._rest(begun)
-            logger.info("the index stays behind: %s", error)
-        return done
-
-    def _rest(self, begun: float) -> None:
-        """Leave alone an index that has failed, since `begun`: one that hangs must not cost its time-out every time."""
-        self._rest_until = time.monotonic() + min(REST * (time.monotonic() - begun), LONGEST_REST)
+    def settle(self) -> None:
+        """Embed new steps once they are many, and bring the index along where it is, or soon will be, of use."""
+        self.embed_pending(WAITING)
+        if self._index_is_of_use:
+            self.index.keep_up()
 
     @property
-    def _resting(self) -> bool:
-        return time.monotonic() < self._rest_until
-
-    @property
-    def _indexed(self) -> int:
-        """The watermark: the last passage that the vector store holds."""
-        return int(self.journal.setting("indexed") or 0)
-
-    @property
-    def store(self) -> VectorStore:
-        """The vector store, opened when it is first needed; it is filled anew if it holds less than it should."""
-        if self._store is None:
-            store = self._open_store()
-            try:
-                if store.count() < self.journal.embedded(self._indexed):  # another store, or its files were deleted
-                    self.journal.keep({"indexed": "0"})
-            except BaseException:
-                store.close()
-                raise
-            self._store = store
-        return self._store
+    def _index_is_of_use(self) -> bool:
+        return self.journal.last_passage() >= self._exact_up_to // 2
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -187,8 +175,11 @@ class Archive:
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
+        return {n: self._loaded(record) for n, record in self.journal.steps(numbers).items()}
+
+    def _loaded(self, record: str) -> Step:
         try:
-            return {n: load_step(record) for n, record in self.journal.steps(numbers).items()}
+            return load_step(record)
         except StepError as error:
             raise FormatError(f"{self.journal.path} is damaged: {error}") from error
 
@@ -209,25 +200,16 @@ class Archive:
         catalog = self.catalog
         query = analyse(text, self.embedder, self.token_embedder, now)
         lexical = self.journal.search_text(query.text)
-        begun = time.monotonic()
-        try:
-            found = gather(query, catalog, lexical, allowed, self._nearest(catalog, allowed))
-        except StorageError as error:  # the index fails, or another process holds it: the journal has all vectors
-            self._rest(begun)
-            logger.info("searching without the index: %s", error)
+        found = None
+        if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
+            with self.index.resting_after_failure():
+                found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
+        if found is None:  # the journal has all vectors
             found = gather(query, catalog, lexical, allowed, None)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
         # A question is answered by whatever says it; a stretch of a run wants other things of a tool than of a person.
         kinds = catalog.kind[found.rows] if query.is_stretch else np.full(len(found.rows), SAID, np.int8)
         return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
-
-    def _nearest(self, catalog: Catalog, allowed: Any) -> Nearest | None:
-        """The search of the index, where it is worth asking and holds everything; None: search exactly."""
-        if self._resting or np.count_nonzero(allowed) <= self._exact_up_to:
-            return None
-        store = self.store
-        self.index_pending()
-        return store.query if self._indexed >= catalog.last_id else None
 
     def _stepwise(self, catalog: Catalog) -> Steps:
         if self._steps is None or self._steps[0] != catalog.last_id:
@@ -239,24 +221,22 @@ class Archive:
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
         texts = {number: self._texts(self.journal.places(number)) for number in numbers}
-        self.journal.keep({"indexed": "0"})  # first, so that a crash from here on means a rebuild
         # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
         # it, nothing is forgotten; the other way round, nobody would clear it later.
-        self.store.clear()
+        self.index.clear()
         try:
             self.journal.delete(texts)
         finally:
             self._catalog = self._steps = None
-        self.index_pending()
+        if self._index_is_of_use:
+            self.index.follow()
 
     def close(self) -> None:
-        """Embed and index what is left, and release the files."""
+        """Embed what is left, and release the files."""
         try:
             self.embed_pending()
-            self.index_pending()
         finally:
-            if self._store is not None:
-                self._store.close()
+            self.index.close()
             self.journal.close()
 
 

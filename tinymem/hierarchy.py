@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tinymem.archive import BATCH, INDEX_BATCH, Archive
+from tinymem.archive import Archive
 from tinymem.base import Step
 from tinymem.content import Content, clean
 from tinymem.context import Context, assemble, current_task
@@ -43,14 +43,14 @@ QUERY_LENGTH = 6_000  # characters of them, from the end
 
 @dataclass(frozen=True)
 class Stats:
-    """What a namespace holds. Tokens are those of steps as sent; `indexed` is how many vectors the store has."""
+    """What a namespace holds. Tokens are those of steps as sent; `waiting_steps` are not cut into passages yet."""
 
     namespace: str
     steps: int
     window_steps: int
     archived_steps: int
+    waiting_steps: int
     passages: int
-    embedded: int
     tokens: int
     window_tokens: int
     embedder: str
@@ -192,8 +192,7 @@ class HierarchicalMemory:
         """Keep what left the window, and embed and index it once enough has come together."""
         try:
             if self._mirror():
-                self.long_term.embed_pending(BATCH)
-                self.long_term.index_pending(INDEX_BATCH)
+                self.long_term.settle()
         except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
             logger.warning("archiving is behind: %s", error)
 

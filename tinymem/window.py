@@ -23,7 +23,10 @@ def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy
     within = token_budget(window_tokens, low_water=int(window_tokens * LOW_WATER), counter=counter, tasks="current")
 
     def pruned(steps: Sequence[Step]) -> list[Step]:
-        kept = {step.id for step in [*within(steps), *(s for group in groups(steps)[-1:] for s in group)]}
+        after = within(steps)
+        if len(after) == len(steps):
+            return after
+        kept = {step.id for step in [*after, *groups(steps)[-1]]}
         return [step for step in steps if step.id in kept]
 
     return pruned
