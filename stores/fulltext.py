@@ -26,7 +26,7 @@ from tinymem.stores.lengths import Lengths
 __all__ = ["FullText", "words"]
 
 MAX_WORDS = 512  # distinct words of a query that are looked up
-MAX_TERMS = 48  # and of those, how many are searched for: the rarest
+MAX_TERMS = 32  # and of those, how many are searched for: the rarest
 MAX_POSTINGS = 30_000  # passages that they may occur in, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
 CAPS = (64, 512, 4_096, MAX_POSTINGS + 1, 1 << 62)  # to which the passages of a word are counted, until enough is known

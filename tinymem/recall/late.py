@@ -14,7 +14,7 @@ from tinymem.recall.products import products
 
 __all__ = ["max_sim"]
 
-MAX_TOKENS = 32  # of the question: the rarest
+MAX_TOKENS = 16  # of the question: the rarest
 ROWS = 1024  # of the table that are compared at once: they stay in the cache
 
 

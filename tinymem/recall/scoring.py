@@ -76,8 +76,8 @@ class Scored:
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, self.kinds)
         lengths = (catalog.end - catalog.start)[rows]
-        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 4]
-        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 8))
+        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 8]
+        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 16))
         columns = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows], scores)
         step, part, start, end, score = (column.tolist() for column in columns)
         return [Ranked(step[i], part[i], start[i], end[i], score[i], partial(self._why, i)) for i in order.tolist()]
