@@ -9,7 +9,7 @@ it is minus the logarithm of the chance that one of them is picked. Each file ha
 
 What is known beforehand is not left to the data: when something is asked, evidence never speaks against a passage (in a
 stretch of a run it may: a passage is weighed against the rest of its step); what an agent did is weighed as what its
-tools gave back; and biases are set so that evidence of either kind has a mean score of 0 when it is new.
+tools gave back; and biases are set so that evidence has a mean score of 0, in a stretch when it is new.
 
 Trained on every other haystack of each file, measured on the rest; a file with one haystack is held out wholly. The
 figures are simulated (see `fusion_data`); those of a file without it are of weights fitted on all the other files.
@@ -42,9 +42,10 @@ __all__ = ["Settings", "fit", "main"]
 
 PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
 SIGNED = ("reply", "age", "milestone")  # these may speak against a passage that is to answer a question
-TOOL, ACT, SAID = range(len(KIND_NAMES))
-SHARED = np.array([0, 0, 1])  # which row of weights each kind has: acts share that of tool output
-NEVER = ((0, "answers"), (1, "age"))  # (row, feature) that stay 0: tools answer no question, chats have no window
+TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
+SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
+# (row, feature) that stay 0: a stretch asks nothing, and for a question the features of a stretch are not computed.
+NEVER = ((0, "answers"), (1, "age"), (1, "introduces"), (1, "typed"))
 
 Floats = npt.NDArray[np.float64]
 
@@ -146,7 +147,7 @@ def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
 
 def _constrain(weights: Floats) -> None:
     adding = [name not in SIGNED for name in NAMES]
-    asked = SHARED[SAID]
+    asked = SHARED[QUESTION]
     weights[asked, adding] = np.maximum(weights[asked, adding], 0)
     for row, name in NEVER:
         weights[row, NAMES.index(name)] = 0
@@ -155,10 +156,10 @@ def _constrain(weights: Floats) -> None:
 def _calibrated(fusion: Fusion, queries: Sequence[Asked], settings: Settings) -> Fusion:
     """With biases by which evidence from tools, and what was said, scores 0 in the mean of the queries, at age 0."""
     bias = fusion.bias.copy()
-    for kind in (TOOL, SAID):
+    for kind, moved in ((TOOL, [TOOL, SAID]), (QUESTION, [QUESTION])):
         chosen = [(asked, asked.evidence & (asked.kinds == kind)) for asked in queries]
         means = [_mean_score(fusion, asked, rows) for asked, rows in chosen if rows.any()]
-        bias[kind] -= np.mean(means) if means else 0.0
+        bias[moved] -= np.mean(means) if means else 0.0
     bias[ACT] = bias[TOOL] - settings.act_below_tool
     return Fusion(fusion.weights, bias)
 

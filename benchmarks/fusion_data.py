@@ -23,10 +23,11 @@ from benchmarks.data import Haystack, Query, Question, read_haystacks, sha256
 from benchmarks.methods import NO_UNIT, Setup, Tinymem
 from benchmarks.scoring import SLICE, WHOLE
 from tinymem.protocols import Ids, Vectors
+from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import Fusion
+from tinymem.recall.fusion import KIND_NAMES, Fusion
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST
-from tinymem.recall.scoring import PRICE
+from tinymem.recall.scoring import PRICE, Scored
 
 __all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
 
@@ -34,7 +35,8 @@ BUDGETS = (512, 1024, 2048, 4096)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: no feature depends on it
 LABEL, HEADER = 6, 8  # tokens, about: of what stands before a passage, and of a day's header
 UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
-    np.array([[name in ("cosine_of_best", "bm25_of_best") for name in NAMES]] * 3, np.float32), np.zeros(3, np.float32)
+    np.array([[name in ("cosine_of_best", "bm25_of_best") for name in NAMES]] * len(KIND_NAMES), np.float32),
+    np.zeros(len(KIND_NAMES), np.float32),
 )
 
 
@@ -42,7 +44,7 @@ UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
 class Asked:
     """A query that was asked: its `n` candidates, and what of them is evidence.
 
-    `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` as the catalog has them, `evidence`, lengths
+    `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`, lengths
     in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or -1.
     `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
     """
@@ -121,7 +123,8 @@ class Candidates(Tinymem):
 
     def ask(self, query: Query, haystack: Haystack) -> Asked:
         """The candidates of a query, with what scoring knows of them."""
-        catalog, rows, features = self._score(query.question)
+        catalog, scored = self._score(query.question)
+        rows = scored.rows
         starts, ends = catalog.start[rows], catalog.end[rows]
         units, days = np.array(self._places, np.int64).reshape(-1, 2)[rows].T
         gold = {} if query.needle else {at: max(1, len(haystack.units[at].text)) for at in _gold(query, haystack)}
@@ -132,16 +135,15 @@ class Candidates(Tinymem):
                 [_holds(query.needle, *place) for place in zip(texts, starts, ends, strict=True)], np.bool_
             )
         return Asked(
-            query.question.text, features, catalog.kind[rows], evidence, ends - starts, days, units, gold
+            query.question.text, scored.features, scored.kinds, evidence, ends - starts, days, units, gold
         )  # fmt: skip
 
-    def _score(self, question: Question) -> tuple[Any, Ids, Vectors]:
+    def _score(self, question: Question) -> tuple[Catalog, Scored]:
         self._archive.embed_pending()
         catalog = self._archive.catalog
         self._place(catalog.step[len(self._places) :], catalog.part[len(self._places) :])
         now = question.now or EPOCH
-        scored = self._archive.score(question.text, now, np.ones(len(catalog), np.bool_))
-        return catalog, scored.rows, scored.features
+        return catalog, self._archive.score(question.text, now, np.ones(len(catalog), np.bool_))
 
     def _place(self, numbers: Ids, parts: Ids) -> None:
         steps = self._archive.fetch(np.unique(numbers).tolist())

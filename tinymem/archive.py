@@ -23,9 +23,9 @@ from tinymem.errors import EmbedderMismatchError, FormatError, StepError
 from tinymem.indexing import Index
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
 from tinymem.recall.candidates import gather
-from tinymem.recall.catalog import SAID, Catalog
+from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import Steps, features
-from tinymem.recall.fusion import Fusion, published
+from tinymem.recall.fusion import Fusion, published, weighed_as
 from tinymem.recall.packing import pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query import analyse, embedded
@@ -198,7 +198,8 @@ class Archive:
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
         catalog = self.catalog
-        query = analyse(text, self.embedder, self.token_embedder, now)
+        since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
+        query = analyse(text, self.embedder, self.token_embedder, now, since, until)
         lexical = self.journal.search_text(query.text)
         found = None
         if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
@@ -207,8 +208,7 @@ class Archive:
         if found is None:  # the journal has all vectors
             found = gather(query, catalog, lexical, allowed, None)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
-        # A question is answered by whatever says it; a stretch of a run wants other things of a tool than of a person.
-        kinds = catalog.kind[found.rows] if query.is_stretch else np.full(len(found.rows), SAID, np.int8)
+        kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
         return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
 
     def _stepwise(self, catalog: Catalog) -> Steps:

@@ -60,7 +60,8 @@ class StepRow:
 class PassageRow:
     """A slice `[start, end)` of a step's part, with its text: the unit that is embedded, searched and excerpted.
 
-    `kind` says what the part is (see `tinymem.base.Part`); `asks`, whether the step's text ends in a question.
+    `kind` says what the part is (see `tinymem.base.Part`); `asks`, whether the step's text ends in a question;
+    `identifiers` are those of the text, as `tinymem.recall.identifiers.hashes` gives them.
     """
 
     part: int
@@ -69,6 +70,7 @@ class PassageRow:
     kind: str
     asks: bool
     text: str
+    identifiers: bytes = b""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.dates import closeness
 from tinymem.recall.products import products
 from tinymem.recall.query import Query
 
@@ -57,8 +58,11 @@ def gather(
     if len(catalog) <= EVERYTHING:
         return Candidates(np.flatnonzero(allowed), cosine, bm25)
     chosen = np.zeros(len(catalog), np.bool_)
-    for signal in (cosine, bm25):
-        usable = np.flatnonzero(allowed & (signal > 0))
+    signals = [(cosine, allowed), (bm25, allowed)]
+    if query.spans:
+        signals.append((cosine, allowed & (closeness(catalog.time, query.spans) == 1)))
+    for signal, among in signals:
+        usable = np.flatnonzero(among & (signal > 0))
         best = usable[_top(signal[usable], NEAREST)]
         chosen[best] = True
         _mark_around(chosen, best[:AROUND], catalog.step)

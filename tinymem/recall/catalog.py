@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, TokenIds, Vectors
+from tinymem.recall.identifiers import Codes, Seen, read
 
 __all__ = ["KINDS", "Catalog", "Growing"]
 
@@ -21,7 +22,7 @@ KINDS = {
     "observation": 0, "error": 0,
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
 }  # fmt: skip
-SAID = 2
+ACT, SAID = 1, 2
 
 
 class Growing:
@@ -59,6 +60,30 @@ class _Codes:
         return -1 if name is None else self.names.setdefault(name, len(self.names))
 
 
+class _Ragged:
+    """Rows of different lengths, one after the other."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._values, self._ends = Growing(dtype), Growing(np.int64)
+
+    def extend(self, values: Any, lengths: Any) -> None:
+        """Append rows of these `lengths`, whose values follow each other."""
+        self._ends.extend(len(self._values.array) + np.cumsum(lengths))
+        self._values.extend(values)
+
+    def of(self, rows: Ids) -> tuple[npt.NDArray[Any], Ids]:
+        """The values of `rows`, one row after the other, and how many each has."""
+        ends = self._ends.array
+        starts = np.concatenate([[0], ends[:-1]])[rows] if len(ends) else ends
+        lengths = ends[rows] - starts
+        where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
+        return self._values.array[where], lengths
+
+    def __len__(self) -> int:
+        """How many values there are."""
+        return len(self._values.array)
+
+
 class Catalog:
     """Arrays over passages; see `extend` for what each holds. `vectors` is `(n, dimensions)` float32."""
 
@@ -70,8 +95,8 @@ class Catalog:
         }
         self._fields |= {"kind": Growing(np.int8), "reply": Growing(np.bool_), "asks": Growing(np.bool_)}
         self._fields |= {"milestone": Growing(np.bool_), "time": Growing(np.float64)}
-        self._tokens = Growing(np.uint16)
-        self._token_ends = Growing(np.int64)
+        self._tokens, self._identifiers = _Ragged(np.uint16), _Ragged(np.uint32)
+        self.seen = Seen()
         self.document_frequency = np.zeros(vocabulary, np.int64)
         self.sessions, self.speakers = _Codes({}), _Codes({})
 
@@ -99,7 +124,7 @@ class Catalog:
         """Append passages as `SqliteJournal.passages` gives them; up to 65,536 at once."""
         if not rows:
             return
-        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time) = zip(
+        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time, names) = zip(
             *rows, strict=True
         )
         vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
@@ -116,22 +141,32 @@ class Catalog:
         }  # fmt: skip
         for name, values in columns.items():
             self._fields[name].extend(values)
-        self._extend_tokens([blob or b"" for blob in tokens])
+        self._extend_tokens(tokens)
+        codes = read(b"".join(names))
+        self._identifiers.extend(codes, [len(blob) // codes.itemsize for blob in names])
+        self._note_identifiers(len(self) - len(rows))
 
     def _extend_tokens(self, blobs: Sequence[bytes]) -> None:
         ids = np.frombuffer(b"".join(blobs), np.uint16)
         row = np.repeat(np.arange(len(blobs), dtype=np.uint32), [len(blob) // ids.itemsize for blob in blobs])
         held = np.sort(row << 16 | ids)  # each passage's ids together
         held = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))]  # and each once
-        self._token_ends.extend(len(self._tokens.array) + np.searchsorted(held >> 16, np.arange(len(blobs)), "right"))
-        self._tokens.extend(held & 0xFFFF)
+        self._tokens.extend(held & 0xFFFF, np.bincount(held >> 16, minlength=len(blobs)))
         if len(self.document_frequency):
             self.document_frequency += np.bincount(held & 0xFFFF, minlength=len(self.document_frequency))
 
+    def _note_identifiers(self, new: int) -> None:
+        """Note those of the rows from `new` on; of all rows when there is no more room."""
+        if not self.seen.has_room(len(self._identifiers)):
+            self.seen, new = Seen(len(self._identifiers)), 0
+        rows = np.arange(new, len(self))
+        codes, lengths = self.identifiers_of(rows)
+        self.seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[new:] == ACT, lengths))
+
     def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
         """The distinct token ids of passages `rows`, one passage after the other, and how many each has."""
-        ends = self._token_ends.array
-        starts = np.concatenate([[0], ends[:-1]])[rows] if len(ends) else ends
-        lengths = ends[rows] - starts
-        where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
-        return self._tokens.array[where], lengths
+        return self._tokens.of(rows)
+
+    def identifiers_of(self, rows: Ids) -> tuple[Codes, Ids]:
+        """The identifiers of passages `rows`, likewise, as hashes."""
+        return self._identifiers.of(rows)

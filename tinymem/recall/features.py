@@ -14,6 +14,7 @@ import numpy as np
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import SAID, Catalog
+from tinymem.recall.dates import DAY, closeness
 from tinymem.recall.late import max_sim
 from tinymem.recall.query import Query
 
@@ -39,6 +40,10 @@ NAMES = (
     "reply",  # 1 for what an assistant said
     "age",  # where the question is itself a stretch of a run: 0 for its newest passages, towards 1 with the logarithm
     "milestone",  # 1 for final answers
+    "dated",  # 1 in the spans of time that the question names, falling to 0 by days
+    "day",  # as session, of the passages of a day
+    "introduces",  # likewise for a stretch of a run: ln(1 + identifiers that come up here first),
+    "typed",  # and that the agent has typed, wherever they came up; not counting those that the stretch itself shows
 )
 
 FRESH, OLD = 32, 10_000  # passages between which age grows
@@ -96,12 +101,15 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         cosines[2],
         bm25s[2],
         np.maximum(lates[1], lates[2]),
-        _session(found, catalog),
+        _together(found, catalog.session[rows]),
         np.where(np.append(steps.asks, False)[before], bm25s[1], 0),
         _speaker(query, catalog, rows),
         catalog.reply[rows],
         _age(query, len(catalog) - 1 - rows),
         catalog.milestone[rows],
+        closeness(catalog.time[rows], query.spans),
+        _together(found, (catalog.time[rows] // DAY).astype(np.int64)),
+        *_identifiers(query, catalog, rows),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -119,18 +127,35 @@ def _age(query: Query, since: Ids) -> Vectors:
     return age
 
 
-def _session(found: Candidates, catalog: Catalog) -> Vectors:
-    """For each candidate the mean of the three best candidates of its session."""
+def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> tuple[Vectors, Vectors]:
+    """How many identifiers each passage introduces, and how many of its own the agent has typed, as logarithms.
+
+    What an agent types next, it copies from what it saw before; it can still see what is in the stretch.
+    """
+    if not query.is_stretch:
+        return np.zeros(len(rows), np.float32), np.zeros(len(rows), np.float32)
+    codes, lengths = catalog.identifiers_of(rows)
+    of_row = np.repeat(np.arange(len(rows)), lengths)
+    hidden = ~np.isin(codes, query.identifiers)
+    introduced = hidden & catalog.seen.introduced(codes, rows[of_row])
+    typed = hidden & catalog.seen.typed(codes)
+    counts = (np.bincount(of_row[which], minlength=len(rows)) for which in (introduced, typed))
+    first, again = (np.log1p(count).astype(np.float32) for count in counts)
+    return first, again
+
+
+def _together(found: Candidates, groups: Ids) -> Vectors:
+    """For each candidate the mean of the three best candidates of its group."""
     rows = found.rows
     base = found.cosine[rows] / _top(found.cosine) + found.bm25[rows] / _top(found.bm25)
-    session = catalog.session[rows]
-    order = np.lexsort((-base, session))
-    starts = np.flatnonzero(np.diff(session[order], prepend=-2))
+    _, group = np.unique(groups, return_inverse=True)
+    order = np.lexsort((-base, group))
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     rank = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
-    total = np.zeros(len(catalog.sessions.names) + 1, np.float32)  # the last is that of "no session"
+    total = np.zeros(len(starts), np.float32)
     best = order[rank < 3]
-    np.add.at(total, session[best], base[best] / 3)
-    means: Vectors = total[session]
+    np.add.at(total, group[best], base[best] / 3)
+    means: Vectors = total[group]
     return means
 
 

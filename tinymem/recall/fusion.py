@@ -1,6 +1,8 @@
 """Linear fusion: one weighted sum of the features, with weights for each kind of passage.
 
 The sum is the log-odds that a passage is evidence (logistic regression), so scores of different kinds can be compared.
+A question is answered by whatever says it, so for questions all kinds have the same weights. A stretch of a run wants
+other things than a question does, and not of a tool's output what it wants of a person or of the agent itself.
 The published weights are in `tinymem/data/fusion.json` with their provenance; others can be passed.
 """
 
@@ -18,15 +20,16 @@ from tinymem.errors import InputError
 from tinymem.protocols import Vectors
 from tinymem.recall.features import NAMES
 
-__all__ = ["Fusion", "published"]
+__all__ = ["Fusion", "published", "weighed_as"]
 
-KIND_NAMES = ("tool", "act", "said")
+KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
+QUESTION = 3
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """`weights` is `(3, len(NAMES))` and `bias` `(3,)`, a row for each kind: tool output, the agent's acts, what was
-    said."""
+    """`weights` is `(4, len(NAMES))` and `bias` `(4,)`: a row each for tool output, the agent's acts and what was said,
+    where the query is a stretch of a run, and one for all of them where it is a question."""
 
     weights: Vectors
     bias: Vectors
@@ -59,6 +62,11 @@ class Fusion:
         if not (np.abs(weights) < 1e6).all():
             raise InputError("a weight is not a finite number of a sensible size")
         return cls(weights[:, 1:].astype(np.float32), weights[:, 0].astype(np.float32))
+
+
+def weighed_as(kinds: npt.NDArray[np.int8], is_stretch: bool) -> npt.NDArray[np.int8]:
+    """The row of weights for passages of these `kinds` (`Catalog.kind`)."""
+    return kinds if is_stretch else np.full(len(kinds), QUESTION, np.int8)
 
 
 @functools.cache

@@ -22,9 +22,10 @@ from tinymem.content import clean
 from tinymem.excerpts import pieces
 from tinymem.protocols import Embedder, Ids, TokenIds, Vectors
 from tinymem.recall.candidates import gather
-from tinymem.recall.catalog import SAID, Catalog
+from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import Steps, features
-from tinymem.recall.fusion import Fusion, published
+from tinymem.recall.fusion import Fusion, published, weighed_as
+from tinymem.recall.identifiers import hashes
 from tinymem.recall.overlap import hashed, overlap
 from tinymem.recall.query import Query, analyse, embedded
 from tinymem.registry import token_embedder_from
@@ -39,10 +40,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class _Text:
     """A passage's text as vectors; shared by all steps that hold that text."""
 
-    __slots__ = ("__weakref__", "tokens", "vector", "words")
+    __slots__ = ("__weakref__", "identifiers", "tokens", "vector", "words")
 
-    def __init__(self, vector: bytes, tokens: bytes, words: TokenIds) -> None:
-        self.vector, self.tokens, self.words = vector, tokens, words
+    def __init__(self, vector: bytes, tokens: bytes, words: TokenIds, identifiers: bytes) -> None:
+        self.vector, self.tokens, self.words, self.identifiers = vector, tokens, words, identifiers
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class StepIndex:
         found = gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
         matrix = features(query, found, catalog, Steps(catalog), tokenizer.token_table)
         rows = found.rows
-        kinds = catalog.kind[rows] if query.is_stretch else np.full(len(rows), SAID, np.int8)
+        kinds = weighed_as(catalog.kind[rows], query.is_stretch)
         scores = (self._fusion or published()).score(matrix, kinds)
         place = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows])
         return Listed(*place, scores, catalog.vectors[rows], texts)
@@ -130,7 +131,7 @@ class StepIndex:
             vectors = embedded(self._embedder, missing).astype("<f2")
             tokens = token_embedder_from(self._embedder).token_ids(missing)
             for text, vector, ids in zip(missing, vectors, tokens, strict=True):
-                made[text] = self._texts[text] = _Text(vector.tobytes(), ids.tobytes(), hashed(text))
+                made[text] = self._texts[text] = _Text(vector.tobytes(), ids.tobytes(), hashed(text), hashes(text))
         return {text: known for text, known in made.items() if known is not None}
 
 
@@ -153,6 +154,6 @@ def _rows(steps: Sequence[Step], entries: Sequence[_Entry]) -> list[Any]:
         for at, (step, entry) in enumerate(zip(steps, entries, strict=True))
     )
     return [
-        (row, at, *place, text.vector, text.tokens, step.type, step.session, step.speaker, 0.0)
+        (row, at, *place, text.vector, text.tokens, step.type, step.session, step.speaker, 0.0, text.identifiers)
         for row, (at, step, place, text) in enumerate(found, 1)
     ]

@@ -12,6 +12,7 @@ import re
 from tinymem.base import Part, Step
 from tinymem.content import clean
 from tinymem.protocols import PassageRow
+from tinymem.recall.identifiers import hashes
 
 __all__ = ["cut", "passages_of"]
 
@@ -63,7 +64,7 @@ def passages_of(step: Step) -> list[PassageRow]:
 def _rows(index: int, part: Part, asks: bool) -> list[PassageRow]:
     text = clean(part.text)
     return [
-        PassageRow(index, start, end, part.kind, asks, text[start:end])
+        PassageRow(index, start, end, part.kind, asks, text[start:end], hashes(text[start:end]))
         for start, end in cut(text)
         if not text[start:end].isspace()
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy as np
 from tinymem.content import clean
 from tinymem.errors import EmbedderError, TinymemError
 from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
+from tinymem.recall.dates import Span, spans
+from tinymem.recall.identifiers import Codes, hashes, read
 from tinymem.recall.passages import cut
 
 __all__ = ["Query", "analyse", "embedded"]
@@ -21,12 +23,15 @@ MAX_VECTORS = 8  # a long query is embedded in passages, these many from its end
 
 @dataclass(frozen=True)
 class Query:
-    """`vectors` `(m, dimensions)`: of the whole text, then of its passages if it is long. `tokens`: distinct ids."""
+    """`vectors` `(m, dimensions)`: of the whole text, then of its passages if it is long. `tokens`: distinct ids;
+    `identifiers`: hashes of those in the text. `spans` of time that it names, if it is a question."""
 
     text: str
     vectors: Vectors
     tokens: TokenIds
+    identifiers: Codes
     now: datetime
+    spans: tuple[Span, ...] = ()
 
     @property
     def is_stretch(self) -> bool:
@@ -49,9 +54,13 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
     return vectors
 
 
-def analyse(text: str, embedder: Embedder, tokenizer: TokenEmbedder, now: datetime) -> Query:
-    """Embed the question, once."""
+def analyse(
+    text: str, embedder: Embedder, tokenizer: TokenEmbedder, now: datetime, since: float = 0, until: float = 0
+) -> Query:
+    """Embed the question, once. The memory has what happened from `since` to `until` (seconds since 1970)."""
     text = clean(text)
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
-    return Query(text, vectors, np.unique(tokenizer.token_ids([text])[0]), now)
+    tokens = np.unique(tokenizer.token_ids([text])[0])
+    query = Query(text, vectors, tokens, read(hashes(text)), now)
+    return query if query.is_stretch else replace(query, spans=tuple(spans(text, now, since, until)))

@@ -1,0 +1,139 @@
+"""Dates and spans of time that a question names: "on 9 January", "in late May 2023", "two weeks ago", "last Friday".
+
+English, and ISO 8601. What is found is a soft hint for ranking, never a filter: people misremember dates, and what
+happened on a day is often told on another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+import numpy as np
+
+from tinymem.protocols import Vectors
+
+__all__ = ["Span", "closeness", "spans"]
+
+Span: TypeAlias = tuple[float, float]  # [start, end) in seconds since 1970
+
+DAY = 86_400.0
+LONGEST = 2_000  # characters of a question that are read
+YEARS = 20  # that a date without a year may stand for, at most: the newest that the memory spans
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+           "nine": 9, "ten": 10, "couple of": 2, "few": 3}  # fmt: skip
+UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
+PARTS = {"early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15), "mid": (10, 20),
+         "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31), "end of": (20, 31)}  # fmt: skip
+
+_MONTH = (
+    r"(?P<month>Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|"
+    r"Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
+)
+_DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b", r"(?P<year>(?:19|20)\d\d)\b"
+_TO = r"(?:\s*(?:-|–|to|and|until|through)\s*(?:the\s+)?(?P<to>\d{1,2})(?:st|nd|rd|th)?\b(?!:))?"
+_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?\b")
+_MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?!:){_TO}(?:,?\s+(?:of\s+)?{_YEAR})?")
+_DAY_MONTH = re.compile(rf"\b{_DAY}{_TO}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?")
+_PART = rf"(?:(?P<part>{'|'.join(PARTS)})[\s-]+(?:the\s+)?)"
+_MONTH_YEAR = re.compile(rf"\b{_PART}?{_MONTH},?\s+(?:of\s+)?{_YEAR}", re.IGNORECASE)
+# Without a year or a day, "may" and "march" are words: something must say that a month is meant.
+_MONTH_ONLY = re.compile(rf"\b(?:{_PART}|(?:in|of|since|during|by|until|through|for|last|this|to|from)\s+){_MONTH}")
+_YEAR_ONLY = re.compile(rf"\b(?:in|of|since|during|year)\s+{_YEAR}", re.IGNORECASE)
+_AGO = re.compile(
+    rf"\b(?:(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)(?P<unit>day|week|month|year)s?\s+ago\b", re.IGNORECASE
+)
+_PAST = re.compile(
+    rf"\b(?:last|past|previous|recent)\s+(?:(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)?(?P<unit>day|week|month|year)s?\b",
+    re.IGNORECASE,
+)
+_WEEKDAY = re.compile(rf"\b(?:last|this past)\s+(?P<weekday>{'|'.join(WEEKDAYS)})\b", re.IGNORECASE)
+_NEAR = re.compile(r"\b(?:(?P<today>today|this morning|tonight)|(?P<yesterday>yesterday|last night))\b", re.IGNORECASE)
+
+
+def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
+    """The spans of time that `text` names, when it is asked at `now`, of a memory from `first` to `last` (seconds
+    since 1970, which say what years a date without one may stand for).
+
+    >>> from datetime import timezone
+    >>> (march_5,) = spans("What did Ann say on March 5?", datetime(2024, 3, 10, tzinfo=timezone.utc), 1.705e9, 1.71e9)
+    >>> [datetime.fromtimestamp(at, timezone.utc).day for at in march_5]
+    [5, 6]
+    """
+    text = text[:LONGEST]
+    if not re.search(r"\d|ago|last|past|day|[A-Z][a-z]{2}", text):
+        return []
+    newest = datetime.fromtimestamp(max(first, last), now.tzinfo).year
+    oldest = max(datetime.fromtimestamp(first, now.tzinfo).year, newest - YEARS + 1)
+    years = range(oldest, newest + 1)
+    found: list[Span] = []
+    for pattern in (_ISO, _MONTH_DAY, _DAY_MONTH, _MONTH_YEAR, _MONTH_ONLY, _YEAR_ONLY):
+        for match in pattern.finditer(text):
+            found += _dated(match.groupdict(), years, now)
+        text = pattern.sub(" ", text)  # a date is read once, by the most exact pattern
+    return [*found, *_relative(text, now)]
+
+
+def _dated(named: dict[str, str | None], years: range, now: datetime) -> Iterator[Span]:
+    """The span of a date; one for each of the `years` where none is named."""
+    for at in [int(year)] if (year := named.get("year")) else years:
+        try:
+            yield _span(named, at, now)
+        except ValueError:  # the 31st of June
+            continue
+
+
+def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
+    month, day, to = named.get("month"), named.get("day"), named.get("to")
+    if month is None:
+        return _between(datetime(year, 1, 1, tzinfo=now.tzinfo), 365)
+    number = int(month) if month.isdigit() else 1 + MONTHS.index(month[:3].lower())
+    if day is None:
+        low, high = PARTS[part.lower()] if (part := named.get("part")) else (0, 31)
+        return _between(datetime(year, number, 1 + low, tzinfo=now.tzinfo), high - low)
+    return _between(datetime(year, number, int(day), tzinfo=now.tzinfo), max(1, int(to or day) - int(day) + 1))
+
+
+def _relative(text: str, now: datetime) -> Iterator[Span]:
+    """Spans that are named by how long ago they are."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for match in _AGO.finditer(text):
+        days = _count(match["number"]) * UNITS[match["unit"].lower()]
+        slack = UNITS[match["unit"].lower()] // 2  # "two weeks ago" is about two weeks ago
+        yield _between(_before(today, days + slack), 2 * slack + 1)
+    for match in _PAST.finditer(text):
+        days = _count(match["number"]) * UNITS[match["unit"].lower()]
+        yield _between(_before(today, days if match["number"] else 2 * days), days + 1 if match["number"] else 2 * days)
+    for match in _WEEKDAY.finditer(text):
+        back = (today.weekday() - WEEKDAYS.index(match["weekday"].lower()) - 1) % 7 + 1
+        yield _between(_before(today, back), 1)
+    for match in _NEAR.finditer(text):
+        yield _between(today if match["today"] else _before(today, 1), 1)
+
+
+def _count(number: str | None) -> int:
+    return 1 if number is None else int(number) if number.isdigit() else NUMBERS[number.lower()]
+
+
+def _before(day: datetime, days: int) -> datetime:
+    return day - timedelta(days=min(days, day.toordinal() - 1))
+
+
+def _between(start: datetime, days: int) -> Span:
+    """So many days from `start` on."""
+    at = start.timestamp()
+    return at, at + days * DAY
+
+
+def closeness(times: Vectors, named: Sequence[Span]) -> Vectors:
+    """How close each of `times` (seconds since 1970) is to a span: 1 inside, falling to 0 by days: `(len(times),)`."""
+    close = np.zeros(len(times), np.float32)
+    for start, end in named:
+        gap = np.maximum(np.maximum(start - times, times - end), 0)
+        np.maximum(close, np.exp(-gap / (DAY + (end - start) / 4)), out=close, casting="same_kind")
+    return close
