@@ -7,8 +7,8 @@ each to be picked, and the loss is the cross-entropy to the evidence, spread eve
 Liu, Tsai, Li, Learning to Rank: From Pairwise to Listwise Approach, 2007). Where any passage with the needle will do,
 it is minus the logarithm of the chance that one of them is picked. Each file has the same say. Adam, full batches.
 
-What is known beforehand is not left to the data: when something is asked, evidence never speaks against a passage (in a
-stretch of a run it may: a passage is weighed against the rest of its step); what an agent did is weighed as what its
+What is known beforehand is not left to the data: evidence never speaks against a passage (but in a stretch of a run,
+where a passage is weighed against the rest of its step, that of its step may); what an agent did is weighed as what its
 tools gave back; and biases are set so that evidence has a mean score of 0, in a stretch when it is new.
 
 Trained on every other haystack of each file, measured on the rest; a file with one haystack is held out wholly. The
@@ -41,7 +41,8 @@ from tinymem.recall.scoring import PRICE
 __all__ = ["Settings", "fit", "main"]
 
 PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
-SIGNED = ("reply", "age", "milestone")  # these may speak against a passage that is to answer a question
+SIGNED = ("reply", "age", "milestone")  # these may speak against a passage,
+WEIGHED = ("step_cosine", "step_bm25")  # and in a stretch of a run these: a passage is set against the rest of its step
 TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
 SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
 # (row, feature) that stay 0: a stretch asks nothing, and for a question the features of a stretch are not computed.
@@ -57,7 +58,7 @@ class Settings:
     queries: int = 200  # of a file that are trained on, at most
     iterations: int = 250
     rate: float = 0.05
-    l2: float = 1e-3  # on weights of features that are scaled to a deviation of 1
+    l2: float = 1e-2  # on weights of features that are scaled to a deviation of 1
     act_below_tool: float = 2.0  # the bias of an agent's acts against that of tool output
     milestone: float = 0.5  # set, not fitted: too few questions are about final answers
 
@@ -146,9 +147,9 @@ def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
 
 
 def _constrain(weights: Floats) -> None:
-    adding = [name not in SIGNED for name in NAMES]
-    asked = SHARED[QUESTION]
-    weights[asked, adding] = np.maximum(weights[asked, adding], 0)
+    for row, signed in ((SHARED[TOOL], SIGNED + WEIGHED), (SHARED[QUESTION], SIGNED)):
+        adding = [name not in signed for name in NAMES]
+        weights[row, adding] = np.maximum(weights[row, adding], 0)
     for row, name in NEVER:
         weights[row, NAMES.index(name)] = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
@@ -29,8 +29,8 @@ class Query:
     text: str
     vectors: Vectors
     tokens: TokenIds
-    identifiers: Codes
     now: datetime
+    identifiers: Codes = field(default_factory=lambda: read(b""))
     spans: tuple[Span, ...] = ()
 
     @property
@@ -62,5 +62,5 @@ def analyse(
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
     tokens = np.unique(tokenizer.token_ids([text])[0])
-    query = Query(text, vectors, tokens, read(hashes(text)), now)
+    query = Query(text, vectors, tokens, now, read(hashes(text)))
     return query if query.is_stretch else replace(query, spans=tuple(spans(text, now, since, until)))
