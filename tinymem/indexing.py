@@ -113,9 +113,9 @@ class Index:
         begun = time.monotonic()
         try:
             yield
-        except ClosedError:
-            raise
         except StorageError as error:
+            if isinstance(error, ClosedError):
+                self._journal.last_passage()  # raises where it is the journal that is closed, and not the store alone
             self._rest_until = time.monotonic() + min(REST * (time.monotonic() - begun), LONGEST_REST)
             logger.info("going on without the index: %s", error)
 
