@@ -35,10 +35,11 @@ CREATE TABLE IF NOT EXISTS passages (
 CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
 """
 # Format 1 wrote passages and terms with each step, and kept no note of whether the store was filled. What is made from
-# steps is made again. Rows are deleted, not their table, so that the ids that a store may hold are not given again.
+# steps is made again, under new ids: a store may hold other vectors under the old ones.
 _FROM_1 = """
-DELETE FROM passages;
-DROP INDEX IF EXISTS passages_pending;
+UPDATE sqlite_sequence SET name = 'passages of format 1' WHERE name = 'passages';
+DROP TABLE IF EXISTS passages;
+UPDATE sqlite_sequence SET name = 'passages' WHERE name = 'passages of format 1';
 DROP TABLE IF EXISTS vocabulary;
 DROP TABLE IF EXISTS fulltext;
 INSERT OR REPLACE INTO meta VALUES ('indexed', '0'), ('store_filled', 'yes');

@@ -17,7 +17,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Ids, Vectors, VectorStore
-from tinymem.recall.candidates import Nearest, top
+from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
 from tinymem.stores.sqlite import SqliteJournal
@@ -96,7 +96,8 @@ class Index:
             ids = np.concatenate([ids[mine], catalog.id[held:]])
             beyond = products(catalog.vectors[held:], vector[np.newaxis])[:, 0]
             cosines = np.concatenate([cosines[mine], beyond])
-            best = top(cosines, k)
+            best = np.argpartition(-cosines, k)[:k] if len(cosines) > k else np.arange(len(cosines))
+            best = best[np.argsort(-cosines[best], kind="stable")]
             return ids[best], cosines[best]
 
         return search

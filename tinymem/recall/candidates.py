@@ -13,7 +13,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
 from tinymem.recall.query import Query
 
-__all__ = ["Candidates", "gather", "top"]
+__all__ = ["Candidates", "gather"]
 
 EVERYTHING = 600  # a memory of up to so many passages is looked at whole
 NEAREST = 240  # passages by each of the two signals
@@ -59,7 +59,7 @@ def gather(
     chosen = np.zeros(len(catalog), np.bool_)
     for signal in (cosine, bm25):
         usable = np.flatnonzero(allowed & (signal > 0))
-        best = usable[top(signal[usable], NEAREST)]
+        best = usable[_top(signal[usable], NEAREST)]
         chosen[best] = True
         _mark_around(chosen, best[:AROUND], catalog.step)
     rows = np.flatnonzero(chosen & allowed)
@@ -86,7 +86,7 @@ def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
     return held, at[held]
 
 
-def top(signal: Vectors, k: int) -> Ids:
+def _top(signal: Vectors, k: int) -> Ids:
     """Rows of the `k` highest values, best first; ties by row, so that the same memory gives the same answer."""
     if len(signal) > k:
         kth = -np.partition(-signal, k - 1)[k - 1]
