@@ -35,12 +35,15 @@ CREATE TABLE IF NOT EXISTS passages (
     identifiers BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
 """
-# Format 1 wrote passages and terms with each step. What is made from steps is made again.
+# Format 1 wrote passages and terms with each step, and kept no note of whether the store was filled. What is made from
+# steps is made again, under new ids: a store may hold other vectors under the old ones.
 _FROM_1 = """
+UPDATE sqlite_sequence SET name = 'passages of format 1' WHERE name = 'passages';
 DROP TABLE IF EXISTS passages;
+UPDATE sqlite_sequence SET name = 'passages' WHERE name = 'passages of format 1';
 DROP TABLE IF EXISTS vocabulary;
 DROP TABLE IF EXISTS fulltext;
-UPDATE meta SET value = '0' WHERE key = 'indexed';
+INSERT OR REPLACE INTO meta VALUES ('indexed', '0'), ('store_filled', 'yes');
 """
 _MARK = "made"  # the setting that keeps the mark
 
@@ -111,14 +114,28 @@ class SqliteJournal:
     def _prepare(self) -> None:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._db.execute(f"PRAGMA {pragma}")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > FORMAT:
+        if self._version() < FORMAT:
+            self._make_tables()
+        if (version := self._version()) > FORMAT:
             raise FormatError(f"{self.path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
-        if version < FORMAT:
-            self._db.executescript(f"BEGIN IMMEDIATE; {_FROM_1 if version == 1 else ''} {_SCHEMA} COMMIT")
         self._fulltext = FullText(self._db)
-        if version < FORMAT:
-            self._db.execute(f"PRAGMA user_version={FORMAT}")
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def _make_tables(self) -> None:
+        """Make the tables, or bring up those of an older format: once, whoever else opens the file."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            if (version := self._version()) < FORMAT:  # another process may have been quicker
+                for statement in f"{_FROM_1 if version == 1 else ''} {_SCHEMA}".split(";"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={FORMAT}")
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
@@ -161,11 +178,14 @@ class SqliteJournal:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def add(self, rows: Sequence[StepRow]) -> None:
-        """Write steps, durably, all or none. InputError for an id that is there."""
+        """Write steps, durably, all or none. InputError for an id that is there, or a number from before the mark."""
         sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         try:
             with self._transaction() as db:
+                mark = self.mark
                 for r in rows:
+                    if (r.number, 0) < mark:  # nobody would make its passages
+                        raise InputError(f"the number {r.number} was given before, elsewhere: open the memory again")
                     place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
                     db.execute(sql, (*place, r.record, r.window, r.view))
         except FormatError as error:
@@ -227,15 +247,19 @@ class SqliteJournal:
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
         return [StepRow(*row) for row in self._read(sql, (after, limit))]
 
-    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> None:
+    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
         """Remove steps for good. `passages_of` has for each number the texts of its passages, in order.
 
         Freed pages are overwritten, terms merged away, the write-ahead log emptied: nothing is left in the file.
+        False, and nothing is removed, when a step has not as many passages: another process made or removed some.
         """
+        sql = "SELECT id FROM passages WHERE step = ? ORDER BY id"
         with self._transaction() as db:
+            ids = {number: [i for (i,) in db.execute(sql, (number,))] for number in passages_of}
+            if any(len(ids[number]) != len(texts) for number, texts in passages_of.items()):
+                return False
             for number, texts in passages_of.items():
-                ids = [i for (i,) in db.execute("SELECT id FROM passages WHERE step = ? ORDER BY id", (number,))]
-                self._fulltext.remove(zip(ids, texts, strict=True))
+                self._fulltext.remove(zip(ids[number], texts, strict=True))
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
             self._fulltext.optimize()
@@ -247,6 +271,7 @@ class SqliteJournal:
                 f"{self.path}: the steps are deleted, but somebody else reads the file, so their text stays in it "
                 "until that reader and this memory are closed"
             )
+        return True
 
     # -- passages -----------------------------------------------------------------------------------------------------
 
@@ -265,7 +290,11 @@ class SqliteJournal:
     @property
     def mark(self) -> Mark:
         """Up to where passages were made."""
-        step, passages = map(int, (self.setting(_MARK) or "1 0").split())
+        kept = self.setting(_MARK) or "1 0"
+        try:
+            step, passages = map(int, kept.split())
+        except ValueError as error:
+            raise FormatError(f"{self.path} is damaged: {kept!r} is no mark") from error
         return Mark(step, passages)
 
     def waiting(self) -> int:

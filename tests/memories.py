@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
@@ -16,15 +17,16 @@ import numpy as np
 
 from tinymem.archive import Archive
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.protocols import Embedder, PassageRow, StepRow, Vectors, VectorStore
+from tinymem.protocols import Embedder, PassageRow, StepRow, TokenIds, Vectors, VectorStore
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
 from tinymem.recall.results import Excerpt
-from tinymem.serialization import dump_step
+from tinymem.serialization import dump_step, load_step
 from tinymem.steps import MessageStep, Step
 from tinymem.stores.chroma import ChromaStore
 from tinymem.stores.exact import ExactStore
+from tinymem.stores.sqlite import Mark, SqliteJournal
 from tinymem.tokens import default_counter
 
 START = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
@@ -42,21 +44,96 @@ def said(text: str, number: int | None = None, *, role: str = "user", **more: An
 
 
 def entry(step: Step, position: int = 0, tokens: int = 7) -> Entry:
-    """What the journal is given for a numbered step."""
+    """What the journal is given for a numbered step: first the row, later the passages."""
     assert step.number is not None
     time = step.timestamp.timestamp()
     row = StepRow(step.number, step.id, step.type, step.session, step.speaker, time, tokens, position, dump_step(step))
     return row, passages_of(step)
 
 
-def open_archive(folder: Path, embedder: Embedder | None = None, store: str = "exact", **more: Any) -> Archive:
+def put(
+    journal: SqliteJournal,
+    entries: Sequence[Entry],
+    *,
+    since: Mark | None = None,
+    until: Mark | None = None,
+    vectors: Vectors | None = None,
+    tokens: Sequence[TokenIds] | None = None,
+) -> bool:
+    """Give the journal the passages of steps that it has, with vectors of eight equal numbers unless said otherwise."""
+    passages = [(row.number, passage) for row, some in entries for passage in some]
+    return journal.put_passages(
+        journal.mark if since is None else since,
+        Mark(max(row.number for row, _ in entries) + 1, 0) if until is None else until,
+        passages,
+        np.full((len(passages), 8), 0.3, np.float32) if vectors is None else vectors,
+        [np.array([1, 2], np.uint16)] * len(passages) if tokens is None else tokens,
+    )
+
+
+def add(journal: SqliteJournal, entries: Sequence[Entry]) -> None:
+    """Give the journal steps, and then their passages."""
+    journal.add([row for row, _ in entries])
+    assert put(journal, entries)
+
+
+def catch_up(journal: SqliteJournal) -> None:
+    """Give the journal the passages of all its steps, whoever else does the same."""
+    while records := journal.records((since := journal.mark).step, 1_000):
+        put(journal, [entry(load_step(record)) for _, record in records], since=since)
+
+
+FORMAT_1 = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE steps (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
+    time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL,
+    window INTEGER NOT NULL, view TEXT);
+CREATE INDEX steps_in_window ON steps (number) WHERE window = 1;
+CREATE INDEX steps_by_session ON steps (session);
+CREATE TABLE passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
+    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB, tokens BLOB);
+CREATE INDEX passages_by_step ON passages (step);
+CREATE INDEX passages_pending ON passages (id) WHERE vector IS NULL;
+CREATE VIRTUAL TABLE fulltext USING fts5(terms, content='', tokenize='porter unicode61');
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fulltext, row);
+PRAGMA user_version=1;
+"""
+
+
+def write_format_1(
+    path: Path, steps: Iterable[Step], settings: Mapping[str, str], embed: Callable[[list[str]], Vectors]
+) -> None:
+    """A journal as the first format had it: passages and terms are written with each step."""
+    db = sqlite3.connect(path)
+    db.executescript(FORMAT_1)
+    db.executemany("INSERT INTO meta VALUES (?, ?)", settings.items())
+    position = 0
+    for row, passages in map(entry, steps):
+        place = (row.number, row.id, row.type, row.session, row.speaker, row.time, row.tokens, position)
+        db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, NULL)", (*place, row.record))
+        position += row.tokens
+        for p, vector in zip(passages, embed([p.text for p in passages]), strict=True):
+            blobs = vector.astype("<f2").tobytes(), np.array([1, 2], np.uint16).tobytes()
+            values = (row.number, p.part, p.start, p.end, p.kind, p.asks, *blobs)
+            id = db.execute("INSERT INTO passages VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", values).lastrowid
+            db.execute("INSERT INTO fulltext(rowid, terms) VALUES (?, ?)", (id, p.text))
+    db.commit()
+    db.close()
+
+
+def open_archive(
+    folder: Path, embedder: Embedder | None = None, store: str | Callable[[], VectorStore] = "exact", **more: Any
+) -> Archive:
     """An archive in `folder`, with the hashing embedder and the exact store unless said otherwise."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def make() -> VectorStore:
         return ExactStore() if store == "exact" else ChromaStore(folder / "index")
 
-    return Archive(folder, embedder or HashingEmbedder(), make, default_counter(), **more)
+    opened = make if isinstance(store, str) else store
+    return Archive(folder, embedder or HashingEmbedder(), opened, default_counter(), **more)
 
 
 def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:

@@ -61,9 +61,12 @@ with HierarchicalMemory(sys.argv[1], embedder="example:64", store="example", win
     memory.long_term._exact_up_to = 0  # ask the store, however little there is
     memory.add_messages([{"role": "user", "content": f"Message {n} is about nothing."} for n in range(30)])
     memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
+    memory.long_term.embed_pending()
+    memory.long_term.index.follow()
+    store = memory.long_term.index.store
+    assert store.count() == 31, store.count()
     print(memory.recall("stagign sevrer", max_tokens=100).text)
-    assert memory.long_term.store.count() == 31, memory.long_term.store.count()
-    print(memory.stats().embedder, memory.stats().store, type(memory.long_term.store).__module__)
+    print(memory.stats().embedder, memory.stats().store, type(store).__module__)
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(REPOSITORY)])}
     command = [sys.executable, "-W", "error", "-c", program, str(tmp_path / "memory")]

@@ -1,4 +1,4 @@
-"""The archive: each passage embedded once, an index that follows and can be lost, forgetting in every file."""
+"""The archive: each passage embedded once, whoever fails or embeds beside it; forgetting in every file."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
+from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in, write_format_1
 
 import tinymem.archive
 import tinymem.recall.passages
-from tinymem.archive import Archive
+from tinymem.archive import BATCH, Archive
+from tinymem.base import Step
+from tinymem.content import clean
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
-from tinymem.errors import ClosedError, EmbedderError, EmbedderMismatchError, FormatError, InputError, StorageError
+from tinymem.errors import ClosedError, EmbedderError, EmbedderMismatchError, FormatError, InputError
 from tinymem.protocols import Vectors
 from tinymem.recall.features import NAMES
-from tinymem.recall.scoring import Filter
 from tinymem.steps import ActionStep, FinalAnswerStep, MessageStep, TaskStep
-from tinymem.stores.chroma import ChromaStore
-from tinymem.testing import exact_neighbours
 
 
 class CountingEmbedder:
@@ -106,8 +105,14 @@ QUERY = "Where is the key of the kumquat locker?"
 
 def passages_of(archive: Archive) -> list[str]:
     """The texts of all passages, in order."""
-    rows = archive.journal._read("SELECT step, part, start, end FROM passages ORDER BY id")
-    return archive._texts(rows)
+    places = archive.journal._read("SELECT step, part, start, end FROM passages ORDER BY id")
+    parts = {n: step.parts() for n, step in archive.fetch(range(1, archive.journal.next_number())).items()}
+    return [clean(parts[step][part].text[start:end]) for step, part, start, end in places]
+
+
+def expected_of(steps: Iterable[Step]) -> list[str]:
+    """The texts of the passages that steps are cut into, in order."""
+    return [passage.text for step in steps for passage in tinymem.recall.passages.passages_of(step)]
 
 
 def numbers(archive: Archive, query: str = QUERY, budget: int = 300, **more: Any) -> list[int]:
@@ -120,11 +125,11 @@ def numbers(archive: Archive, query: str = QUERY, budget: int = 300, **more: Any
 def test_each_passage_is_embedded_once_in_its_life(tmp_path: Path) -> None:
     embedder = CountingEmbedder()
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    expected = Counter(passages_of(archive))
+    expected = Counter(expected_of(fill(archive, numbered_texts(TEXTS))))
     assert not embedder.documents, "writing does not wait for the embedder"
     assert 121 in numbers(archive)
-    assert embedder.documents == expected
+    assert embedder.documents == expected == Counter(passages_of(archive))
+    archive.index.follow()
     archive.close()
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
     assert 121 in numbers(archive)
@@ -133,7 +138,8 @@ def test_each_passage_is_embedded_once_in_its_life(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "index")
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
     assert 121 in numbers(archive)
-    assert archive.store.count() == len(archive.catalog) == len(expected) - 2
+    archive.index.follow()
+    assert archive.index.store.count() == len(archive.catalog) == sum(expected.values()) - 2
     fill(archive, [said("One more.")])
     archive.embed_pending()
     assert embedder.documents == expected + Counter(["One more."])
@@ -152,16 +158,53 @@ def test_a_question_is_embedded_once_and_a_blank_one_not_at_all(tmp_path: Path) 
     archive.close()
 
 
-def test_enough_passages_are_waited_for(tmp_path: Path) -> None:
+def test_enough_tokens_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = CountingEmbedder()
     archive = open_archive(tmp_path, embedder)
     fill(archive, numbered_texts(["a", "b", "c"]))
-    assert archive.embed_pending(at_least=4) == 0
-    assert archive.embed_pending(at_least=3) == 3
+    tokens = archive.journal.waiting()
+    assert tokens == archive.journal.end() > 3
+    assert archive.embed_pending(at_least=tokens + 1) == 0
+    monkeypatch.setattr(tinymem.archive, "WAITING", tokens + 1)
+    archive.settle()
+    assert not embedder.documents
+    assert archive.embed_pending(at_least=tokens) == 3
+    assert archive.embed_pending() == archive.journal.waiting() == 0
+    fill(archive, map(said, "defg"))
+    archive.settle()
+    assert (sum(embedder.documents.values()), archive.journal.waiting()) == (7, 0)
+    archive.close()
+
+
+def test_steps_without_passages_do_not_stop_the_others(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    archive = open_archive(tmp_path, embedder)
+    fill(archive, [said(""), ActionStep(None), said(" \n")])
     assert archive.embed_pending() == 0
-    assert archive.index_pending(at_least=4) == 0
-    assert archive.index_pending(at_least=3) == 3
-    assert (archive.index_pending(), archive.store.count()) == (0, 3)
+    assert not archive.recall("text", 300, LATER)
+    fill(archive, [said(""), said("the kumquat"), ActionStep(None), *(said(" ") for _ in range(40))])
+    assert archive.embed_pending() == 1
+    fill(archive, [said("the kumquat again"), said("")])
+    assert numbers(archive, "kumquat") == [5, 47]
+    assert archive.journal.mark == (49, 0)
+    assert embedder.documents == Counter(["the kumquat", "the kumquat again"])
+    archive.close()
+
+
+@pytest.mark.parametrize("batch", [1, 7, 16, 256])
+def test_passages_are_those_of_the_steps_in_order_in_whatever_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(tinymem.archive, "BATCH", batch)
+    long = " ".join(sentences(60, seed=3))
+    given = numbered_texts(["", "one", long, "", "", "two", *TEXTS[:batch], long, "three", ""])
+    archive = open_archive(tmp_path)
+    steps = []
+    for start, end in ((0, 4), (4, 9), (9, len(given))):
+        steps += fill(archive, given[start:end])
+        archive.embed_pending()
+        assert passages_of(archive) == expected_of(steps)
+        assert (archive.journal.mark, archive.journal.waiting()) == ((len(steps) + 1, 0), 0)
     archive.close()
 
 
@@ -195,49 +238,22 @@ def test_what_was_written_but_not_embedded_is_embedded_later(tmp_path: Path) -> 
     archive.close()
 
 
-def test_what_was_embedded_but_not_indexed_is_indexed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive, "INDEX_BATCH", 40)
-    embedder = CountingEmbedder()
-    archive = open_archive(tmp_path, embedder, "chroma")
-    fill(archive, numbered_texts(TEXTS))
-    archive.embed_pending()
-    first = archive.journal.passages(0, 40)
-    vectors = np.frombuffer(b"".join(row[7] for row in first), "<f2").reshape(-1, 64).astype(np.float32)
-    archive.store.upsert([row[0] for row in first], vectors)  # and the crash comes before the watermark is moved
-    archive.store.close()
-    archive.journal.close()
-    for crash_after in (40, 80, None):
-        archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
-        if crash_after:
-            rows = archive.journal.passages(int(archive.journal.setting("indexed") or 0), 40)
-            vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(-1, 64).astype(np.float32)
-            archive.store.upsert([row[0] for row in rows], vectors)
-            archive.journal.keep({"indexed": str(rows[-1][0])})
-            archive.store.close()
-            archive.journal.close()
-        else:
-            assert 121 in numbers(archive)
-            assert archive.journal.setting("indexed") == str(archive.catalog.last_id)
-            assert archive.store.count() == len(archive.catalog)
-            archive.close()
-    assert max(embedder.documents.values()) == max(Counter(TEXTS).values())
-
-
 ARCHIVE_FOR_EVER = """
 import sys
 from pathlib import Path
 import tinymem.archive
+import tinymem.indexing
 from memories import fill, open_archive, said, sentences
 
 texts = sentences(2_000, length=90)
-tinymem.archive.BATCH, tinymem.archive.INDEX_BATCH = 16, 24
+tinymem.archive.BATCH, tinymem.indexing.BATCH = 16, 24
 archive = open_archive(Path(sys.argv[1]), None, "chroma", exact_up_to=0)
 while True:
     number = archive.journal.next_number()
     fill(archive, [said(f"mark{n} {texts[n]}", n) for n in range(number, number + 10)])
     print(number + 9, flush=True)
     archive.embed_pending(16)
-    archive.index_pending(24)
+    archive.index.follow(24)
 """
 
 
@@ -252,122 +268,22 @@ def test_an_archive_whose_process_was_killed_goes_on_and_holds_everything(tmp_pa
             writer.kill()
         last = int(lines[-1])
         archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
+        archive.embed_pending()
+        archive.index.follow()
+        assert passages_of(archive) == expected_of(archive.fetch(range(1, last + 99)).values())
         for number in (1, 17, last // 2, last):
             (id,) = archive.journal.search_text(f"mark{number}")[0]
             assert archive.catalog.step[archive.catalog.id == id] == number
             assert archive.recall(f"mark{number}", 300, LATER)
-        assert archive.store.count() == len(archive.catalog) == archive.journal.counts()["passages"]
+        assert archive.index.store.count() == len(archive.catalog) == archive.journal.counts()["passages"]
         rows = range(0, len(archive.catalog), 13)
-        found = [archive.store.query(archive.catalog.vectors[row], 1)[1][0] for row in rows]
+        found = [archive.index.store.query(archive.catalog.vectors[row], 1)[1][0] for row in rows]
         assert np.allclose(found, 1, atol=1e-3)
         archive.close()
     assert last > 150
 
 
-def test_an_index_whose_files_were_deleted_is_filled_again(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    archive.close()
-    shutil.rmtree(tmp_path / "index")
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    assert 121 in numbers(archive)
-    assert archive.store.count() == len(archive.catalog)
-    archive.close()
-
-
-def test_another_store_is_filled_from_the_journal(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    archive.close()
-    for store in ("exact", "exact", "chroma"):
-        archive = open_archive(tmp_path, None, store, exact_up_to=0)
-        assert 121 in numbers(archive)
-        assert archive.store.count() == len(archive.catalog)
-        archive.close()
-
-
-def test_an_index_that_another_one_holds_is_done_without(tmp_path: Path) -> None:
-    holder = ChromaStore(tmp_path / "index")
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    assert 121 in numbers(archive)
-    assert archive.journal.setting("indexed") == "0"
-    with pytest.raises(StorageError, match="another process"):
-        archive.forget([1])
-    assert len(archive.journal.rows()) == len(TEXTS), "what cannot be forgotten everywhere stays everywhere"
-    holder.close()
-    archive.close()  # which does not try again either, for as long as the index is left alone
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    assert 121 in numbers(archive)
-    assert archive.journal.setting("indexed") == str(archive.catalog.last_id)
-    archive.close()
-
-
-def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    text = archive.recall(QUERY, 500, LATER).text
-    second = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    assert second.recall(QUERY, 500, LATER).text == text
-    fill(second, [said("from the second", 0)])
-    assert len(TEXTS) + 1 in numbers(second, "from the second", 100)
-    assert len(TEXTS) + 1 in numbers(archive, "from the second", 100)
-    second.close()
-    archive.close()
-
-
-def test_an_index_that_fails_while_it_is_asked_is_done_without(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    text = archive.recall(QUERY, 500, LATER).text
-    archive.store.close()  # every question to it is an error now
-    assert archive.recall(QUERY, 500, LATER).text == text
-    archive.journal.close()
-
-
 # the same answers
-
-
-@pytest.mark.slow
-def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) -> None:
-    texts = sentences(2_500, seed=8, length=25)
-    queries = sentences(20, seed=9)
-    archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
-    fill(archive, [said(text, at, session=f"s{at // 50}") for at, text in enumerate(texts, 1)])
-    archive.embed_pending()
-    archive.index_pending()
-    assert archive.store.count() == len(archive.catalog) == 2_500
-    indexed = open_archive(tmp_path, StaticEmbedder(), exact_up_to=0)
-    indexed._store = archive.store
-    everything = np.ones(2_500, np.bool_)
-    same = hits = 0
-    for query in queries:
-        vector = archive.embedder.embed_queries([query])[0]
-        best = exact_neighbours(archive.catalog.id.tolist(), archive.catalog.vectors, vector, 20)[0].tolist()
-        hits += len(set(archive.store.query(vector, 20)[0].tolist()) & set(best))
-        one, other = archive.score(query, LATER, everything), indexed.score(query, LATER, everything)
-        assert set(best) <= set(archive.catalog.id[one.rows].tolist()), "the numpy oracle's best are candidates"
-        top, top_indexed = ([p.number for p in scored.ranked(1_000)[:20]] for scored in (one, other))
-        same += len(set(top) & set(top_indexed))
-        assert top[:3] == top_indexed[:3]
-    assert hits >= 0.97 * 20 * len(queries)
-    assert same >= 0.97 * 20 * len(queries)
-    indexed.journal.close()
-    archive.close()
-
-
-def test_a_filter_holds_with_an_index_too(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, exact_up_to=0)
-    steps = [said(text, at, session=f"s{at % 40}") for at, text in enumerate(sentences(1_000), 1)]
-    fill(archive, steps)
-    only = Filter(session="s7")
-    found = numbers(archive, steps[500].text, 300, only=only)
-    assert found
-    assert all(number % 40 == 7 for number in found)
-    exact = open_archive(tmp_path)
-    assert numbers(exact, steps[500].text, 300, only=only) == found
-    exact.close()
-    archive.close()
 
 
 def test_a_memory_that_is_opened_again_recalls_byte_by_byte_the_same(tmp_path: Path) -> None:
@@ -433,7 +349,62 @@ def test_an_embedder_that_fails_loses_nothing(tmp_path: Path, fault: Callable[[V
     archive = open_archive(tmp_path, CountingEmbedder())
     assert len(archive.journal.rows()) == 5
     assert numbers(archive, TEXTS[2])
-    assert archive.journal.counts()["embedded"] == 5
+    assert (archive.journal.counts()["passages"], archive.journal.counts()["waiting_steps"]) == (5, 0)
+    archive.close()
+
+
+class Stopping(CountingEmbedder):
+    """Fails after so many batches; remembers only what it gave vectors for."""
+
+    batches = 1 << 30
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.batches -= 1
+        if self.batches < 0:
+            raise ConnectionError("no route to host")
+        return super().embed_documents(texts)
+
+
+def test_a_huge_step_goes_on_where_its_embedder_failed(tmp_path: Path) -> None:
+    embedder = Stopping()
+    archive = open_archive(tmp_path, embedder)
+    log = "\n".join(f"line {at} of the log says kumquat{at}" for at in range(9_000))
+    step, after = fill(archive, [ActionStep(None, tool_name="cat", observation=log), said("the next step")])
+    expected = expected_of([step, after])
+    assert len(expected) > 3 * BATCH
+    for done in (1, 2):
+        embedder.batches = 1
+        with pytest.raises(EmbedderError, match="no route to host"):
+            archive.recall("kumquat", 300, LATER)
+        assert archive.journal.mark == (1, done * BATCH)
+        assert passages_of(archive) == expected[: done * BATCH]
+        assert archive.journal.counts()["waiting_steps"] == 2
+        embedder.batches = 0
+        with pytest.raises(EmbedderError, match="no route to host"):
+            archive.close()
+        archive = open_archive(tmp_path, embedder)
+    embedder.batches = 99
+    assert numbers(archive, "kumquat8765") == [1]
+    assert numbers(archive, "the next step")[-1] == 2
+    assert passages_of(archive) == expected
+    assert embedder.documents == Counter(expected), "none was embedded twice"
+    archive.close()
+
+
+def test_a_huge_step_that_is_half_embedded_is_forgotten_whole(tmp_path: Path) -> None:
+    embedder = Stopping()
+    archive = open_archive(tmp_path, embedder)
+    log = "\n".join(f"line {at} of the log says zyxqvortex{at}" for at in range(5_000))
+    fill(archive, [said("the first"), ActionStep(None, tool_name="cat", observation=log), said("the kumquat")])
+    embedder.batches = 1
+    with pytest.raises(EmbedderError):
+        archive.embed_pending()
+    assert archive.journal.mark == (2, BATCH - 1)
+    embedder.batches = 99
+    archive.forget([2])
+    assert not any(texts_in(tmp_path, b"zyxqvortex", b"zyxqv").values())
+    assert numbers(archive, "kumquat") == [1, 3]
+    assert passages_of(archive) == ["the first", "the kumquat"]
     archive.close()
 
 
@@ -467,7 +438,7 @@ SECRET = "zyxqvortex QuokkaFlange wobbulating"
 
 @pytest.mark.parametrize("size", [20, 1_300], ids=["below", "above what Chroma keeps in its log"])
 def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size: int) -> None:
-    archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
+    archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
     fill(archive, numbered_texts(sentences(size)))
     steps = [
         said(SECRET, 1, id="secret-one", speaker="Rumpelstilz"),
@@ -476,7 +447,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
     ]
     secret = [step.number or 0 for step in fill(archive, steps)]
     archive.embed_pending()
-    archive.index_pending()
+    archive.index.follow()
     rows = np.flatnonzero(np.isin(archive.catalog.step, secret))
     assert len(rows) >= 5
     blobs = [row[7] for row in archive.journal.passages() if row[1] in secret]
@@ -491,7 +462,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
     for _ in range(2):
         assert not any(texts_in(tmp_path, *halves, *singles, *words, *pieces).values())
         assert all(SECRET not in item.text for item in archive.recall(SECRET, 500, LATER).items)
-        assert archive.store.count() == size == len(archive.catalog)
+        assert archive.index.store.count() == size == len(archive.catalog)
         archive.close()
         archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
     assert archive.recall(sentences(size)[7], 100, LATER)
@@ -502,13 +473,15 @@ def test_a_crash_in_the_middle_of_forgetting_leaves_a_step_whole_or_gone(tmp_pat
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
     archive.recall(QUERY, 300, LATER)
-    archive.journal.keep({"indexed": "0"})
-    archive.store.clear()
-    archive.store.close()
+    archive.index.follow()
+    assert archive.index.store.count() == len(archive.catalog)
+    archive.index.clear()
+    archive.index.close()
     archive.journal.close()  # the crash, before the journal forgot
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     assert 121 in numbers(archive)
-    assert archive.store.count() == len(archive.catalog)
+    archive.index.follow()
+    assert archive.index.store.count() == len(archive.catalog)
     archive.forget([121])
     assert 121 not in numbers(archive)
     archive.close()
@@ -537,6 +510,7 @@ def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
         older.setattr(tinymem.recall.passages, "MOST", 90)
         archive = open_archive(tmp_path)
         fill(archive, [said("keep this", 1), said(f"{SECRET} " + " ".join(sentences(40)), 2)])
+        archive.embed_pending()
     assert archive.recall("wobbulating", 300, LATER).items[-1].step.number == 2
     archive.forget([2])
     archive.journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
@@ -573,7 +547,8 @@ def test_a_closed_archive_says_so(tmp_path: Path) -> None:
         lambda: fill(archive, [said("text", 2)]),
         lambda: archive.forget([1]),
         archive.embed_pending,
-        archive.index_pending,
+        archive.settle,
+        archive.index.follow,
     ):
         with pytest.raises(ClosedError):
             use()
@@ -599,6 +574,112 @@ def test_two_archives_on_one_journal_see_what_the_other_wrote_and_forgot(tmp_pat
     assert numbers(one, "kumquat") == [2]
     one.close()
     other.close()
+
+
+class Meddled(CountingEmbedder):
+    """While it embeds, something else happens, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meddle: list[Callable[[], object]] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if self.meddle:
+            self.meddle.pop()()
+        return super().embed_documents(texts)
+
+
+def test_what_another_archive_embeds_meanwhile_is_kept_once(tmp_path: Path) -> None:
+    embedder = Meddled()
+    archive, other = open_archive(tmp_path, embedder), open_archive(tmp_path, CountingEmbedder())
+    steps = fill(archive, numbered_texts(TEXTS[:9]))
+
+    def meddle() -> None:
+        assert other.embed_pending() == len(expected_of(steps))
+        steps.extend(fill(other, [said("one more")]))
+
+    embedder.meddle = [meddle]
+    assert archive.embed_pending() == 1, "what is left"
+    assert passages_of(archive) == expected_of(steps)
+    assert archive.recall("one more", 300, LATER).text == other.recall("one more", 300, LATER).text != ""
+    archive.close()
+    other.close()
+
+
+def test_what_another_archive_forgets_while_it_is_embedded_stays_away(tmp_path: Path) -> None:
+    embedder = Meddled()
+    archive, other = open_archive(tmp_path, embedder), open_archive(tmp_path, CountingEmbedder())
+    steps = fill(archive, [said("the first"), said(SECRET), said("the third")])
+    embedder.meddle = [lambda: other.forget([2])]
+    assert archive.embed_pending() == 2
+    assert passages_of(archive) == expected_of([steps[0], steps[2]])
+    assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
+    assert (archive.journal.mark, archive.journal.waiting()) == ((4, 0), 0)
+    assert numbers(archive, "the third")
+    archive.close()
+    other.close()
+
+
+@pytest.mark.parametrize("meanwhile", ["embeds", "forgets"])
+def test_a_step_is_forgotten_whatever_another_archive_does_with_it_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    archive, other = open_archive(tmp_path), open_archive(tmp_path)
+    fill(archive, [said("the first"), said(SECRET), said("the third")])
+    if meanwhile == "forgets":
+        archive.embed_pending()
+    delete = archive.journal.delete
+    given: list[dict[int, list[str]]] = []
+
+    def late(texts: dict[int, list[str]]) -> bool:
+        if not given:
+            other.forget([2]) if meanwhile == "forgets" else other.embed_pending()
+        given.append(texts)
+        return delete(texts)
+
+    monkeypatch.setattr(archive.journal, "delete", late)
+    archive.forget([2])
+    assert given == [{2: [SECRET]}, {2: []}][:: 1 if meanwhile == "forgets" else -1]
+    assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
+    assert sorted(numbers(archive, "the first or the third")) == [1, 3]
+    archive.close()
+    other.close()
+
+
+def test_two_archives_that_embed_at_once_give_each_passage_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tinymem.archive, "BATCH", 5)
+    archives = [open_archive(tmp_path, HashingEmbedder(64)) for _ in range(3)]
+    steps = fill(archives[0], numbered_texts([*TEXTS, "", *TEXTS]))
+    with ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(Archive.embed_pending, archives))
+    assert passages_of(archives[0]) == expected_of(steps)
+    assert sum(done) == len(expected_of(steps))
+    archives[0].journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    for archive in archives:
+        assert 121 in numbers(archive)
+        archive.close()
+
+
+def test_a_memory_of_format_1_recalls_all_that_a_new_one_does(tmp_path: Path) -> None:
+    embedder, steps = CountingEmbedder(), numbered_texts(TEXTS)
+    settings = {"embedder": "counting/1", "fence_key": "00" * 16, "indexed": "0"}
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    write_format_1(tmp_path / "old" / "journal.db", steps, settings, HashingEmbedder(64).embed_documents)
+    old, new = open_archive(tmp_path / "old", embedder), open_archive(tmp_path / "new", CountingEmbedder())
+    new.write(steps)
+    new.key = old.key
+    for query in (QUERY, *TEXTS[:6]):
+        assert old.recall(query, 500, LATER).text == new.recall(query, 500, LATER).text != ""
+    assert passages_of(old) == expected_of(steps)
+    assert embedder.documents == Counter(expected_of(steps))
+    old.forget([121])
+    assert 121 not in numbers(old)
+    assert not any(texts_in(tmp_path / "old", b"kumquat", b"4711").values())
+    old.close()
+    new.close()
 
 
 def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:

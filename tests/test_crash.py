@@ -15,19 +15,24 @@ import pytest
 from memories import python
 
 from tinymem import HierarchicalMemory, MessageStep, problems
+from tinymem.protocols import StepRow
+from tinymem.serialization import load_step
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 
 # Adds until it is killed. Each step is announced before it is added, and acknowledged when `add` has returned.
 WRITER = """
 import json, sys
-import tinymem.hierarchy
+import tinymem.archive, tinymem.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
 path, store, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def tell(*what):
     sys.stdout.write(json.dumps(what) + "\\n")
     sys.stdout.flush()
+tinymem.archive.WAITING, tinymem.indexing.BATCH = 2_000, 50
 memory = HierarchicalMemory(path, embedder="hashing:64", store=store, max_tokens=300)
+if store == "chroma":
+    memory.long_term._exact_up_to = 0  # fill it and ask it, however little there is
 tell("open", memory.short_term.next_number)
 for i in range(first, first + 100_000):
     at = f"event{i:06}"
@@ -40,7 +45,7 @@ for i in range(first, first + 100_000):
         memory.context(f"pump {i % 50}")
     if store == "chroma" and i % 60 == 59:
         memory.long_term.embed_pending()
-        memory.long_term.index_pending()
+        memory.long_term.index.follow()
         tell("indexed", i)
 """
 
@@ -84,6 +89,11 @@ def found(memory: HierarchicalMemory, id: str) -> bool:
     return id in {e.step.id for e in memory.recall(f"event{id[1:]}", 1_500, since=when, until=when).items}
 
 
+def parts(row: StepRow) -> range:
+    """The parts of a step, each of which is one passage here."""
+    return range(len(load_step(row.record).parts()))
+
+
 def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, seed: int) -> None:
     dice = random.Random(seed)
     (folder.parent / "witness").touch()
@@ -106,10 +116,14 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
     with HierarchicalMemory(folder, embedder="hashing:64", store=store, max_tokens=300) as memory:
         sample = dice.sample(sorted(told), min(40, len(told)))
         assert [id for id in sample if not found(memory, id)] == []
+        passages = memory.long_term.journal.passages(limit=1_000_000)
+        expected = [(row.number, at) for row in memory.long_term.journal.rows(limit=1_000_000) for at in parts(row)]
+        assert [row[1:3] for row in passages] == expected, "each passage once, in order"
+        assert memory.stats().waiting_steps == 0
         if store == "chroma":
             memory.long_term.embed_pending()
-            memory.long_term.index_pending()
-            assert memory.long_term.store.count() == memory.stats().passages
+            memory.long_term.index.follow()
+            assert memory.long_term.index.store.count() == memory.stats().passages
 
 
 def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:

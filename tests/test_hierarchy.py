@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from memories import python, texts_in
 
+import tinymem.archive
 import tinymem.hierarchy
 from tinymem import (
     ActionStep,
@@ -391,7 +392,39 @@ class Unreliable(HashingEmbedder):
         return super().embed_documents(texts)
 
 
-def test_an_embedder_that_fails_costs_no_step(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_steps_wait_to_be_embedded_until_they_are_many_or_asked_for_or_the_memory_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tinymem.archive, "WAITING", 2_000)
+
+    def waiting(memory: HierarchicalMemory) -> tuple[int, int]:
+        stats = memory.stats()
+        assert stats.passages + stats.waiting_steps == stats.steps
+        return stats.waiting_steps, stats.passages
+
+    with open_memory(tmp_path, max_tokens=400) as memory:
+        memory.add_steps(talk(50))
+        assert waiting(memory) == (50, 0)
+        assert "lot 3 holds 21" in memory.recall("lot 3", 200).text
+        assert waiting(memory) == (0, 50)
+        for step in talk(150, 50):
+            memory.add(step)
+            assert memory.long_term.journal.waiting() < 2_200, "looked at when steps leave the window"
+        assert waiting(memory)[0] < 150
+        memory.add_steps(talk(3, 200))
+        assert waiting(memory)[0] > 0
+        memory.context("lot 150")
+        assert waiting(memory) == (0, 203)
+        memory.add_steps(talk(3, 203))
+        assert waiting(memory) == (3, 203)
+    with open_memory(tmp_path, max_tokens=400) as memory:
+        assert waiting(memory) == (0, 206)
+
+
+def test_an_embedder_that_fails_costs_no_step(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tinymem.archive, "WAITING", 1_000)
     embedder = Unreliable(64)
     with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", max_tokens=200) as memory:
         embedder.away = True
@@ -402,7 +435,8 @@ def test_an_embedder_that_fails_costs_no_step(tmp_path: Path, caplog: pytest.Log
             memory.recall("lot 3", 100)
         embedder.away = False
         assert "lot 3 holds 21" in memory.recall("lot 3", 100).text
-        assert memory.stats().embedded == 300
+        stats = memory.stats()
+        assert (stats.passages, stats.waiting_steps) == (300, 0)
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -656,18 +690,22 @@ def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
         memory.add_steps(talk(60, 60))
         late = memory.add(said(f"As I said: {secret}!"))
         assert secret in memory.recall("What is the password?", 300).text
+        memory.long_term.index.follow()
+        assert memory.long_term.index.store.count() == memory.stats().passages > 123
+        memory.add(said(f"And {secret} again, which waits to be embedded.", id="waits"))
+        assert memory.stats().waiting_steps == 1
     with open_memory(tmp_path, store=store, max_tokens=400) as memory:
         assert texts_in(tmp_path, secret.encode())[secret.encode()]
         before = {r.id for r in memory.long_term.journal.rows() if secret in r.record}
-        assert {archived.id, late.id} < before and len(before) == 3
-        assert memory.forget(before) == 3
+        assert {archived.id, late.id, "waits"} < before and len(before) == 4
+        assert memory.forget(before) == 4
         assert texts_in(tmp_path, secret.encode(), b"xylophone") == {secret.encode(): [], b"xylophone": []}
         assert secret not in memory.recall(f"{secret} password", 4_000).text
         assert secret not in str(memory.context(secret).messages)
         assert late not in memory.short_term.steps
         with pytest.raises(InputError):
             memory.get(late.id)
-        assert memory.add(said("Next.")).number == 124
+        assert memory.add(said("Next.")).number == 125
         assert memory.forget(before) == 0
     assert texts_in(tmp_path, secret.encode())[secret.encode()] == []
     with open_memory(tmp_path, store=store, max_tokens=400) as memory:
@@ -701,7 +739,7 @@ def test_everything_can_be_forgotten(memory: HierarchicalMemory) -> None:
     assert memory.forget(before=datetime.now(timezone.utc) + timedelta(days=1)) == 100
     assert memory.context("lot").messages == []
     stats = memory.stats()
-    assert (stats.steps, stats.passages, stats.embedded, stats.tokens) == (0, 0, 0, 0)
+    assert (stats.steps, stats.waiting_steps, stats.passages, stats.tokens) == (0, 0, 0, 0)
     assert memory.add(said("Again.")).number == 101
     assert memory.context().messages == [{"role": "user", "content": "Again."}]
 
@@ -825,11 +863,15 @@ def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> No
         memory.add_messages([{"role": "user", "content": text} for text in filler])
         assert "chicken" not in str([step.text for step in memory.short_term.steps])
         assert "allergic to chicken" in memory.context("What food must the kitten not have?").recalled.text
-    assert (tmp_path / "default" / "index" / "chroma.sqlite3").exists()
+    assert not (tmp_path / "default" / "index").exists(), "so little is searched exactly"
     with HierarchicalMemory(tmp_path, max_tokens=600) as memory:
         assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
+        memory.long_term._exact_up_to = 0  # as if it were much
+        memory.long_term.index.follow()
+        assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
         assert memory.stats().store == "chroma"
-        assert memory.long_term.store.count() == memory.stats().embedded == 121
+        assert memory.long_term.index.store.count() == memory.stats().passages == 121
+    assert (tmp_path / "default" / "index" / "chroma.sqlite3").exists()
 
 
 def test_adapters_may_be_given_as_objects(tmp_path: Path) -> None:

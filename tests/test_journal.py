@@ -7,23 +7,25 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import Entry, entry, python, said, texts_in
+from memories import Entry, add, catch_up, entry, put, python, said, texts_in, write_format_1
 from strategies import MODERATE
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
-from tinymem.protocols import PassageRow, StepRow
+from tinymem.protocols import PassageRow, StepRow, Vectors
 from tinymem.serialization import load_step
-from tinymem.stores.sqlite import FORMAT, SqliteJournal
+from tinymem.stores import sqlite
+from tinymem.stores.sqlite import FORMAT, Mark, SqliteJournal
 
 HOSTILE = {
     "lone surrogates": "left \ud800 right \udfff",
@@ -46,10 +48,22 @@ def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
     opened.close()
 
 
-def filled(journal: SqliteJournal, *texts: str) -> list[Entry]:
+def entries_of(journal: SqliteJournal, *texts: str) -> list[Entry]:
     first = journal.next_number()
-    entries = [entry(said(text, number), 7 * number) for number, text in enumerate(texts, first)]
-    journal.add(entries)
+    return [entry(said(text, number), 7 * (number - 1)) for number, text in enumerate(texts, first)]
+
+
+def filled(journal: SqliteJournal, *texts: str) -> list[Entry]:
+    """Add steps, and make their passages."""
+    entries = entries_of(journal, *texts)
+    add(journal, entries)
+    return entries
+
+
+def waiting(journal: SqliteJournal, *texts: str) -> list[Entry]:
+    """Add steps whose passages are not made yet."""
+    entries = entries_of(journal, *texts)
+    journal.add([row for row, _ in entries])
     return entries
 
 
@@ -60,7 +74,7 @@ def found(journal: SqliteJournal, query: str) -> list[int]:
 def snapshot(journal: SqliteJournal) -> list[Any]:
     rows = journal._read("SELECT * FROM passages ORDER BY id")
     terms = journal._read("SELECT term, doc, cnt FROM vocabulary ORDER BY term")
-    return [journal.rows(), rows, terms, journal.counts(), journal.next_number(), journal.end()]
+    return [journal.rows(), rows, terms, journal.counts(), journal.next_number(), journal.end(), journal.mark]
 
 
 def removal(entries: list[Entry]) -> dict[int, list[str]]:
@@ -72,15 +86,17 @@ def removal(entries: list[Entry]) -> dict[int, list[str]]:
 ADD_FOR_EVER = """
 import sys
 from pathlib import Path
-from memories import entry, said
+from memories import catch_up, entry, said
 from tinymem.stores.sqlite import SqliteJournal
 
 journal = SqliteJournal(Path(sys.argv[1]))
 number = journal.next_number()
 while True:
+    if number % 3:
+        catch_up(journal)
     batch = range(number, number + 1 + number % 4)
     text = "{0} opens. " + "filler words stand here. " * 60 + "closer{0}."
-    journal.add([entry(said(text.format(f"mark{n}"), n), 7 * (n - 1)) for n in batch])
+    journal.add([entry(said(text.format(f"mark{n}"), n), 7 * (n - 1))[0] for n in batch])
     number = batch.stop
     print(batch.start, batch.stop, flush=True)
 """
@@ -102,12 +118,17 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) ->
         stop = journal.next_number()
         assert numbers == list(range(1, stop)), "each number is there once"
         assert stop in (acknowledged, acknowledged + 1 + acknowledged % 4), "the last batch is whole, or absent"
+        made = [number for number in numbers if number < journal.mark.step]
+        check_agreement(journal, made)
+        assert len(numbers) - len(made) == journal.counts()["waiting_steps"] < 10
+        assert journal.end() == 7 * len(numbers)
+        catch_up(journal)
         check_agreement(journal, numbers)
         journal.close()
 
 
 def check_agreement(journal: SqliteJournal, numbers: list[int]) -> None:
-    """Steps, passages and full text hold the same."""
+    """Passages and full text hold the steps with these numbers, each once."""
     passages = journal._read("SELECT id, step FROM passages ORDER BY id")
     owner = dict(passages)
     assert sorted(set(owner.values())) == numbers
@@ -116,10 +137,9 @@ def check_agreement(journal: SqliteJournal, numbers: list[int]) -> None:
         closers = journal.search_text(f"closermark{number}")[0].tolist()
         assert [owner[id] for id in marks + closers] == [number, number]
         assert marks < closers
-    assert len(journal.pending(10 * len(passages))) == len(passages)
+    assert [row[0] for row in journal.passages(limit=10 * len(passages))] == [*owner]
     journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     assert journal._read("PRAGMA integrity_check") == [("ok",)]
-    assert journal.end() == 7 * len(numbers)
 
 
 def test_a_step_is_on_disk_for_another_process_as_soon_as_add_returns(journal: SqliteJournal) -> None:
@@ -132,6 +152,11 @@ def test_a_step_is_on_disk_for_another_process_as_soon_as_add_returns(journal: S
 def test_add_is_synchronous_and_logged_ahead(journal: SqliteJournal) -> None:
     assert journal._read("PRAGMA journal_mode") == [("wal",)]
     assert journal._read("PRAGMA synchronous") == [(2,)]  # FULL
+    filled(journal, "passages", "are not waited for")
+    assert not put(journal, [], since=Mark(9, 9), until=Mark(9, 9))
+    with pytest.raises(ValueError):
+        put(journal, [], until=Mark(9, 9), vectors=np.zeros((1, 8), np.float32))
+    assert journal._read("PRAGMA synchronous") == [(2,)]  # but that is over with their transaction
 
 
 # all or none
@@ -142,11 +167,12 @@ def test_a_batch_with_a_known_id_is_refused_whole(journal: SqliteJournal) -> Non
     before = snapshot(journal)
     batch = [entry(said("three is new", 3)), entry(said("two again", 4, id="id-000002"))]
     with pytest.raises(InputError, match=r"in the memory already \(id-000003, id-000002\)"):
-        journal.add(batch)
+        add(journal, batch)
     assert snapshot(journal) == before
     assert found(journal, "new again") == []
-    journal.add(batch[:1])
+    add(journal, batch[:1])
     assert [row.number for row in journal.rows()] == [1, 2, 3]
+    assert len(found(journal, "new again")) == 1
 
 
 def test_a_batch_that_repeats_its_own_id_or_a_number_is_refused_whole(journal: SqliteJournal) -> None:
@@ -158,27 +184,36 @@ def test_a_batch_that_repeats_its_own_id_or_a_number_is_refused_whole(journal: S
         [entry(said("a", 1, id="other"))],
     ):
         with pytest.raises(InputError):
-            journal.add(batch)
+            journal.add([row for row, _ in batch])
         assert snapshot(journal) == before
 
 
 def test_a_batch_that_fails_half_way_for_any_reason_leaves_nothing(journal: SqliteJournal) -> None:
     filled(journal, "one stays")
     before = snapshot(journal)
-    bad = PassageRow(0, 0, 1, "message", False, 5)  # type: ignore[arg-type]
+    bad_row = dataclasses.replace(entry(said("x", 3))[0], record=object())  # type: ignore[arg-type]
     with pytest.raises(Exception):  # noqa: B017 (whatever it is)
-        journal.add([entry(said("fine", 2)), (entry(said("x", 3))[0], [bad])])
+        journal.add([entry(said("fine", 2))[0], bad_row])
     assert snapshot(journal) == before
     filled(journal, "goes on")
-    assert len(journal.rows()) == 2
+    (fine, other), before = waiting(journal, "fine", "other"), snapshot(journal)
+    bad = PassageRow(0, 0, 1, "message", False, 5)  # type: ignore[arg-type]
+    with pytest.raises(Exception):  # noqa: B017
+        put(journal, [fine, (other[0], [bad])])
+    with pytest.raises(Exception):  # noqa: B017
+        put(journal, [fine, other], vectors=np.zeros((1, 8), np.float32))
+    assert snapshot(journal) == before
+    assert found(journal, "fine") == []
+    assert put(journal, [fine, other])
+    assert len(journal.rows()) == journal.counts()["passages"] == 4
 
 
 def test_text_that_no_file_can_hold_is_an_input_error_and_changes_nothing(journal: SqliteJournal) -> None:
     before = snapshot(journal)
     with pytest.raises(InputError, match="surrogate"):
-        journal.add([entry(said("x", 1)), entry(said("y", 2, id="id-\ud800"))])
+        journal.add([entry(said("x", 1))[0], entry(said("y", 2, id="id-\ud800"))[0]])
     with pytest.raises(InputError):
-        journal.add([(dataclasses.replace(entry(said("y", 2))[0], number=2**63), [])])
+        journal.add([dataclasses.replace(entry(said("y", 2))[0], number=2**63)])
     assert snapshot(journal) == before
     for look_up in (lambda: journal.find("\ud800"), lambda: journal.numbers(session="\ud800")):
         with pytest.raises(InputError):
@@ -206,10 +241,99 @@ def test_numbers_are_never_given_again(tmp_path: Path) -> None:
 
 def test_passages_of_new_steps_never_get_the_id_of_a_deleted_one(journal: SqliteJournal) -> None:
     entries = filled(journal, "one", "two")
-    last = journal.pending(9)[-1][0]
+    last = journal.last_passage()
+    assert last == journal.passages()[-1][0]
     journal.delete(removal(entries))
+    assert journal.last_passage() == 0
     filled(journal, "three")
-    assert journal.pending(9)[0][0] > last
+    assert journal.last_passage() == journal.passages()[0][0] > last
+
+
+def test_a_number_from_before_the_mark_is_refused_since_nobody_would_embed_it(journal: SqliteJournal) -> None:
+    entries = filled(journal, "one", "two", "three")
+    journal.delete(removal(entries[1:]))
+    before = snapshot(journal)
+    for number in (2, 3):
+        with pytest.raises(InputError, match=f"number {number} was given before"):
+            journal.add([entry(said("four", 4))[0], entry(said("again", number, id="other"))[0]])
+        assert snapshot(journal) == before
+    filled(journal, "four")
+    assert [row.number for row in journal.rows()] == [1, 4]
+
+
+# passages
+
+
+def test_steps_wait_until_their_passages_are_made(journal: SqliteJournal) -> None:
+    assert (journal.mark, journal.waiting(), journal.records(1, 9)) == ((1, 0), 0, [])
+    one, two, three = waiting(journal, "one", "two", "three")
+    assert [journal.waiting(), *journal.records(2, 1)] == [21, (2, two[0].record)]
+    assert (journal.counts()["waiting_steps"], journal.counts()["passages"], found(journal, "two")) == (3, 0, [])
+    assert put(journal, [one, two])
+    assert (journal.mark, journal.waiting(), journal.counts()["waiting_steps"]) == ((3, 0), 7, 1)
+    assert len(found(journal, "two")) == 1
+    assert put(journal, [three])
+    assert (journal.mark, journal.waiting(), journal.records(journal.mark.step, 9)) == ((4, 0), 0, [])
+
+
+def test_steps_without_passages_only_move_the_mark(journal: SqliteJournal) -> None:
+    empty = waiting(journal, "", " ")
+    assert [passages for _, passages in empty] == [[], []]
+    assert put(journal, empty)
+    assert (journal.mark, journal.waiting(), journal.passages()) == ((3, 0), 0, [])
+    assert journal.counts()["waiting_steps"] == 0
+
+
+def test_passages_since_another_mark_are_not_kept(journal: SqliteJournal) -> None:
+    one, two = waiting(journal, "one kumquat", "two kumquats")
+    assert put(journal, [one])
+    before = snapshot(journal)
+    for since in (Mark(1, 0), Mark(2, 1), Mark(3, 0)):
+        assert not put(journal, [two], since=since)
+        assert snapshot(journal) == before
+    other = SqliteJournal(journal.path)
+    assert put(other, [two], since=Mark(2, 0))
+    assert not put(journal, [two], since=Mark(2, 0)), "the other was quicker"
+    assert [row[1] for row in journal.passages()] == [1, 2]
+    other.close()
+
+
+def test_passages_of_a_step_that_was_forgotten_meanwhile_are_not_kept(journal: SqliteJournal) -> None:
+    entries, mark = waiting(journal, "stays", "zyxqvortex goes", "stays too"), journal.mark
+    assert journal.delete({2: []})
+    before = snapshot(journal)
+    assert not put(journal, entries, since=mark)
+    assert snapshot(journal) == before
+    assert texts_in(journal.path.parent, b"zyxqvortex") == {b"zyxqvortex": []}
+    assert put(journal, [entries[0], entries[2]], since=mark)
+    assert [row[1] for row in journal.passages()] == [1, 3]
+
+
+def test_a_mark_may_stand_inside_a_step(journal: SqliteJournal) -> None:
+    (long,) = waiting(journal, " ".join(f"word{n}" for n in range(600)))
+    row, passages = long
+    assert len(passages) > 3
+    assert put(journal, [(row, passages[:2])], until=Mark(1, 2))
+    counts = journal.counts()
+    assert (journal.mark, counts["passages"], counts["waiting_steps"], journal.waiting()) == ((1, 2), 2, 1, 7)
+    assert len(found(journal, "word0")) == 1
+    assert found(journal, "word599") == []
+    assert not put(journal, [(row, passages[2:])], since=Mark(1, 0))
+    assert put(journal, [(row, passages[2:])])
+    assert [place[1:] for place in journal.places(1)] == [(p.part, p.start, p.end) for p in passages]
+    assert (journal.mark, journal.waiting()) == ((2, 0), 0)
+
+
+def test_a_step_that_is_half_made_can_be_deleted(journal: SqliteJournal) -> None:
+    (long,) = waiting(journal, " ".join(f"word{n}" for n in range(600)))
+    row, passages = long
+    assert put(journal, [(row, passages[:2])], until=Mark(1, 2))
+    assert journal.delete({1: [passage.text for passage in passages[:2]]})
+    assert (journal.passages(), found(journal, "word0"), journal.waiting()) == ([], [], 0)
+    with pytest.raises(InputError, match="given before"):
+        journal.add([row])
+    filled(journal, "the next one")
+    assert [place[0] for place in journal.places(2)] == [2]
 
 
 # window
@@ -242,7 +366,7 @@ def test_steps_enter_the_window_and_leave_it(tmp_path: Path) -> None:
 
 def test_steps_are_found_by_number_id_session_and_time(journal: SqliteJournal) -> None:
     steps = [said("a", 1, session="s"), said("b", 2), said("c", 3, session="s"), said("d", 4, session="t")]
-    journal.add([entry(step) for step in steps])
+    journal.add([entry(step)[0] for step in steps])
     assert journal.find("id-000003") == entry(steps[2])[0].record
     assert journal.find("nobody") is None
     assert journal.numbers(["id-000004", "nobody", "id-000001"]) == [1, 4]
@@ -261,19 +385,21 @@ def test_any_number_of_steps_is_read_at_once(journal: SqliteJournal) -> None:
 
 
 def test_vectors_are_kept_to_half_precision_with_their_tokens(journal: SqliteJournal) -> None:
-    filled(journal, "one", "two", "three")
-    ids = [row[0] for row in journal.pending(2)]
-    vectors = np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32)
-    journal.put_vectors(ids, vectors, [np.array([3, 1], np.uint16), np.array([], np.uint16)])
+    entries = waiting(journal, "one", "two", "three")
+    vectors = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
+    tokens = [np.array([3, 1], np.uint16), np.array([], np.uint16)]
+    assert put(journal, entries[:2], vectors=vectors[:2], tokens=tokens)
     rows = journal.passages()
-    assert [row[0] for row in rows] == ids
+    ids = [row[0] for row in rows]
+    assert [row[1] for row in rows] == [1, 2]
     assert np.array_equal(np.frombuffer(rows[1][7], "<f2"), vectors[1].astype(np.float16))
     assert [row[8] for row in rows] == [b"\x03\x00\x01\x00", b""]
-    assert len(journal.pending(9)) == 1
-    assert journal.counts()["embedded"] == 2
-    journal.put_vectors([journal.pending(9)[0][0]], vectors[:1], None)
+    assert (journal.counts()["passages"], journal.counts()["waiting_steps"], journal.mark) == (2, 1, (3, 0))
+    assert put(journal, entries[2:], vectors=vectors[2:], tokens=tokens[1:])
     assert [row[0] for row in journal.passages(after=ids[0], limit=1)] == [ids[1]]
+    assert [row[1] for row in journal.passages(after=ids[1])] == [3]
     assert journal.passages(after=ids[1])[0][8] == b""
+    assert journal.passages_until(ids[1]) == 2
 
 
 def test_settings_are_kept_all_or_none(journal: SqliteJournal) -> None:
@@ -285,14 +411,16 @@ def test_settings_are_kept_all_or_none(journal: SqliteJournal) -> None:
 
 
 @settings(MODERATE, max_examples=20)
-@given(st.lists(st.tuples(st.sampled_from("aaadwv"), st.integers(1, 4), st.randoms(use_true_random=False)), max_size=9))
+@given(
+    st.lists(st.tuples(st.sampled_from("aaappdwv"), st.integers(1, 4), st.randoms(use_true_random=False)), max_size=12)
+)
 def test_the_journal_holds_what_a_dictionary_would(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, random.Random]]
 ) -> None:
     journal = SqliteJournal(tmp_path_factory.mktemp("journal") / "journal.db")
     held: dict[int, Entry] = {}
     outside: set[int] = set()
-    used = 0
+    used = made = 0  # the last numbers that were given, and whose passages were made
     for kind, count, dice in operations:
         some = dice.sample(sorted(held), min(count, len(held)))
         if kind == "a":
@@ -301,10 +429,14 @@ def test_the_journal_holds_what_a_dictionary_would(
                 for n in range(used + 1, used + 1 + count)
             }
             used += count
-            journal.add(list(new.values()))
+            journal.add([row for row, _ in new.values()])
             held.update(new)
+        elif kind == "p" and (new := {n: held[n] for n in sorted(held) if n > made}):
+            made = [*new][:count][-1]
+            assert put(journal, [held for n, held in new.items() if n <= made])
         elif kind == "d":
-            journal.delete(removal([held.pop(n) for n in some]))
+            gone = removal([held.pop(n) for n in some])
+            assert journal.delete({n: texts if n <= made else [] for n, texts in gone.items()})
             outside -= set(some)
         elif kind == "w":
             journal.set_window(some, {})
@@ -315,10 +447,13 @@ def test_the_journal_holds_what_a_dictionary_would(
         assert [row.number for row in journal.rows()] == sorted(held)
         assert [row.number for row in journal.window()] == sorted(set(held) - outside)
         assert journal.next_number() == used + 1
-        assert journal.counts()["passages"] == sum(len(passages) for _, passages in held.values())
+        embedded = {n for n in held if n <= made}
+        assert journal.counts()["passages"] == sum(len(held[n][1]) for n in embedded)
+        assert journal.counts()["waiting_steps"] == len(held) - len(embedded)
+        assert (journal.waiting() > 0) == (len(embedded) < len(held))
         owner = dict(journal._read("SELECT id, step FROM passages"))
-        assert {owner[id] for id in found(journal, "shared")} == set(held)
-        assert all({owner[id] for id in found(journal, f"word{n}")} == ({n} & held.keys()) for n in range(1, used + 1))
+        assert {owner[id] for id in found(journal, "shared")} == embedded
+        assert all({owner[id] for id in found(journal, f"word{n}")} == {n} & embedded for n in range(1, used + 1))
     journal.close()
 
 
@@ -336,11 +471,9 @@ def test_delete_leaves_no_byte_of_the_text_in_any_file(tmp_path: Path) -> None:
         b"id-000002",
         np.full(8, 0.7, "<f2").tobytes(),
     ]
-    entries = filled(journal, "the first stays", secret, "the third stays", secret + " again")
-    ids = [row[0] for row in journal.pending(99)]
-    steps = [row[1] for row in journal.pending(99)]
-    vectors = np.array([[0.7 if step in (2, 4) else 0.3] * 8 for step in steps], np.float32)
-    journal.put_vectors(ids, vectors, None)
+    entries = waiting(journal, "the first stays", secret, "the third stays", secret + " again")
+    numbers = [row.number for row, passages in entries for _ in passages]
+    assert put(journal, entries, vectors=equal(0.7 if number in (2, 4) else 0.3 for number in numbers))
     journal.set_window([1], {2: entries[1][0].record})
     assert all(texts_in(tmp_path, *needles).values()), "the needles are there before"
     reader = SqliteJournal(tmp_path / "journal.db")
@@ -357,6 +490,22 @@ def test_delete_leaves_no_byte_of_the_text_in_any_file(tmp_path: Path) -> None:
     journal.close()
     reader.close()
     assert texts_in(tmp_path, *needles) == {needle: [] for needle in needles}, "and when it is closed"
+
+
+def equal(values: Iterable[float]) -> Vectors:
+    """Vectors of eight equal numbers each."""
+    return np.repeat(np.array([*values], np.float32)[:, np.newaxis], 8, axis=1)
+
+
+def test_a_step_that_waits_is_deleted_from_every_file(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    filled(journal, "stays")
+    waiting(journal, "zyxqvortex is secret")
+    assert texts_in(tmp_path, b"zyxqvortex")[b"zyxqvortex"]
+    assert journal.delete({2: []})
+    assert texts_in(tmp_path, b"zyxqvortex") == {b"zyxqvortex": []}
+    assert (journal.waiting(), journal.counts()["waiting_steps"], len(found(journal, "stays"))) == (0, 0, 1)
+    journal.close()
 
 
 def test_deleting_everything_leaves_nothing(tmp_path: Path) -> None:
@@ -390,6 +539,19 @@ def test_deleting_what_is_not_there_changes_nothing(journal: SqliteJournal) -> N
     before = snapshot(journal)
     journal.delete({99: []})
     assert snapshot(journal) == before
+
+
+def test_a_step_is_deleted_only_by_the_texts_of_all_its_passages(journal: SqliteJournal) -> None:
+    one, two = waiting(journal, "one kumquat", "two kumquats")
+    put(journal, [one])
+    before = snapshot(journal)
+    texts: list[dict[int, list[str]]] = [{1: []}, {2: ["two kumquats"]}, {1: ["one"], 2: ["two"]}, {1: ["one"] * 2}]
+    for stale in texts:
+        assert not journal.delete(stale), "other passages were made or removed since these were read"
+        assert snapshot(journal) == before
+    put(journal, [two])
+    assert journal.delete(removal([one, two]))
+    assert (found(journal, "kumquat"), journal.rows()) == ([], [])
 
 
 # files that are no journal
@@ -495,7 +657,11 @@ USES: list[Callable[[SqliteJournal], Any]] = [
     lambda j: j.window(),
     lambda j: j.counts(),
     lambda j: j.passages(),
-    lambda j: j.pending(10),
+    lambda j: j.mark,
+    lambda j: j.waiting(),
+    lambda j: j.records(1, 10),
+    lambda j: j.places(1),
+    lambda j: j.last_passage(),
     lambda j: j.next_number(),
     lambda j: j.end(),
     lambda j: j.any_archived(),
@@ -506,7 +672,7 @@ USES: list[Callable[[SqliteJournal], Any]] = [
     lambda j: j.search_text("word7 text"),
     lambda j: j.keep({"a": "b"}),
     lambda j: j.set_window([1], {2: None}),
-    lambda j: filled(j, "one more"),
+    lambda j: put(j, waiting(j, "one more")),
     lambda j: j.delete({}),
 ]
 
@@ -554,6 +720,100 @@ def test_a_file_that_was_cut_short_says_that_it_is_damaged(tmp_path: Path) -> No
         everything(SqliteJournal(path))
 
 
+@pytest.mark.parametrize("kept", ["one 0", "1", "1 2 3", "1.5 0", "\x00"])
+def test_a_damaged_mark_is_a_format_error(journal: SqliteJournal, kept: str) -> None:
+    waiting(journal, "one")
+    journal.keep({"made": kept})
+    for use in (lambda: journal.mark, journal.waiting, journal.counts, lambda: filled(journal, "two")):
+        with pytest.raises(FormatError, match=r"journal\.db is damaged"):
+            use()
+    assert len(journal.rows()) == 1
+
+
+# files of format 1
+
+
+def format_1(path: Path) -> list[Entry]:
+    """A file of format 1 with four steps, of which number 2 was forgotten, and the last waits for its vectors."""
+    steps = [said(f"shared word{n} " + "and more. " * 200 * (n == 3), n) for n in (1, 3, 4, 5)]
+    write_format_1(path, steps, {"embedder": "some", "indexed": "7"}, lambda texts: equal([0.3] * len(texts)))
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE steps SET window = 0 WHERE number < 4")
+        db.execute("UPDATE steps SET view = '{}' WHERE number = 4")
+        db.execute("UPDATE passages SET vector = NULL, tokens = NULL WHERE step = 5")
+        db.execute("UPDATE sqlite_sequence SET seq = 8 WHERE name = 'steps'")
+    db.close()
+    return [entry(step) for step in steps]
+
+
+def test_a_file_of_format_1_keeps_its_steps_and_what_is_made_of_them_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    entries = format_1(path)
+    last = sum(len(passages) for _, passages in entries)
+    for _ in range(2):
+        journal = SqliteJournal(path)
+        assert [row.record for row in journal.rows()] == [row.record for row, _ in entries]
+        assert [(row.number, row.view) for row in journal.window()] == [(4, "{}"), (5, None)]
+        assert (journal.next_number(), journal.mark) == (9, (1, 0))
+        assert (journal.passages(), journal.counts()["waiting_steps"], found(journal, "shared")) == ([], 4, [])
+        assert [journal.setting(key) for key in ("embedder", "indexed")] == ["some", "0"]
+        journal.close()
+    journal = SqliteJournal(path)
+    assert put(journal, entries)
+    assert [row[1:4] for row in journal.passages()] == [
+        (row.number, passage.part, passage.start) for row, passages in entries for passage in passages
+    ]
+    assert journal.passages()[0][0] > last, "a store may hold the old ones under their ids"
+    assert len(found(journal, "shared")) == 4
+    filled(journal, "shared new")
+    assert [row.number for row in journal.rows()] == [1, 3, 4, 5, 9]
+    journal.delete(removal([*entries, entry(said("shared new", 9))]))
+    journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    assert texts_in(tmp_path, b"shared", b"word3", b"more") == {b"shared": [], b"word3": [], b"more": []}
+    journal.close()
+
+
+def test_of_two_that_open_a_file_of_format_1_only_one_upgrades_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    entries = format_1(path)
+    quicker: list[SqliteJournal] = []
+
+    class Slow(SqliteJournal):
+        def _version(self) -> int:
+            version = super()._version()
+            if not quicker:  # between its look at the format and what it does about it, another one does all of it
+                quicker.append(SqliteJournal(path))
+                assert put(quicker[0], entries)
+            return version
+
+    journal = Slow(path)
+    assert journal.passages() == quicker[0].passages() != []
+    assert len(found(journal, "shared")) == len(found(quicker[0], "shared")) == 4
+    assert (journal.mark, journal.waiting()) == ((6, 0), 0)
+    quicker[0].close()
+    journal.close()
+
+
+def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    format_1(path)
+
+    def tables() -> list[Any]:
+        with sqlite3.connect(path) as db:
+            version = db.execute("PRAGMA user_version").fetchone()
+            rows = [db.execute(f"SELECT * FROM {name}").fetchall() for name in ("meta", "passages", "vocabulary")]
+        db.close()
+        return [version, *rows]
+
+    before = tables()
+    monkeypatch.setattr(sqlite, "_SCHEMA", f"{sqlite._SCHEMA} nonsense;")
+    with pytest.raises(StorageError):
+        SqliteJournal(path)
+    assert tables() == before
+
+
 # closed
 
 
@@ -570,12 +830,16 @@ def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
 
 
 def test_many_threads_add_and_read_at_once(journal: SqliteJournal) -> None:
+    giving = Lock()
+
     def work(worker: int) -> None:
         for at in range(25):
-            number = 1 + worker * 25 + at
-            journal.add([entry(said(f"thread{worker} step{number} common", number))])
+            with giving:  # as who gives numbers must
+                ((row, _),) = waiting(journal, f"thread{worker} at{worker}n{at} common")
+            number = row.number
             assert journal.find(f"id-{number:06}")
-            assert found(journal, f"step{number}")
+            catch_up(journal)
+            assert len(found(journal, f"at{worker}n{at}")) == 1
             journal.set_window([number], {})
             journal.keep({f"{worker}": str(at)})
 
@@ -583,20 +847,28 @@ def test_many_threads_add_and_read_at_once(journal: SqliteJournal) -> None:
         list(pool.map(work, range(8)))
     assert [row.number for row in journal.rows()] == list(range(1, 201))
     assert len(found(journal, "common")) == 200
-    assert journal.counts()["window_steps"] == 0
+    assert [row[1] for row in journal.passages()] == list(range(1, 201)), "each once, in order"
+    assert journal.counts()["window_steps"] == journal.counts()["waiting_steps"] == 0
 
 
 ADD_A_HUNDRED = """
 import sys
 from pathlib import Path
-from memories import entry, said
+from memories import catch_up, entry, said
+from tinymem.errors import InputError
 from tinymem.stores.sqlite import SqliteJournal
 
 print("ready", flush=True)
 input()
-journal = SqliteJournal(Path(sys.argv[1]))
-for number in range(int(sys.argv[2]), int(sys.argv[2]) + 100):
-    journal.add([entry(said(f"own{number} common", number))])
+journal, added = SqliteJournal(Path(sys.argv[1])), 0
+while added < 100:
+    number = journal.next_number()
+    try:
+        journal.add([entry(said(f"own{sys.argv[2]}n{added} common", number))[0]])
+        added += 1
+    except InputError:  # the other process was quicker
+        continue
+    catch_up(journal)
 journal.close()
 """
 
@@ -614,6 +886,8 @@ def test_two_processes_that_make_and_fill_a_journal_at_once_both_succeed(tmp_pat
     journal = SqliteJournal(path)
     assert [row.number for row in journal.rows()] == list(range(1, 201))
     assert len(found(journal, "common")) == 200
+    assert all(len(found(journal, f"own{name}n{at}")) == 1 for name in (1, 101) for at in range(100))
+    assert [row[1] for row in journal.passages()] == list(range(1, 201)), "each once, in order"
     journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     journal.close()
 
@@ -621,7 +895,7 @@ def test_two_processes_that_make_and_fill_a_journal_at_once_both_succeed(tmp_pat
 def test_many_threads_can_make_the_same_journal_at_once(tmp_path: Path) -> None:
     def make(at: int) -> int:
         journal = SqliteJournal(tmp_path / f"{at // 8}.db")
-        journal.add([entry(said("text", 1 + at % 8))])
+        journal.add([entry(said("text", 1 + at % 8))[0]])
         journal.close()
         return at
 
@@ -647,7 +921,7 @@ def test_a_writer_that_holds_the_file_too_long_is_a_storage_error(tmp_path: Path
 def test_any_text_is_kept_searched_and_deleted(tmp_path: Path, text: str) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     step = said(f"{text} needlework", 1)
-    journal.add([entry(step)])
+    add(journal, [entry(step)])
     filled(journal, "something else")
     assert load_step(journal.rows()[0].record) == step
     assert len(found(journal, "needlework")) == 1
@@ -671,7 +945,7 @@ def test_a_long_text_of_one_word_is_written_and_searched_fast(journal: SqliteJou
 def test_rows_come_back_as_they_went_in(journal: SqliteJournal) -> None:
     step = said("text", 1, session="s", speaker="Ana")
     row = entry(step, position=11, tokens=5)[0]
-    journal.add([(row, [])])
+    journal.add([row])
     (back,) = journal.rows()
     assert back == StepRow(**{**vars(row), "window": back.window})
     assert (journal.end(), journal.find(row.id)) == (16, row.record)

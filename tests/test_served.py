@@ -15,6 +15,7 @@ from chromadb.config import Settings
 from memories import sentences
 from servers import ChromaServer
 
+import tinymem.indexing
 from tinymem import HierarchicalMemory
 from tinymem.errors import StorageError
 from tinymem.stores import ChromaStore, chroma_server
@@ -35,6 +36,12 @@ def server(tmp_path: Path) -> Iterator[ChromaServer]:
         yield started
 
 
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a search fills an index that lost what little it had."""
+    monkeypatch.setattr(tinymem.indexing, "BATCH", 121)
+
+
 def opened(path: Path, store: Any) -> HierarchicalMemory:
     """A memory that asks its index, however little is in it."""
     memory = HierarchicalMemory(path / "memory", store=store, embedder="hashing", window_tokens=300)
@@ -43,8 +50,20 @@ def opened(path: Path, store: Any) -> HierarchicalMemory:
 
 
 def fill(memory: HierarchicalMemory, seed: int = 0) -> None:
+    """121 messages, of a passage each; the index gets them too, if it can be reached."""
     texts = sentences(120, seed=seed)
     memory.add_messages([{"role": "user", "content": text} for text in [*texts[:60], NEEDLE, *texts[60:]]])
+    catch_up(memory)
+
+
+def catch_up(memory: HierarchicalMemory) -> None:
+    memory.long_term.embed_pending()
+    memory.long_term.index.follow()
+
+
+def count(memory: HierarchicalMemory) -> int:
+    """What the index holds."""
+    return memory.long_term.index.store.count()
 
 
 def answer_of(memory: HierarchicalMemory) -> str:
@@ -71,7 +90,7 @@ def test_a_memory_lives_through_restarts_of_its_server(
     with opened(tmp_path, f"chroma:{server.url}") as memory:
         fill(memory)
         first = answer_of(memory)
-        assert memory.long_term.store.count() == memory.stats().passages == 121
+        assert count(memory) == memory.stats().passages == 121
         client = client_of(server)
         assert [held.count() for held in client.list_collections()] == [121]
         chroma_server.disconnect(client)
@@ -84,17 +103,20 @@ def test_a_memory_lives_through_restarts_of_its_server(
         assert without_index(caplog)
 
         server.start()
-        memory.long_term._rest_until = 0.0
+        memory.long_term.index._rest_until = 0.0
         assert answer_of(memory) == first
         memory.add_messages([{"role": "user", "content": "One more."}])
         last = answer_of(memory)
-        assert memory.long_term.store.count() == 122
+        assert count(memory) == 121, "for one, the index is not brought up"
+        catch_up(memory)
+        assert count(memory) == 122
+        assert answer_of(memory) == last
         assert not without_index(caplog)
         server.stop()  # and closed without a server
     server.start()
     with opened(tmp_path, f"chroma:{server.url}") as memory:
         assert answer_of(memory) == last
-        assert memory.long_term.store.count() == 122
+        assert count(memory) == 122
 
 
 def test_a_memory_opens_grows_and_closes_without_its_server(tmp_path: Path, server: ChromaServer) -> None:
@@ -102,15 +124,25 @@ def test_a_memory_opens_grows_and_closes_without_its_server(tmp_path: Path, serv
     with opened(tmp_path, f"chroma:{server.url}") as memory:
         fill(memory)
         first = answer_of(memory)
-        with pytest.raises(StorageError, match=f"could not reach {server.url}.*refused"):
-            memory.forget(ids=[memory.long_term.fetch([1])[1].id])
-        assert "10.0.0.7" in answer_of(memory) and memory.get(1)  # nothing was forgotten by half
+        extra = memory.add_messages([{"role": "user", "content": "Never mind."}])[0]
+        memory.forget(ids=[extra.id])  # of which the server knows nothing
+        assert memory.long_term.index.follow() == 0
     server.start()
     with opened(tmp_path, f"chroma:{server.url}") as memory:
         assert answer_of(memory) == first
-        assert memory.long_term.store.count() == 121  # what the server missed has reached it
-        memory.forget(ids=[memory.long_term.fetch([1])[1].id])
-        assert memory.long_term.store.count() == 120
+        assert count(memory) == 121  # what the server missed has reached it
+        server.stop()
+        with pytest.raises(StorageError, match=r"could not clear|could not reach"):
+            memory.forget(ids=[memory.get(1).id])
+        assert "10.0.0.7" in answer_of(memory) and memory.get(1)  # nothing was forgotten by half
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        with pytest.raises(StorageError, match=f"could not reach {server.url}.*refused"):
+            memory.forget(ids=[memory.get(1).id])
+        assert "10.0.0.7" in answer_of(memory) and memory.get(1)
+    server.start()
+    with opened(tmp_path, f"chroma:{server.url}") as memory:
+        memory.forget(ids=[memory.get(1).id])
+        assert count(memory) == 120
 
 
 def test_a_server_that_lost_its_data_is_filled_again(server: ChromaServer, tmp_path: Path) -> None:
@@ -122,8 +154,9 @@ def test_a_server_that_lost_its_data_is_filled_again(server: ChromaServer, tmp_p
         server.start()
         assert answer_of(memory) == first
     with opened(tmp_path, f"chroma:{server.url}") as memory:
-        assert answer_of(memory) == first
-        assert memory.long_term.store.count() == 121
+        for held in (0, 121):  # it is noticed by one search, and filled by the next
+            assert answer_of(memory) == first
+            assert count(memory) == held
 
 
 def test_a_server_that_hangs_costs_its_time_out_once(
@@ -141,7 +174,7 @@ def test_a_server_that_hangs_costs_its_time_out_once(
                 assert time.monotonic() - started < limit
             with pytest.raises(StorageError, match="could not reach"):
                 ChromaStore.from_name(server.url, tmp_path / "other")
-        memory.long_term._rest_until = 0.0
+        memory.long_term.index._rest_until = 0.0
         assert answer_of(memory) == first
 
 
@@ -156,7 +189,8 @@ def test_a_collection_of_somebody_else_is_refused_and_stays_as_it_was(server: Ch
         opened(tmp_path, ChromaStore(client=client, collection="theirs"))
     with opened(tmp_path, f"chroma:{server.url}") as memory:  # on the same server, under a name of its own
         fill(memory)
-        memory.forget(ids=[memory.long_term.fetch([1])[1].id])
+        memory.forget(ids=[memory.get(1).id])
+        assert count(memory) == 120
     assert theirs.get(include=["embeddings"])["embeddings"].tolist() == before
     assert client.get_collection("theirs", embedding_function=None).metadata == {"owner": "them"}
     chroma_server.disconnect(client)
@@ -181,6 +215,8 @@ def test_a_foreign_collection_in_the_memorys_folder_is_left_alone(
     with opened(tmp_path, "chroma") as memory:
         fill(memory)
         folder = memory.long_term.journal.path.parent / "index"
+    shutil.rmtree(folder)
+    with opened(tmp_path, "chroma") as memory:
         client: Any = chromadb.PersistentClient(str(folder), settings=plain())
         theirs = client.create_collection(
             "tinymem", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
@@ -190,7 +226,7 @@ def test_a_foreign_collection_in_the_memorys_folder_is_left_alone(
         answer_of(memory)  # from the journal
         assert any("not made by tinymem" in message for message in without_index(caplog))
         with pytest.raises(StorageError, match="not made by tinymem"):
-            memory.forget(ids=[memory.long_term.fetch([1])[1].id])
+            memory.forget(ids=[memory.get(1).id])
     client = chromadb.PersistentClient(str(folder), settings=plain())
     assert client.get_collection("tinymem", embedding_function=None).get()["ids"] == ["1"]
     client.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import entry, said
+from memories import add, entry, said
 from strategies import MODERATE, texts
 
 from tinymem import TiktokenCounter, tokens
@@ -71,7 +71,7 @@ def test_token_ids_of_the_last_texts_are_theirs() -> None:
 @pytest.fixture
 def journal(tmp_path: Path) -> SqliteJournal:
     journal = SqliteJournal(tmp_path / "journal.db")
-    journal.add([entry(said(text, number)) for number, text in enumerate(SAID * 5, 1)])
+    add(journal, [entry(said(text, number)) for number, text in enumerate(SAID * 5, 1)])
     return journal
 
 
@@ -95,7 +95,7 @@ def test_scores_follow_what_others_add_and_remove(journal: SqliteJournal, tmp_pa
     for number in range(50, 60):
         journal.search_text("cache parser")
         if number % 2:
-            other.add([entry(said(f"parser cache number{number}", number))])
+            add(other, [entry(said(f"parser cache number{number}", number))])
         else:
             other.delete({number - 45: [SAID[(number - 46) % len(SAID)]]})
         fresh = SqliteJournal(tmp_path / "journal.db")

@@ -138,10 +138,13 @@ class Archive:
         if following > mark.step:
             yield Mark(following, 0), batch
 
-    def _texts(self, places: Sequence[Sequence[int]]) -> list[str]:
-        """The texts of passages at (step, part, start, end)."""
-        parts = {n: step.parts() for n, step in self.fetch(sorted({step for step, *_ in places})).items()}
-        return [clean(parts[step][part].text[start:end]) for step, part, start, end in places]
+    def _texts(self, number: int) -> list[str]:
+        """The texts of the passages that a step was cut into."""
+        places = self.journal.places(number)
+        if places and (step := self.fetch([number]).get(number)):
+            parts = step.parts()
+            return [clean(parts[part].text[start:end]) for _, part, start, end in places]
+        return []  # nothing was made of it yet, or another process has forgotten it
 
     @cached_property
     def token_embedder(self) -> TokenEmbedder:
@@ -220,12 +223,12 @@ class Archive:
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
-        texts = {number: self._texts(self.journal.places(number)) for number in numbers}
         # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
         # it, nothing is forgotten; the other way round, nobody would clear it later.
         self.index.clear()
         try:
-            self.journal.delete(texts)
+            while not self.journal.delete({number: self._texts(number) for number in numbers}):
+                pass  # another process has made passages of these steps meanwhile
         finally:
             self._catalog = self._steps = None
         if self._index_is_of_use:

@@ -341,7 +341,7 @@ class HierarchicalMemory:
             return len(numbers)
 
     def close(self) -> None:
-        """Embed and index what is left, and release all files. Closing twice is no error."""
+        """Embed what is left, and release all files. Closing twice is no error."""
         with self._lock:
             if not self._closed:
                 self._closed = True

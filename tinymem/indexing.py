@@ -30,7 +30,7 @@ BATCH = 2_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
 LONGEST_REST = 60.0  # but not longer than so many seconds
 WATERMARK = "indexed"  # the setting with the id of the last passage that the store holds
-FILLED = "store_filled"  # the setting that says that the store's files may hold vectors
+FILLED = "store_filled"  # the setting that says that a store's files may hold vectors: this store's, or another's
 
 
 class Index:
@@ -64,10 +64,9 @@ class Index:
         about `most`."""
         done = 0
         with self.resting_after_failure():
-            while not self.rests and self._journal.last_passage() - self._watermark >= at_least:
+            while done < most and not self.rests and self._journal.last_passage() - self._watermark >= at_least:
                 store = self.store  # opened first, since that may move the watermark
-                rows = self._journal.passages(self._watermark, BATCH)
-                if not rows or done >= most:
+                if not (rows := self._journal.passages(self._watermark, BATCH)):
                     break
                 if not self._journal.setting(FILLED):
                     self._journal.keep({FILLED: "yes"})
@@ -86,14 +85,20 @@ class Index:
         if self.rests:
             return None
         store = self.store
-        held = int(np.searchsorted(catalog.id, self._watermark, "right"))
+        watermark = self._watermark  # read after the store was opened, since that may move it
+        held = int(np.searchsorted(catalog.id, watermark, "right"))
         if held <= len(catalog) // 2:
             return None
 
         def search(vector: Vectors, k: int) -> tuple[Ids, Vectors]:
             ids, cosines = store.query(vector, k)
+            mine = ids <= watermark  # a crash can leave some beyond it
+            ids = np.concatenate([ids[mine], catalog.id[held:]])
             beyond = products(catalog.vectors[held:], vector[np.newaxis])[:, 0]
-            return np.concatenate([ids, catalog.id[held:]]), np.concatenate([cosines, beyond])
+            cosines = np.concatenate([cosines[mine], beyond])
+            best = np.argpartition(-cosines, k)[:k] if len(cosines) > k else np.arange(len(cosines))
+            best = best[np.argsort(-cosines[best], kind="stable")]
+            return ids[best], cosines[best]
 
         return search
 
@@ -109,19 +114,21 @@ class Index:
         begun = time.monotonic()
         try:
             yield
-        except ClosedError:
-            raise
         except StorageError as error:
+            if isinstance(error, ClosedError):
+                self._journal.last_passage()  # raises where it is the journal that is closed, and not the store alone
             self._rest_until = time.monotonic() + min(REST * (time.monotonic() - begun), LONGEST_REST)
             logger.info("going on without the index: %s", error)
 
     def clear(self) -> None:
-        """Remove all vectors from the store's files, if it ever had any. Raises StorageError where that cannot be."""
+        """Remove all vectors from the store's files, if any store of this journal ever had some.
+
+        Raises StorageError where that cannot be.
+        """
         if self._store is None and not self._journal.setting(FILLED):
             return
         self._journal.keep({WATERMARK: "0"})  # first, so that a crash from here on means that it is filled anew
         self.store.clear()
-        self._journal.keep({FILLED: ""})
 
     def close(self) -> None:
         """Release the store's files."""
