@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
 CREATE TABLE IF NOT EXISTS passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
     end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL,
-    identifiers BLOB NOT NULL);
+    identifiers BLOB NOT NULL, tools TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
 """
 # Format 1 wrote passages and terms with each step, and kept no note of whether the store was filled. What is made from
@@ -321,8 +321,8 @@ class SqliteJournal:
         False, and nothing is kept, when somebody else was there first: the mark is not `since`, or a step is gone.
         """
         sql = (
-            "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens, identifiers) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens, identifiers, tools) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
@@ -331,17 +331,19 @@ class SqliteJournal:
             ids: list[int] = []
             for (number, p), vector, some in zip(passages, halves, tokens, strict=True):
                 place = (number, p.part, p.start, p.end, p.kind, p.asks)
-                ids.append(db.execute(sql, (*place, vector.tobytes(), some.tobytes(), p.identifiers)).lastrowid or 0)
+                ids.append(
+                    db.execute(sql, (*place, vector.tobytes(), some.tobytes(), p.identifiers, p.tools)).lastrowid or 0
+                )
             self._fulltext.add(zip(ids, (p.text for _, p in passages), strict=True))
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MARK, f"{until.step} {until.passages}"))
             return True
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[Any]:
         """Passages with ids above `after`: (id, step, part, start, end, kind, asks, vector, tokens, type, session,
-        speaker, time, identifiers)."""
+        speaker, time, identifiers, tools)."""
         sql = (
             "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
-            "s.speaker, s.time, p.identifiers FROM passages p JOIN steps s ON s.number = p.step "
+            "s.speaker, s.time, p.identifiers, p.tools FROM passages p JOIN steps s ON s.number = p.step "
             "WHERE p.id > ? ORDER BY p.id LIMIT ?"
         )
         return self._read(sql, (after, limit))
