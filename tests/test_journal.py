@@ -25,7 +25,8 @@ from tinymem.errors import ClosedError, FormatError, InputError, StorageError, T
 from tinymem.protocols import PassageRow, StepRow, Vectors
 from tinymem.serialization import load_step
 from tinymem.stores import sqlite
-from tinymem.stores.sqlite import FORMAT, Mark, SqliteJournal
+from tinymem.stores.schema import FORMAT
+from tinymem.stores.sqlite import Mark, SqliteJournal
 
 HOSTILE = {
     "lone surrogates": "left \ud800 right \udfff",
