@@ -21,6 +21,7 @@ from tinymem.protocols import Vectors
 __all__ = ["Span", "closeness", "inside", "spans"]
 
 Span: TypeAlias = tuple[float, float]  # [start, end) in seconds since 1970
+Times: TypeAlias = npt.NDArray[np.float64]  # likewise
 
 DAY = 86_400.0
 LONGEST = 2_000  # characters of a question that are read
@@ -148,7 +149,7 @@ def _between(start: datetime, days: int) -> Span:
         return at, at + days * DAY
 
 
-def inside(times: Vectors, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
+def inside(times: Times, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
     """Whether each of `times` (seconds since 1970) is in one of the spans: `(len(times),)`."""
     within = np.zeros(len(times), np.bool_)
     for start, end in named:
@@ -156,7 +157,7 @@ def inside(times: Vectors, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
     return within
 
 
-def closeness(times: Vectors, named: Sequence[Span]) -> Vectors:
+def closeness(times: Times, named: Sequence[Span]) -> Vectors:
     """How close each of `times` (seconds since 1970) is to a span: 1 inside, falling to 0 by days: `(len(times),)`."""
     close = np.zeros(len(times), np.float32)
     for start, end in named:
