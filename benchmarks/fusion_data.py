@@ -32,7 +32,7 @@ from tinymem.recall.scoring import PRICE, Scored
 __all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
 
 BUDGETS = (512, 1024, 2048, 4096)
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: no feature depends on it
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: "last week" is then no hint
 LABEL, HEADER = 6, 8  # tokens, about: of what stands before a passage, and of a day's header
 UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
     np.array([[name in ("cosine_of_best", "bm25_of_best") for name in NAMES]] * len(KIND_NAMES), np.float32),
@@ -44,8 +44,9 @@ UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
 class Asked:
     """A query that was asked: its `n` candidates, and what of them is evidence.
 
-    `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`, lengths
-    in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or -1.
+    `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`,
+    lengths in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or
+    -1.
     `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
     """
 
