@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,28 +76,36 @@ class Worker(AbstractContextManager["Worker"]):
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._heard, cwd=home, env=surroundings,
             encoding="utf-8",
         )  # fmt: skip
-        self.versions: dict[str, str] = self._answer()
+        self._failure: PeerError | None = None
+        try:
+            self.versions: dict[str, str] = self._answer()
+        except PeerError:
+            self.__exit__()
+            raise
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request; PeerError if there is none."""
+        """The answer to a request; PeerError if there is none, the first one ever after."""
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except OSError:
-            pass  # it has ended: the answer says why
+        if self._failure is None:
+            with suppress(OSError):  # it has ended: the answer says why
+                self._process.stdin.write(json.dumps(request) + "\n")
+                self._process.stdin.flush()
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        if line := self._process.stdout.readline():
-            answer: dict[str, Any] = json.loads(line)
-            if "error" in answer:
-                raise PeerError(answer["error"])
-            return answer
+        if self._failure is None:
+            line = self._process.stdout.readline()
+            answer: dict[str, Any] = json.loads(line) if line else {"error": self._last_words()}
+            if "error" not in answer:
+                return answer
+            self._failure = PeerError(answer["error"])
+        raise self._failure
+
+    def _last_words(self) -> str:
         status = self._process.wait()
         self._heard.seek(0)
-        raise PeerError(f"ended with status {status}: {last_line(self._heard)}")
+        return f"ended with status {status}: {last_line(self._heard)}"
 
     def folder(self) -> Path:
         """Where the next memory may have its files."""
@@ -266,6 +274,7 @@ def main(given: Sequence[str] | None = None) -> None:
     model = f"sentence-transformers:{args.model}" if Path(args.model).is_dir() else args.model
     envs = args.envs.absolute() if args.envs else None
     try:
+        args.out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="peers-") as temporary:
             tables = envs or Path(temporary)
             tables.mkdir(parents=True, exist_ok=True)
