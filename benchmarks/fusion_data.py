@@ -22,11 +22,12 @@ import numpy.typing as npt
 from benchmarks.data import Haystack, Query, Question, read_haystacks, sha256
 from benchmarks.methods import NO_UNIT, Setup, Tinymem
 from benchmarks.scoring import SLICE, WHOLE
+from tinymem import Step
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.catalog import Catalog
+from tinymem.recall import Recall
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
-from tinymem.recall.packing import FENCE, MISSES, SMALLEST
+from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
 from tinymem.recall.scoring import PRICE, Scored
 
 __all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
@@ -44,9 +45,9 @@ UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
 class Asked:
     """A query that was asked: its `n` candidates, and what of them is evidence.
 
-    `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`, lengths
-    in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or -1.
-    `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
+    `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`,
+    lengths in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or
+    -1. `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
     """
 
     text: str
@@ -119,12 +120,13 @@ class Candidates(Tinymem):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._archive = self._memory.long_term
+        self._steps: dict[int, Step] = {}
         self._places: list[tuple[int, int]] = []  # of each row of the catalog: the place of its unit or -1, and its day
 
     def ask(self, query: Query, haystack: Haystack) -> Asked:
         """The candidates of a query, with what scoring knows of them."""
-        catalog, scored = self._score(query.question)
-        rows = scored.rows
+        scored = self.score(query.question)
+        catalog, rows = scored.catalog, scored.rows
         starts, ends = catalog.start[rows], catalog.end[rows]
         units, days = np.array(self._places, np.int64).reshape(-1, 2)[rows].T
         gold = {} if query.needle else {at: max(1, len(haystack.units[at].text)) for at in _gold(query, haystack)}
@@ -138,19 +140,29 @@ class Candidates(Tinymem):
             query.question.text, scored.features, scored.kinds, evidence, ends - starts, days, units, gold
         )  # fmt: skip
 
-    def _score(self, question: Question) -> tuple[Catalog, Scored]:
+    def score(self, question: Question) -> Scored:
+        """The candidates of a question, as recall scores them."""
         self._archive.embed_pending()
         catalog = self._archive.catalog
         self._place(catalog.step[len(self._places) :], catalog.part[len(self._places) :])
         now = question.now or EPOCH
-        return catalog, self._archive.score(question.text, now, np.ones(len(catalog), np.bool_))
+        return self._archive.score(question.text, now, np.ones(len(catalog), np.bool_))
+
+    def packed(self, scored: Scored, budget: int) -> Recall:
+        """What recall makes of them."""
+        return pack(scored.ranked(budget), self._fetch, self._archive.counter, budget, self._archive.key)
+
+    def _fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
+        """Steps, each read once: many rankings of the same candidates are packed."""
+        self._steps.update(self._archive.fetch([number for number in numbers if number not in self._steps]))
+        return {number: self._steps[number] for number in numbers}
 
     def _place(self, numbers: Ids, parts: Ids) -> None:
         steps = self._archive.fetch(np.unique(numbers).tolist())
         for number, index in zip(numbers.tolist(), parts.tolist(), strict=True):
             step = steps[number]
             part, first = step.parts()[index], self._first[step.id]
-            when = self._units[first].timestamp
+            when = self.units[first].timestamp
             place = -1 if part.kind in NO_UNIT else first + part.message
             self._places.append((place, when.toordinal() if when else 0))
 
