@@ -14,8 +14,9 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ FORMAT = "ablation 1"
 HALVES = {"held_out": slice(1, None, 2), "all": slice(None)}  # which haystacks of a file
 EMBEDDER = "static"
 
+Each = Callable[..., Iterable[Any]]  # `map`, or that of a pool of processes
 Values = dict[str, dict[int, list[float]]]  # by variant and budget: what each query scored
 
 
@@ -62,15 +64,13 @@ def refitted(variant: Variant, files: Sequence[Sequence[Asked]]) -> Variant:
     return replace(variant, fusion=rounded(fit(seen, Settings())))
 
 
-def with_weights(
-    variants: Mapping[str, Variant], paths: Sequence[Path], pool: ProcessPoolExecutor
-) -> dict[str, Variant]:
+def with_weights(variants: Mapping[str, Variant], paths: Sequence[Path], each: Each) -> dict[str, Variant]:
     """The variants with weights, of which those that differ by nothing that is fitted share them."""
     fitted: dict[str, Variant] = {}
     for making, group in by_making(variants):
-        files = [file.training for file in pool.map(partial(collected, making=making), paths) if file.training]
+        files = [file.training for file in each(partial(collected, making=making), paths) if file.training]
         distinct = {variant.without: Variant(variant.without) for variant in group.values()}
-        made = dict(zip(distinct, pool.map(partial(refitted, files=files), distinct.values()), strict=True))
+        made = dict(zip(distinct, each(partial(refitted, files=files), distinct.values()), strict=True))
         for name, variant in group.items():
             fitted[name] = replace(variant, fusion=variant.fusion or made[variant.without].fusion)
     return {name: fitted[name] for name in variants}
@@ -152,11 +152,9 @@ def compared(measured: Sequence[Values], name: str, budget: int) -> list[float]:
     return [round(float(ours.mean()), 6), round(error, 6)]
 
 
-def measure_file(
-    path: Path, variants: Mapping[str, Variant], tokens: Sequence[int], pool: ProcessPoolExecutor
-) -> dict[str, Any]:
+def measure_file(path: Path, variants: Mapping[str, Variant], tokens: Sequence[int], each: Each) -> dict[str, Any]:
     """The figures of one file."""
-    found = list(pool.map(partial(measured, variants=variants, tokens=tokens), read_haystacks(path)))
+    found = list(each(partial(measured, variants=variants, tokens=tokens), read_haystacks(path)))
     counts = {half: sum(len(one[FULL][tokens[0]]) for one in found[which]) for half, which in HALVES.items()}
     record = {"data": path.name, "sha256": sha256(path), "haystacks": len(found), "queries": counts}
     return record | {"figures": figures(found, tokens)}
@@ -175,10 +173,11 @@ def main(given: Sequence[str] | None = None) -> None:
     args = parser.parse_args(given)
     made = circumstances()
     try:
-        with ProcessPoolExecutor(args.jobs) as pool:
+        with ExitStack() as stack:
+            each = map if args.jobs == 1 else stack.enter_context(ProcessPoolExecutor(args.jobs)).map
             paths = sorted([*args.data, *args.train], key=lambda path: path.name)
-            variants = with_weights(VARIANTS, paths, pool)
-            sets = [measure_file(path, variants, args.budgets, pool) for path in args.data]
+            variants = with_weights(VARIANTS, paths, each)
+            sets = [measure_file(path, variants, args.budgets, each) for path in args.data]
         record = {"format": FORMAT, "budgets": list(args.budgets), "trained_on": [path.name for path in paths]}
         args.out.write_text(json.dumps({**record, **made, "sets": sets}, indent=1) + "\n", encoding="utf-8")
     except (TinymemError, OSError) as error:

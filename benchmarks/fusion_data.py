@@ -119,16 +119,16 @@ class Candidates(Tinymem):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._archive = self._memory.long_term
+        self.archive = self._memory.long_term
         self._steps: dict[int, Step] = {}
-        self._places: list[tuple[int, int]] = []  # of each row of the catalog: the place of its unit or -1, and its day
+        self.places: list[tuple[int, int]] = []  # of each row of the catalog: the place of its unit or -1, and its day
 
     def ask(self, query: Query, haystack: Haystack) -> Asked:
         """The candidates of a query, with what scoring knows of them."""
         scored = self.score(query.question)
         catalog, rows = scored.catalog, scored.rows
         starts, ends = catalog.start[rows], catalog.end[rows]
-        units, days = np.array(self._places, np.int64).reshape(-1, 2)[rows].T
+        units, days = np.array(self.places, np.int64).reshape(-1, 2)[rows].T
         gold = {} if query.needle else {at: max(1, len(haystack.units[at].text)) for at in _gold(query, haystack)}
         evidence = np.isin(units, list(gold))
         if query.needle:
@@ -142,29 +142,29 @@ class Candidates(Tinymem):
 
     def score(self, question: Question) -> Scored:
         """The candidates of a question, as recall scores them."""
-        self._archive.embed_pending()
-        catalog = self._archive.catalog
-        self._place(catalog.step[len(self._places) :], catalog.part[len(self._places) :])
+        self.archive.embed_pending()
+        catalog = self.archive.catalog
+        self._place(catalog.step[len(self.places) :], catalog.part[len(self.places) :])
         now = question.now or EPOCH
-        return self._archive.score(question.text, now, np.ones(len(catalog), np.bool_))
+        return self.archive.score(question.text, now, np.ones(len(catalog), np.bool_))
 
     def packed(self, scored: Scored, budget: int) -> Recall:
         """What recall makes of them."""
-        return pack(scored.ranked(budget), self._fetch, self._archive.counter, budget, self._archive.key)
+        return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key)
 
-    def _fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
+    def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Steps, each read once: many rankings of the same candidates are packed."""
-        self._steps.update(self._archive.fetch([number for number in numbers if number not in self._steps]))
+        self._steps.update(self.archive.fetch([number for number in numbers if number not in self._steps]))
         return {number: self._steps[number] for number in numbers}
 
     def _place(self, numbers: Ids, parts: Ids) -> None:
-        steps = self._archive.fetch(np.unique(numbers).tolist())
+        steps = self.archive.fetch(np.unique(numbers).tolist())
         for number, index in zip(numbers.tolist(), parts.tolist(), strict=True):
             step = steps[number]
             part, first = step.parts()[index], self._first[step.id]
             when = self.units[first].timestamp
             place = -1 if part.kind in NO_UNIT else first + part.message
-            self._places.append((place, when.toordinal() if when else 0))
+            self.places.append((place, when.toordinal() if when else 0))
 
 
 def _gold(query: Query, haystack: Haystack) -> list[int]:
