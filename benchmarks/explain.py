@@ -104,7 +104,9 @@ class Inside:
         if at not in self.kept and rank < max(self.ranked[one][0] for one in self.kept):
             return "left out as a near-duplicate"
         last = max((self.ranked[one][0] for one in self.chosen), default=0)
-        return "did not fit what was left" if rank < last else f"ranked below the budget, which was full at rank {last}"
+        if rank < last or not last:
+            return "did not fit what was left"
+        return f"ranked below the budget, which was full at rank {last}"
 
     def evidence(self) -> dict[int, list[Place]]:
         """The passages of each unit that holds evidence, by its place; of a needle those that hold it."""

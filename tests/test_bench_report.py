@@ -201,12 +201,15 @@ def test_evidence_that_came_back_is_shown_with_rank_and_reasons(data: Path, caps
     assert "recall 1.000" in text and "u4  Ben: My sister Clara" in text and "(1 of 1 passages chosen)" in text
     evidence = text.partition("evidence:")[2].partition("chosen, best first:")[0]
     assert re.search(r"#5\.0 \[0:\d+\], rank 1, score [+-]\d+\.\d\d, \d+ tokens: chosen; \w+ \+\d", evidence)
-    assert explained(capsys, data, "WHICH PARROT did", 512) == text
+    again = explained(capsys, data, "WHICH PARROT did", 512)  # the fence's tokens differ from memory to memory
+    assert evidence in again
 
 
 def test_evidence_that_was_missed_says_why(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "recall 0.000" in (text := explained(capsys, data, "parrot", 40))
-    assert "ranked below the budget" in text or "did not fit what was left" in text
+    text = explained(capsys, data, "parrot", 40)
+    assert "recall 0.000" in text and "did not fit what was left" in text
+    text = explained(capsys, data, "both", 64)
+    assert "recall 0.500" in text and "ranked below the budget, which was full at rank 1" in text
     with constants({SAME: -1.0, ALIKE: 0.0}):  # all alike: one passage is left
         assert "left out as a near-duplicate" in explained(capsys, data, "both", 512)
     nobody = {"tinymem.recall.candidates.EVERYTHING": 0, "tinymem.recall.candidates.NEAREST": 1}
