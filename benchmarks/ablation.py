@@ -107,15 +107,15 @@ def replayed(
             added = query.cutoff
         if query.type == "adversarial" or not query.question.text.strip():
             continue
-        for name, found in recalled(query, method, variants, tokens):
-            line = {"budget": found[0], "text": found[1].text, "units": claimed(haystack, found[1])}
-            lines[name][haystack.id, query.id, found[0]] = line
+        for name, budget, found in recalled(query, method, variants, tokens):
+            line = {"budget": budget, "text": found.text, "units": claimed(haystack, found)}
+            lines[name][haystack.id, query.id, budget] = line
     return lines
 
 
 def recalled(
     query: Query, method: Candidates, variants: Mapping[str, Variant], tokens: Sequence[int]
-) -> Iterator[tuple[str, tuple[int, Recalled]]]:
+) -> Iterator[tuple[str, int, Recalled]]:
     """What each variant recalls at each budget."""
     known: dict[tuple[str, ...], Scored] = {}  # most variants have the same candidates
     for name, variant in variants.items():
@@ -126,7 +126,8 @@ def recalled(
         assert variant.fusion is not None
         scored = replace(known[key], fusion=variant.fusion)
         with constants(variant.ranking):
-            yield from ((name, (budget, method.claiming(method.packed(scored, budget)))) for budget in tokens)
+            for budget in tokens:
+                yield name, budget, method.claiming(method.packed(scored, budget, variant.diversity))
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from benchmarks.fusion_data import Candidates
 from benchmarks.methods import Setup
 from benchmarks.recall import claimed
 from benchmarks.scoring import SLICE, score
-from benchmarks.variants import SAME, constants
 from tinymem import InputError
 from tinymem.recall.packing import Ranked
 from tinymem.recall.scoring import Scored
@@ -78,8 +77,7 @@ class Inside:
         catalog = scored.catalog
         columns = (catalog.step, catalog.part, catalog.start, catalog.end)
         self.passages: list[Place] = list(zip(*(column.tolist() for column in columns), strict=True))
-        with constants({SAME: 2.0}):  # nothing is left out
-            every = scored.ranked(8 * len(scored.rows))
+        every = scored.ranked(8 * len(scored.rows), diversity=0)  # nothing is left out
         self.ranked: dict[Place, tuple[int, Ranked]] = {one[:4]: (rank, one) for rank, one in enumerate(every, 1)}
         self.kept = {one[:4] for one in scored.ranked(budget)}  # those that packing gets to see
         self.found = method.packed(scored, budget)

@@ -25,6 +25,7 @@ from benchmarks.scoring import SLICE, WHOLE
 from tinymem import Step
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
+from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
@@ -33,7 +34,7 @@ from tinymem.recall.scoring import PRICE, Scored
 __all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
 
 BUDGETS = (512, 1024, 2048, 4096)
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: no feature depends on it
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: "last week" is then no hint
 LABEL, HEADER = 6, 8  # tokens, about: of what stands before a passage, and of a day's header
 UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
     np.array([[name in ("cosine_of_best", "bm25_of_best") for name in NAMES]] * len(KIND_NAMES), np.float32),
@@ -47,7 +48,8 @@ class Asked:
 
     `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`,
     lengths in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or
-    -1. `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
+    -1.
+    `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
     """
 
     text: str
@@ -148,9 +150,9 @@ class Candidates(Tinymem):
         now = question.now or EPOCH
         return self.archive.score(question.text, now, np.ones(len(catalog), np.bool_))
 
-    def packed(self, scored: Scored, budget: int) -> Recall:
+    def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
         """What recall makes of them."""
-        return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key)
+        return pack(scored.ranked(budget, diversity), self.fetch, self.archive.counter, budget, self.archive.key)
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Steps, each read once: many rankings of the same candidates are packed."""

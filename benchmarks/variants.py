@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from benchmarks.fusion_data import UNFITTED
+from tinymem.recall import passages
+from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import Fusion
 
 __all__ = ["FULL", "VARIANTS", "Variant", "by_making", "constants"]
 
 FULL = "all stages"
-SAME, ALIKE = "tinymem.recall.diversity.SAME", "tinymem.recall.diversity.ALIKE"
-PRICE = "tinymem.recall.scoring.PRICE"
+ALIKE, PRICE = "tinymem.recall.diversity.ALIKE", "tinymem.recall.scoring.PRICE"
+PASSAGES = "tinymem.recall.passages"
+LENGTHS = {"LEAST": 2 * passages.LEAST, "TARGET": 2 * passages.TARGET, "MOST": 2 * passages.MOST}
+DOUBLED: dict[str, Any] = {f"{PASSAGES}.cut": partial(passages.cut, whole=2 * passages.WHOLE)}
+DOUBLED |= {f"{PASSAGES}.{name}": length for name, length in LENGTHS.items()}
 
 
 def uncut(text: str) -> list[tuple[int, int]]:
@@ -38,6 +44,7 @@ class Variant:
     asking: Mapping[str, Any] = field(default_factory=dict)
     making: Mapping[str, Any] = field(default_factory=dict)
     fusion: Fusion | None = None  # fitted, where none is given
+    diversity: float = DIVERSITY
 
 
 def named(*parts: str) -> tuple[str, ...]:
@@ -58,14 +65,15 @@ VARIANTS = {
     "no identifiers": Variant(named("introduces", "typed")),
     "no speaker, answers, reply": Variant(named("speaker", "answers", "reply")),
     "no age": Variant(("age",)),
-    "whole texts, no passages": Variant(making={"tinymem.recall.passages.cut": uncut}),
-    "near-duplicates stay": Variant(ranking={SAME: 2.0}),
+    "whole texts, no passages": Variant(making={f"{PASSAGES}.cut": uncut}),
+    "passages of twice the length": Variant(making=DOUBLED),
+    "near-duplicates stay (diversity 0)": Variant(diversity=0),
     "no price of length": Variant(ranking={PRICE: 0.0}),
     "cosine + BM25, nothing fitted": Variant(ranking={PRICE: 0.0}, fusion=UNFITTED),
-    "near-duplicates from 0.90": Variant(ranking={SAME: 0.90}),
-    "near-duplicates from 0.95": Variant(ranking={SAME: 0.95}),
-    "near-duplicates from 0.97": Variant(ranking={SAME: 0.97}),
-    "near-duplicates half as long": Variant(ranking={ALIKE: 0.5}),
+    "diversity 0.1": Variant(diversity=0.1),
+    "diversity 0.05": Variant(diversity=0.05),
+    "diversity 0.03": Variant(diversity=0.03),
+    "near-duplicates of half the length": Variant(ranking={ALIKE: 0.5}),
 }
 
 
@@ -79,6 +87,6 @@ def constants(values: Mapping[str, Any]) -> Iterator[None]:
 
 
 def by_making(variants: Mapping[str, Variant]) -> Iterator[tuple[Mapping[str, Any], dict[str, Variant]]]:
-    """The variants whose memories hold the same, together."""
+    """The variants whose memories hold the same, together: those with the same constants in `making`."""
     for making in {tuple(variant.making): variant.making for variant in variants.values()}.values():
-        yield making, {name: variant for name, variant in variants.items() if variant.making == making}
+        yield making, {name: variant for name, variant in variants.items() if variant.making.keys() == making.keys()}

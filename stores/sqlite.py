@@ -7,44 +7,19 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+from tinymem.errors import FormatError, InputError, StorageError
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
+from tinymem.stores.schema import guarded, opened
 
 __all__ = ["Mark", "SqliteJournal"]
 
-FORMAT = 2
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view"
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS steps (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
-    time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL,
-    window INTEGER NOT NULL, view TEXT);
-CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
-CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
-CREATE TABLE IF NOT EXISTS passages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
-    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL,
-    identifiers BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
-"""
-# Format 1 wrote passages and terms with each step, and kept no note of whether the store was filled. What is made from
-# steps is made again, under new ids: a store may hold other vectors under the old ones.
-_FROM_1 = """
-UPDATE sqlite_sequence SET name = 'passages of format 1' WHERE name = 'passages';
-DROP TABLE IF EXISTS passages;
-UPDATE sqlite_sequence SET name = 'passages' WHERE name = 'passages of format 1';
-DROP TABLE IF EXISTS vocabulary;
-DROP TABLE IF EXISTS fulltext;
-INSERT OR REPLACE INTO meta VALUES ('indexed', '0'), ('store_filled', 'yes');
-"""
 _MARK = "made"  # the setting that keeps the mark
 
 
@@ -53,32 +28,6 @@ class Mark(NamedTuple):
 
     step: int
     passages: int
-
-
-@contextmanager
-def _guarded(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours, each with what to do."""
-    try:
-        yield
-    except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
-        if "closed" in str(error):
-            raise ClosedError(f"the memory at {path} is closed") from error
-        raise InputError(f"a value that cannot be stored: {error}") from error
-    except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
-        raise InputError(f"a value that cannot be stored: {error}") from error
-    except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
-        raise FormatError(f"{path} is damaged: {error}") from error
-    except sqlite3.OperationalError as error:
-        hint = {
-            "readonly": "make the folder writable",
-            "unable to open": "check that the folder exists and is writable",
-            "locked": "another process is writing; try again",
-            "full": "free some disk space",
-        }
-        advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
-        raise StorageError(f"{path}: {error}; {advice}") from error
-    except sqlite3.DatabaseError as error:
-        raise FormatError(f"{path} is damaged or no journal: {error}") from error
 
 
 class SqliteJournal:
@@ -91,50 +40,12 @@ class SqliteJournal:
     def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
         self._lock = threading.RLock()
-        with _guarded(path):
-            mode = "rwc" if create else "rw"
-            uri = f"{path.absolute().as_uri()}?mode={mode}"
-            self._db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
-            try:
-                self._prepare_once_free(time.monotonic() + timeout)
-            except BaseException:
-                self._db.close()
-                raise
-
-    def _prepare_once_free(self, deadline: float) -> None:
-        """Prepare the file; SQLite itself does not wait when two openers both change its mode or make its tables."""
-        while True:
-            try:
-                return self._prepare()
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-
-    def _prepare(self) -> None:
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
-            self._db.execute(f"PRAGMA {pragma}")
-        if self._version() < FORMAT:
-            self._make_tables()
-        if (version := self._version()) > FORMAT:
-            raise FormatError(f"{self.path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
-        self._fulltext = FullText(self._db)
-
-    def _version(self) -> int:
-        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
-
-    def _make_tables(self) -> None:
-        """Make the tables, or bring up those of an older format: once, whoever else opens the file."""
-        self._db.execute("BEGIN IMMEDIATE")
+        self._db = opened(path, create, timeout)
         try:
-            if (version := self._version()) < FORMAT:  # another process may have been quicker
-                for statement in f"{_FROM_1 if version == 1 else ''} {_SCHEMA}".split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version={FORMAT}")
-            self._db.execute("COMMIT")
+            with guarded(path):
+                self._fulltext = FullText(self._db)
         except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            self._db.close()
             raise
 
     @contextmanager
@@ -144,7 +55,7 @@ class SqliteJournal:
         What is `derived` from steps that are on disk is not waited for: it survives a killed process, and where the
         power fails before the next step is written, it is made again.
         """
-        with self._lock, _guarded(self.path):
+        with self._lock, guarded(self.path):
             if derived:
                 self._db.execute("PRAGMA synchronous=NORMAL")
             try:
@@ -160,7 +71,7 @@ class SqliteJournal:
                     self._db.execute("PRAGMA synchronous=FULL")
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._lock, _guarded(self.path):
+        with self._lock, guarded(self.path):
             return self._db.execute(sql, values).fetchall()
 
     # -- settings -----------------------------------------------------------------------------------------------------
@@ -263,7 +174,7 @@ class SqliteJournal:
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
             self._fulltext.optimize()
-        with self._lock, _guarded(self.path):
+        with self._lock, guarded(self.path):
             self._db.execute("VACUUM")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
@@ -321,8 +232,8 @@ class SqliteJournal:
         False, and nothing is kept, when somebody else was there first: the mark is not `since`, or a step is gone.
         """
         sql = (
-            "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens, identifiers) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens, identifiers, tools) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
@@ -331,24 +242,26 @@ class SqliteJournal:
             ids: list[int] = []
             for (number, p), vector, some in zip(passages, halves, tokens, strict=True):
                 place = (number, p.part, p.start, p.end, p.kind, p.asks)
-                ids.append(db.execute(sql, (*place, vector.tobytes(), some.tobytes(), p.identifiers)).lastrowid or 0)
+                ids.append(
+                    db.execute(sql, (*place, vector.tobytes(), some.tobytes(), p.identifiers, p.tools)).lastrowid or 0
+                )
             self._fulltext.add(zip(ids, (p.text for _, p in passages), strict=True))
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_MARK, f"{until.step} {until.passages}"))
             return True
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[Any]:
         """Passages with ids above `after`: (id, step, part, start, end, kind, asks, vector, tokens, type, session,
-        speaker, time, identifiers)."""
+        speaker, time, identifiers, tools)."""
         sql = (
             "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
-            "s.speaker, s.time, p.identifiers FROM passages p JOIN steps s ON s.number = p.step "
+            "s.speaker, s.time, p.identifiers, p.tools FROM passages p JOIN steps s ON s.number = p.step "
             "WHERE p.id > ? ORDER BY p.id LIMIT ?"
         )
         return self._read(sql, (after, limit))
 
     def search_text(self, query: str) -> tuple[Ids, Vectors]:
         """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""
-        with self._lock, _guarded(self.path):
+        with self._lock, guarded(self.path):
             self._db.execute("BEGIN")  # so that all is read of one state, whoever else writes
             try:
                 return self._fulltext.search(query)

@@ -215,6 +215,7 @@ def passage_rows(
         "session": [None] * count,
         "speaker": [None] * count,
         "time": [START.timestamp() + at for at in range(count)],
+        "identifiers": [b""] * count,
         **more,
     }
     return list(zip(*columns.values(), strict=True))

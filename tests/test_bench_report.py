@@ -5,8 +5,9 @@ from __future__ import annotations
 import doctest
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -18,11 +19,13 @@ from benchmarks.chart import HEIGHT, PITCH_X, PITCH_Y, TOP, line_charts
 from benchmarks.data import read_haystacks
 from benchmarks.fusion_data import UNFITTED, Candidates
 from benchmarks.methods import Setup
-from benchmarks.variants import ALIKE, FULL, SAME, VARIANTS, Variant, by_making, constants
-from tinymem.recall import diversity, passages, scoring
+from benchmarks.variants import FULL, VARIANTS, Variant, by_making, constants
+from tinymem.recall import Recall, diversity, passages, scoring
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import published
+from tinymem.recall.scoring import Scored
 
+TWICE = "passages of twice the length"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -44,52 +47,54 @@ def test_with_all_stages_it_measures_what_recall_gives(data: Path, tmp_path: Pat
         method = Candidates(Setup(tmp_path / haystack.id, store="exact", agent_run=haystack.is_agent_run))
         for query in haystack.queries:
             method.add(haystack.units[len(method.units) : query.cutoff])
-            for name, (budget, found) in ablation.recalled(query, method, variants, (128, 512)):
+            for name, budget, found in ablation.recalled(query, method, variants, (128, 512)):
                 assert name == FULL and found == method.recall(query.question, budget)
         method.close()
 
 
 def test_every_variant_names_what_there_is_and_leaves_the_library_as_it_was() -> None:
-    before = diversity.SAME, diversity.ALIKE, scoring.PRICE, passages.cut
+    before = diversity.ALIKE, scoring.PRICE, passages.cut
     for name, variant in VARIANTS.items():
         assert set(variant.without) <= set(NAMES)
         assert (name == FULL) == (variant == Variant())
         with constants({**variant.ranking, **variant.asking, **variant.making}):  # AttributeError if it is not there
-            assert variant.ranking == {} or before[:3] != (diversity.SAME, diversity.ALIKE, scoring.PRICE)
-        assert before == (diversity.SAME, diversity.ALIKE, scoring.PRICE, passages.cut)
-    assert [len(group) for _, group in by_making(VARIANTS)] == [len(VARIANTS) - 1, 1]
+            assert (before != (diversity.ALIKE, scoring.PRICE, passages.cut)) == bool(variant.ranking or variant.making)
+        assert before == (diversity.ALIKE, scoring.PRICE, passages.cut)
+    assert [len(group) for _, group in by_making(VARIANTS)] == [len(VARIANTS) - 2, 1, 1]
 
 
 def test_weights_are_fitted_without_the_features_and_shared_where_they_are_the_same(data: Path) -> None:
-    chosen = {name: VARIANTS[name] for name in (FULL, "no BM25", "near-duplicates stay", "whole texts, no passages")}
+    kept = "near-duplicates stay (diversity 0)"
+    chosen = {name: VARIANTS[name] for name in (FULL, "no BM25", kept, "whole texts, no passages")}
     chosen["unfitted"] = Variant(fusion=UNFITTED)
     fitted = ablation.with_weights(chosen, [data], map)
     assert list(fitted) == list(chosen)
     weights = {name: variant.fusion.weights for name, variant in fitted.items() if variant.fusion}
     lexical = ["bm25" in name for name in NAMES]
     assert weights[FULL][:, lexical].any() and not weights["no BM25"][:, lexical].any() and weights["no BM25"].any()
-    assert weights["near-duplicates stay"] is weights[FULL] and weights["unfitted"] is UNFITTED.weights
+    assert weights[kept] is weights[FULL] and weights["unfitted"] is UNFITTED.weights
     assert (weights["whole texts, no passages"] != weights[FULL]).any()
 
 
 def test_what_is_switched_off_is_off(data: Path) -> None:
     talk = next(read_haystacks(data))
-    chosen = {name: VARIANTS[name] for name in (FULL, "whole texts, no passages", "near-duplicates from 0.90")}
-    chosen = {name: Variant(v.without, v.ranking, v.asking, v.making, published()) for name, v in chosen.items()}
-    seen: dict[str, list[Any]] = {}
+    chosen = {name: VARIANTS[name] for name in (FULL, "whole texts, no passages", "diversity 0.1", TWICE)}
+    chosen = {name: replace(variant, fusion=published()) for name, variant in chosen.items()}
+    seen: Counter[str] = Counter()
     real = Candidates.packed
 
-    def packed(self: Candidates, scored: Any, budget: int) -> Any:
-        seen.setdefault(f"{len(scored.catalog)} passages, same from {diversity.SAME}", []).append(budget)
-        return real(self, scored, budget)
+    def packed(self: Candidates, scored: Scored, budget: int, diversity: float) -> Recall:
+        seen[f"{len(scored.catalog)} passages, diversity {diversity}"] += 1
+        return real(self, scored, budget, diversity)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Candidates, "packed", packed)
         ablation.measured(talk, chosen, (128,))
-    assert {name: len(budgets) for name, budgets in seen.items()} == {
-        "93 passages, same from 0.985": 3,  # the long story in four
-        "93 passages, same from 0.9": 3,
-        "90 passages, same from 0.985": 3,
+    assert seen == {  # the long story in four, whole, or in two
+        "93 passages, diversity 0.015": 3,
+        "93 passages, diversity 0.1": 3,
+        "90 passages, diversity 0.015": 3,
+        "91 passages, diversity 0.015": 3,
     }
 
 
@@ -210,11 +215,21 @@ def test_evidence_that_was_missed_says_why(data: Path, capsys: pytest.CaptureFix
     assert "recall 0.000" in text and "did not fit what was left" in text
     text = explained(capsys, data, "both", 64)
     assert "recall 0.500" in text and "ranked below the budget, which was full at rank 1" in text
-    with constants({SAME: -1.0, ALIKE: 0.0}):  # all alike: one passage is left
-        assert "left out as a near-duplicate" in explained(capsys, data, "both", 512)
     nobody = {"tinymem.recall.candidates.EVERYTHING": 0, "tinymem.recall.candidates.NEAREST": 1}
     with constants({**nobody, "tinymem.recall.candidates.AROUND": 0}):
         assert "tokens: not a candidate" in explained(capsys, data, "both", 512)
+
+
+def test_a_repetition_of_what_was_chosen_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = conversation()
+    talk["units"][50]["text"] = talk["units"][4]["text"]
+    talk["queries"] = [
+        {"id": "twice", "text": "Which parrot did Clara adopt?", "type": "single", "gold": ["u4", "u50"]}
+    ]
+    path = tmp_path / "twice.jsonl"
+    path.write_text(json.dumps(talk), encoding="utf-8")
+    text = explained(capsys, path, "twice", 512)
+    assert "recall 0.500" in text and text.count("tokens: left out as a near-duplicate;") == 1
 
 
 def test_a_needle_is_looked_for_in_the_passages_that_hold_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import fit_fusion
-from benchmarks.fit_fusion import SAID, SIGNED, Settings, fit
+from benchmarks.fit_fusion import ACT, NEVER, QUESTION, SAID, SHARED, SIGNED, TOOL, WEIGHED, Settings, fit
 from benchmarks.fusion_data import BUDGETS, UNFITTED, Asked, collect, simulate
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
@@ -40,7 +41,8 @@ def haystack(number: int, rare: str = "") -> dict[str, Any]:
         called = {"tool_calls": [{"id": "c1", "name": "list_orders", "arguments": "{}"}]}
         units[2] |= {"speaker": "assistant", "text": "I list the orders.", **called}
         units[3] |= {"speaker": "tool", "text": f"One order is open, of a parrot cage: {rare}.", "tool_call_id": "c1"}
-        asked = {"id": "n", "text": "Cancel the parrot cage.", "type": "run", "gold": ["u3"], "cutoff": 40}
+        stretch = "The shop closes at five.\nAna is in a hurry.\nShe found another one.\nCancel the parrot cage."
+        asked = {"id": "n", "text": stretch, "type": "run", "gold": ["u3"], "cutoff": 40}
         queries = [asked | {"needle": rare}]
     return {"id": f"h{number}", "units": units, "queries": queries}
 
@@ -60,8 +62,9 @@ def runs(tmp_path: Path) -> Path:
     return written(tmp_path / "runs.jsonl", haystack(3, "ord-77a1"), haystack(4, "ord-91c4"))
 
 
-def planted(seed: int) -> Asked:
-    """A query of 30 candidates with noise for features, but for one that is high where the evidence is."""
+def planted(seed: int, kinds: Sequence[int] = (QUESTION,)) -> Asked:
+    """A query of 30 candidates with noise for features, but for one that is high where the evidence is; `kinds` take
+    turns."""
     random = np.random.default_rng(seed)
     features = random.random((30, len(NAMES))).astype(np.float32)
     evidence = np.arange(30) == 7
@@ -70,7 +73,7 @@ def planted(seed: int) -> Asked:
     return Asked(
         f"query {seed}",
         features,
-        np.full(30, 2, np.int8),
+        np.resize(np.array(kinds, np.int8), 30),
         evidence,
         lengths,
         np.zeros(30, np.int64),
@@ -81,9 +84,9 @@ def planted(seed: int) -> Asked:
 
 def test_a_planted_feature_is_learnt() -> None:
     fusion = fit([[planted(seed) for seed in range(20)]], Settings())
-    said = fusion.weights[KIND_NAMES.index("said")]
-    assert said.argmax() == PLANTED
-    assert said[PLANTED] > 10 * np.abs(np.delete(said, [PLANTED, NAMES.index("milestone")])).max()
+    asked = fusion.weights[KIND_NAMES.index("question")]
+    assert asked.argmax() == PLANTED
+    assert asked[PLANTED] > 10 * np.abs(np.delete(asked, [PLANTED, NAMES.index("milestone")])).max()
     new = [planted(seed) for seed in range(100, 120)]
     assert np.mean([simulate(asked, fusion, budgets=(200,)) for asked in new]) == 1
     assert np.mean([simulate(asked, UNFITTED, budgets=(200,)) for asked in new]) < 0.5
@@ -92,22 +95,54 @@ def test_a_planted_feature_is_learnt() -> None:
 def test_evidence_scores_zero_in_the_mean() -> None:
     queries = [planted(seed) for seed in range(20)]
     fusion = fit([queries], Settings())
+    scores = [fusion.score(asked.features, asked.kinds)[7] for asked in queries]
+    assert np.mean(scores) == pytest.approx(0, abs=1e-4)
+
+
+STRETCH = (ACT, TOOL, SAID)  # so that what is planted is of a tool
+
+
+def test_in_a_stretch_evidence_of_tools_scores_zero_in_the_mean_while_it_is_new() -> None:
+    settings, age = Settings(), NAMES.index("age")
+    queries = [planted(seed, STRETCH) for seed in range(20)]
+    fusion = fit([queries], settings)
     scores = [
-        float(fusion.score(asked.features, asked.kinds)[7] - asked.features[7, -2] * fusion.weights[2, -2])
+        fusion.score(asked.features, asked.kinds)[7] - asked.features[7, age] * fusion.weights[TOOL, age]
         for asked in queries
     ]
     assert np.mean(scores) == pytest.approx(0, abs=1e-4)
+    assert fusion.bias[ACT] == pytest.approx(fusion.bias[TOOL] - settings.act_below_tool)
+    assert fusion.bias[SAID] < fusion.bias[TOOL], "what was said was never evidence, and moves along with the tools"
+    assert fusion.bias[QUESTION] == 0, "nothing was learnt of questions"
+
+
+def test_a_stretch_and_a_question_learn_apart() -> None:
+    runs = [planted(seed, STRETCH) for seed in range(20)]
+    chats = [planted(seed) for seed in range(20)]
+    for asked in chats:  # of which the same feature says nothing, but another does
+        asked.features[:, PLANTED], asked.features[:, NAMES.index("dated")] = 0.5, asked.evidence
+    fusion = fit([runs, chats], Settings())
+    assert fusion.weights[[TOOL, ACT, SAID]].argmax(axis=1).tolist() == [PLANTED] * 3
+    assert fusion.weights[QUESTION].argmax() == NAMES.index("dated")
 
 
 def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
     settings = Settings(iterations=30)
-    fusion = fit([collect(chats, "static").training, collect(runs, "static").training], settings)
-    adding = [i for i, name in enumerate(NAMES) if name not in SIGNED]
-    assert (fusion.weights[SAID, adding] >= 0).all()
-    assert fusion.weights[0].tolist() == fusion.weights[1].tolist()
-    assert fusion.bias[1] == pytest.approx(fusion.bias[0] - settings.act_below_tool)
-    assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * 3
-    assert fusion.weights[2, NAMES.index("age")] == fusion.weights[0, NAMES.index("answers")] == 0
+    noise = [planted(seed, kinds) for seed in range(20) for kinds in (STRETCH, (QUESTION,))]
+    for asked in noise:  # every signal speaks against the evidence
+        asked.features[asked.evidence] = -1
+    files = [collect(chats, "static").training, collect(runs, "static").training, noise]
+    fusion = fit(files, settings)
+    for row, signed in ((TOOL, SIGNED + WEIGHED), (QUESTION, SIGNED)):
+        adding = [i for i, name in enumerate(NAMES) if name not in signed]
+        assert (fusion.weights[row, adding] >= 0).all()
+        assert (np.delete(fusion.weights[row], adding) < 0).any()
+    assert fusion.weights[TOOL].tolist() == fusion.weights[ACT].tolist() == fusion.weights[SAID].tolist()
+    assert fusion.bias[ACT] == pytest.approx(fusion.bias[TOOL] - settings.act_below_tool)
+    assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * len(KIND_NAMES)
+    assert (0, "answers") in NEVER and {name for row, name in NEVER if row} == {"age", "introduces", "typed"}
+    for fitted, name in NEVER:
+        assert not fusion.weights[np.flatnonzero(fitted == SHARED), NAMES.index(name)].any()
 
 
 def test_candidates_know_their_evidence(chats: Path, runs: Path) -> None:
@@ -116,9 +151,10 @@ def test_candidates_know_their_evidence(chats: Path, runs: Path) -> None:
     assert [len(chat.training), len(chat.held_out)] == [16, 8]
     for i, asked in enumerate(chat.haystacks[1]):
         assert asked.units[asked.evidence].tolist() == [5 * i + 1]
-        assert asked.features.shape == (60, len(NAMES)) and set(asked.kinds.tolist()) == {2}
+        assert asked.features.shape == (60, len(NAMES)) and set(asked.kinds.tolist()) == {QUESTION}
     asked = run.haystacks[0][0]
     assert asked.any_will_do and asked.units[asked.evidence].tolist() == [3]
+    assert set(asked.kinds.tolist()) == {TOOL, ACT, SAID} and asked.kinds[asked.evidence].tolist() == [TOOL]
     assert max(asked.units) == 39 and -1 in asked.units  # nothing after the cutoff; a call is in no unit
 
 
@@ -147,7 +183,7 @@ def test_the_file_is_read_by_the_library_and_comes_out_the_same(
     assert outs[1].read_bytes() == outs[0].read_bytes()
     assert str(tmp_path) not in text
     fusion, record = Fusion.from_json(text), json.loads(text)["provenance"]
-    assert np.isfinite(fusion.weights).all() and fusion.weights[2].any()
+    assert np.isfinite(fusion.weights).all() and fusion.weights.any(axis=1).all()
     assert list(record["data"]) == ["chats.jsonl", "runs.jsonl"]
     assert record["data"]["chats.jsonl"]["trained_haystacks"] == 2
     fitted = record["held_out"]["chats.jsonl"]

@@ -24,8 +24,9 @@ from strategies import MODERATE
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import PassageRow, StepRow, Vectors
 from tinymem.serialization import load_step
-from tinymem.stores import sqlite
-from tinymem.stores.sqlite import FORMAT, Mark, SqliteJournal
+from tinymem.stores import schema
+from tinymem.stores.schema import FORMAT
+from tinymem.stores.sqlite import Mark, SqliteJournal
 
 HOSTILE = {
     "lone surrogates": "left \ud800 right \udfff",
@@ -773,20 +774,25 @@ def test_a_file_of_format_1_keeps_its_steps_and_what_is_made_of_them_is_made_aga
     journal.close()
 
 
-def test_of_two_that_open_a_file_of_format_1_only_one_upgrades_it(tmp_path: Path) -> None:
+def test_of_two_that_open_a_file_of_format_1_only_one_upgrades_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "journal.db"
     entries = format_1(path)
     quicker: list[SqliteJournal] = []
 
-    class Slow(SqliteJournal):
-        def _version(self) -> int:
-            version = super()._version()
-            if not quicker:  # between its look at the format and what it does about it, another one does all of it
-                quicker.append(SqliteJournal(path))
-                assert put(quicker[0], entries)
-            return version
+    look = schema._version
 
-    journal = Slow(path)
+    def slow(db: sqlite3.Connection) -> int:
+        version = look(db)
+        if version == 1:  # between the look at the format and what is done about it, another one does all of it
+            monkeypatch.undo()
+            quicker.append(SqliteJournal(path))
+            assert put(quicker[0], entries)
+        return version
+
+    monkeypatch.setattr(schema, "_version", slow)
+    journal = SqliteJournal(path)
     assert journal.passages() == quicker[0].passages() != []
     assert len(found(journal, "shared")) == len(found(quicker[0], "shared")) == 4
     assert (journal.mark, journal.waiting()) == ((6, 0), 0)
@@ -808,7 +814,7 @@ def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(
         return [version, *rows]
 
     before = tables()
-    monkeypatch.setattr(sqlite, "_SCHEMA", f"{sqlite._SCHEMA} nonsense;")
+    monkeypatch.setattr(schema, "SCHEMA", f"{schema.SCHEMA} nonsense;")
     with pytest.raises(StorageError):
         SqliteJournal(path)
     assert tables() == before

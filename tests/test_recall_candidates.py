@@ -7,12 +7,14 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import LATER, catalog_of
+from memories import LATER, START, catalog_of
 from strategies import MODERATE
 
 from tinymem.protocols import Ids, Vectors
+from tinymem.recall import candidates
 from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.dates import Span
 from tinymem.recall.query import Query
 from tinymem.stores.exact import ExactStore
 from tinymem.testing import unit_vectors
@@ -22,8 +24,13 @@ VECTORS = unit_vectors(MANY, 16)
 NO_HITS = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def asked(*vectors: Vectors) -> Query:
-    return Query("question", np.stack(vectors), np.empty(0, np.uint16), LATER)
+def asked(*vectors: Vectors, spans: tuple[Span, ...] = ()) -> Query:
+    return Query("question", np.stack(vectors), np.empty(0, np.uint16), LATER, spans=spans)
+
+
+def seconds(first: int, end: int) -> Span:
+    """The span in which the rows from `first` up to `end` happened, a second each."""
+    return START.timestamp() + first, START.timestamp() + end
 
 
 def everything(catalog: Catalog) -> npt.NDArray[np.bool_]:
@@ -73,6 +80,53 @@ def test_what_bm25_finds_is_looked_at_with_what_stands_beside_it() -> None:
     assert found.bm25[row] == np.float32(0.7)
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_the_nearest_of_the_days_that_are_asked_about_come_too(indexed: bool) -> None:
+    catalog = catalog_of(VECTORS)
+    nearest = index_of(catalog).query if indexed else None
+    without = set(gather(QUERY, catalog, NO_HITS, everything(catalog), nearest).rows.tolist())
+    query = asked(QUERY.vectors[0], spans=(seconds(100, 110), seconds(1_500, 1_503)))  # the end is not in it
+    rows = set(gather(query, catalog, NO_HITS, everything(catalog), nearest).rows.tolist())
+    cosine = catalog.vectors @ QUERY.vectors[0]
+    then = {row for row in (*range(100, 110), *range(1_500, 1_503)) if cosine[row] > 0}
+    assert then - without, "the date brings something that the vectors alone do not"
+    assert rows == without | {row + by for row in then for by in (-1, 0, 1)}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_of_a_long_time_that_is_asked_about_only_the_nearest_come(
+    indexed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = catalog_of(VECTORS)
+    nearest = index_of(catalog).query if indexed else None
+    query = asked(QUERY.vectors[0], spans=(seconds(1_000, MANY),))
+    found = gather(query, catalog, NO_HITS, everything(catalog), nearest)
+    exact = np.argsort(-(catalog.vectors @ QUERY.vectors[0]), kind="stable")
+    late = exact[exact >= 1_000][:NEAREST]
+    assert set(late.tolist()) <= set(found.rows.tolist())
+    assert len(found.rows) <= 2 * (NEAREST + 2 * AROUND)
+    monkeypatch.setattr(candidates, "DATED", 999)
+    fewer = gather(query, catalog, NO_HITS, everything(catalog), nearest)
+    assert set(exact[:NEAREST].tolist()) <= set(fewer.rows.tolist()) <= set(found.rows.tolist())
+
+
+def test_days_that_are_asked_about_bring_nothing_that_is_not_allowed() -> None:
+    catalog = catalog_of(VECTORS)
+    allowed = everything(catalog)
+    allowed[100:200] = False
+    query = asked(QUERY.vectors[0], spans=(seconds(150, 250),))
+    for nearest in (None, index_of(catalog).query):
+        rows = gather(query, catalog, NO_HITS, allowed, nearest).rows
+        assert allowed[rows].all()
+        assert set(rows.tolist()) >= {row for row in range(200, 250) if catalog.vectors[row] @ QUERY.vectors[0] > 0}
+
+
+def test_a_small_memory_is_looked_at_whole_whatever_day_is_asked_about() -> None:
+    catalog = catalog_of(VECTORS[:50])
+    query = asked(QUERY.vectors[0], spans=(seconds(3, 4),))
+    assert gather(query, catalog, NO_HITS, everything(catalog), None).rows.tolist() == list(range(50))
+
+
 def test_where_no_signal_says_anything_nothing_is_looked_at() -> None:
     catalog = catalog_of(np.zeros_like(VECTORS))
     assert gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist() == []
@@ -116,10 +170,17 @@ def same(one: Candidates, other: Candidates) -> None:
 
 
 @settings(MODERATE, max_examples=25)
-@given(st.integers(0, 10**6), st.integers(1, 6), st.lists(st.integers(1, MANY), max_size=6, unique=True))
-def test_an_index_that_misses_nothing_gives_what_exact_search_gives(seed: int, size: int, found: list[int]) -> None:
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 6),
+    st.lists(st.integers(1, MANY), max_size=6, unique=True),
+    st.lists(st.builds(seconds, st.integers(0, 1_000), st.integers(1_001, MANY)), max_size=2),
+)
+def test_an_index_that_misses_nothing_gives_what_exact_search_gives(
+    seed: int, size: int, found: list[int], spans: list[Span]
+) -> None:
     catalog = catalog_of(VECTORS, [at // size for at in range(MANY)])
-    query = asked(*unit_vectors(1 + seed % 3, 16, seed=seed))
+    query = asked(*unit_vectors(1 + seed % 3, 16, seed=seed), spans=tuple(spans))
     lexical = hits(**{f"p{id}": 1 / (1 + at) for at, id in enumerate(found)})
     exact = gather(query, catalog, lexical, everything(catalog), None)
     asked_index = gather(query, catalog, lexical, everything(catalog), index_of(catalog).query)

@@ -48,6 +48,7 @@ def some_rows(count: int) -> tuple[Vectors, dict[str, list[object]], list[list[i
         "session": [[None, "a", "b", ""][i // 3 % 4] for i in range(count)],
         "speaker": [[None, "Ana", "Ben"][i % 3] for i in range(count)],
         "asks": [i % 2 for i in range(count)],
+        "identifiers": [np.arange(9 * i, 9 * i + 12, dtype="<u4").tobytes()[: 4 * (i % 13)] for i in range(count)],
     }
     return unit_vectors(count, 4), columns, [[i % 5, 7] * (i % 4) for i in range(count)]
 
@@ -66,6 +67,14 @@ def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
         assert np.array_equal(getattr(piecewise, name), getattr(at_once, name)), name
     assert np.array_equal(piecewise.vectors, at_once.vectors)
     assert np.array_equal(piecewise.document_frequency, at_once.document_frequency)
+    codes, lengths = at_once.identifiers_of(np.arange(200))
+    of_row = np.repeat(np.arange(200), lengths)
+    grown, grown_lengths = piecewise.identifiers_of(np.arange(200))
+    assert np.array_equal(grown, codes) and np.array_equal(grown_lengths, lengths)
+    for seen in (piecewise.seen, at_once.seen):
+        assert seen.has_room(len(codes))
+        assert np.array_equal(seen.introduced(codes, of_row), at_once.seen.introduced(codes, of_row))
+        assert np.array_equal(seen.typed(codes), at_once.seen.typed(codes))
     assert piecewise.sessions.names == at_once.sessions.names == {"a": 0, "b": 1, "": 2}
 
 
@@ -89,8 +98,8 @@ def test_an_empty_catalog_has_empty_arrays() -> None:
     catalog = Catalog(4)
     assert (len(catalog), catalog.last_id, catalog.vectors.shape) == (0, 0, (0, 4))
     assert all(len(getattr(catalog, name)) == 0 for name in FIELDS)
-    held, lengths = catalog.tokens_of(np.array([], np.int64))
-    assert (len(held), len(lengths)) == (0, 0)
+    for held, lengths in (catalog.tokens_of(np.array([], np.int64)), catalog.identifiers_of(np.array([], np.int64))):
+        assert (len(held), len(lengths)) == (0, 0)
 
 
 def test_what_a_catalog_does_not_have_is_an_attribute_error() -> None:
@@ -108,3 +117,15 @@ def test_token_ids_come_back_passage_by_passage(tokens: list[list[int]], data: s
     assert held.tolist() == [id for row in rows for id in sorted(set(tokens[row]))], "each once, in order of the ids"
     for id in range(len(catalog.document_frequency)):
         assert catalog.document_frequency[id] == sum(id in ids for ids in tokens)
+
+
+@MODERATE
+@given(st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=6), min_size=1, max_size=12), st.data())
+def test_identifiers_come_back_passage_by_passage(names: list[list[int]], data: st.DataObject) -> None:
+    catalog = catalog_of(
+        np.zeros((len(names), 4), np.float32), identifiers=[np.array(some, "<u4").tobytes() for some in names]
+    )
+    rows = data.draw(st.lists(st.integers(0, len(names) - 1), max_size=20))
+    held, lengths = catalog.identifiers_of(np.array(rows, np.int64))
+    assert lengths.tolist() == [len(names[row]) for row in rows]
+    assert held.tolist() == [name for row in rows for name in names[row]]

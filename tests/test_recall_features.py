@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import LATER, catalog_of, fill, open_archive, said, sentences
+from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
 from strategies import MODERATE, histories
 
 from tinymem.base import Step
@@ -19,6 +21,7 @@ from tinymem.embedders.static import StaticEmbedder
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.dates import DAY
 from tinymem.recall.features import NAMES, Steps, features
 from tinymem.recall.late import max_sim
 from tinymem.recall.query import Query
@@ -29,7 +32,7 @@ EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]
 TABLE = unit_vectors(30, 8, seed=4)
 
 
-def matrix_of(folder: Path, steps: list[Step], query: str, embedder: Embedder) -> tuple[Vectors, Catalog]:
+def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedder) -> tuple[Vectors, Catalog]:
     archive = open_archive(folder, embedder)
     fill(archive, steps)
     archive.embed_pending()
@@ -106,11 +109,26 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     late_of = {row: late.get(row, 0.0) for row in range(len(catalog))}
     words = set(query.text.lower().replace("?", "").split())
     named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}
+    days = (catalog.time // DAY).tolist()
+    names = [catalog.identifiers_of(np.array([row]))[0].tolist() for row in range(len(catalog))]
+    first = {name: row for row in reversed(range(len(catalog))) for name in names[row]}
+    typed = {name for row in range(len(catalog)) if catalog.kind[row] == 1 for name in names[row]}
+    shown = set(query.identifiers.tolist())
+
+    def noted(row: int, of_interest: Callable[[int], bool]) -> float:
+        count = sum(of_interest(name) for name in names[row] if name not in shown)
+        return math.log(1 + count) if query.is_stretch else 0.0
+
+    def dated(time: float) -> float:
+        gaps = [(max(start - time, time - end, 0.0), end - start) for start, end in query.spans]
+        return max((math.exp(-gap / (DAY + length / 4)) for gap, length in gaps), default=0.0)
+
     expected = []
     for row in rows:
         step = int(catalog.step[row])
         before, after = beside(step, -1), beside(step, 1)
         mates = sorted((base[other] for other in rows if catalog.session[other] == catalog.session[row]), reverse=True)
+        that_day = sorted((base[other] for other in rows if days[other] == days[row]), reverse=True)
         cosine, bm25 = float(found.cosine[row]), float(found.bm25[row])
         since = min(max(len(catalog) - 1 - row, 32), 10_000)
         expected.append({
@@ -126,6 +144,10 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "reply": float(catalog.reply[row]),
             "age": math.log(since / 32) / math.log(10_000 / 32) if query.is_stretch else 0.0,
             "milestone": float(catalog.milestone[row]),
+            "dated": dated(float(catalog.time[row])),
+            "day": sum(that_day[:3]) / 3,
+            "introduces": noted(row, lambda name, row=row: first[name] == row),  # type: ignore[misc]
+            "typed": noted(row, lambda name: name in typed),
         })  # fmt: skip
     return expected
 
@@ -147,10 +169,19 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
         kind=kinds[dice.integers(0, 4, count)].tolist(),
         type=["final_answer" if value else "message" for value in dice.integers(0, 2, count)],
         asks=(steps % 2).tolist(),
+        time=(START.timestamp() + np.sort(dice.integers(0, int(4 * DAY), count))).tolist(),
+        identifiers=[dice.choice(60, dice.integers(0, 6), replace=False).astype("<u4").tobytes() for _ in range(count)],
     )
     text = data.draw(st.sampled_from(["What did Ana say?", "What?", "a\nb\nc\nben\nd"]))
     vectors = unit_vectors(1, 8, seed=7)
-    query = Query(text, vectors, np.unique(dice.integers(1, 29, 4)).astype(np.uint16), LATER)
+    query = Query(
+        text,
+        vectors,
+        np.unique(dice.integers(1, 29, 4)).astype(np.uint16),
+        LATER,
+        dice.choice(60, 10, replace=False).astype(np.uint32),
+        tuple((START.timestamp() + at, START.timestamp() + at + DAY) for at in dice.integers(-86_400, 5 * 86_400, 2)),
+    )
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
     found = Candidates(rows, catalog.vectors @ vectors[0], bm25)
@@ -166,6 +197,32 @@ def test_no_candidates_are_an_empty_matrix() -> None:
     query = Query("x", unit_vectors(1, 8), np.array([1], np.uint16), LATER)
     nothing = Candidates(np.empty(0, np.int64), np.zeros(5, np.float32), np.zeros(5, np.float32))
     assert features(query, nothing, catalog, Steps(catalog), TABLE).shape == (0, len(NAMES))
+
+
+def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:
+    codes = [np.array(names, "<u4").tobytes() for names in ([1, 2, 3], [3], [1, 4])]
+    catalog = catalog_of(
+        unit_vectors(3, 8), tokens=[[29]] * 3, identifiers=codes, kind=["observation", "call", "error"]
+    )
+    found = Candidates(np.arange(3), np.ones(3, np.float32), np.zeros(3, np.float32))
+
+    def columns(text: str, *shown: int) -> list[list[float]]:
+        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, np.array(shown, np.uint32))
+        matrix = features(query, found, catalog, Steps(catalog), TABLE)
+        return [np.expm1(matrix[:, NAMES.index(name)]).round(3).tolist() for name in ("introduces", "typed")]
+
+    assert columns("Which port?") == [[0, 0, 0], [0, 0, 0]]
+    assert columns("a\nb\nc\nd") == [[3, 0, 1], [1, 1, 0]]
+    assert columns("a\nb\nc\nd", 3, 4, 9) == [[2, 0, 0], [0, 0, 0]]
+
+
+def test_the_day_that_is_named_stands_out(tmp_path: Path) -> None:
+    steps = [said(f"We had soup on the terrace, {at}.", at, timestamp=START + timedelta(days=at)) for at in range(1, 9)]
+    matrix, _ = matrix_of(tmp_path, steps, "What did we have on March 5?", EMBEDDERS[0])
+    dated = matrix[:, NAMES.index("dated")].tolist()
+    assert dated[3] == 1 and steps[3].timestamp.day == 5
+    assert dated[:4] == sorted(dated[:4]) and dated[3:] == sorted(dated[3:], reverse=True)
+    assert 0.5 < dated[2] < 0.9 and dated[7] < 0.1
 
 
 def test_steps_without_passages_do_not_come_between_their_neighbours(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from strategies import MODERATE
 
 from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, Fusion, published
+from tinymem.recall.fusion import KIND_NAMES, QUESTION, Fusion, published, weighed_as
 
 FEATURES = st.lists(st.floats(-2, 2, width=32), min_size=len(NAMES), max_size=len(NAMES))
 
@@ -24,7 +24,7 @@ def record(**changes: Any) -> dict[str, Any]:
 
 
 @MODERATE
-@given(st.lists(st.tuples(FEATURES, st.integers(0, 2)), max_size=5))
+@given(st.lists(st.tuples(FEATURES, st.integers(0, len(KIND_NAMES) - 1)), max_size=5))
 def test_contributions_and_bias_sum_to_the_score(rows: list[tuple[list[float], int]]) -> None:
     fusion = published()
     features = np.array([row for row, _ in rows], np.float32).reshape(len(rows), len(NAMES))
@@ -40,10 +40,19 @@ def test_each_kind_has_weights_of_its_own() -> None:
     weights = record()
     weights["weights"]["act"]["bias"] = 4
     fusion = Fusion.from_json(json.dumps(weights))
-    zeros = np.zeros((3, len(NAMES)), np.float32)
-    assert fusion.score(zeros, np.array([0, 1, 2], np.int8)).tolist() == [-1, 4, -1]
-    assert (fusion.weights.shape, fusion.weights.dtype) == ((3, len(NAMES)), np.dtype(np.float32))
-    assert fusion.weights[2].tolist() == [0.5 + at for at in range(len(NAMES))]
+    zeros = np.zeros((4, len(NAMES)), np.float32)
+    assert fusion.score(zeros, np.array([0, 1, 2, QUESTION], np.int8)).tolist() == [-1, 4, -1, -1]
+    assert (fusion.weights.shape, fusion.weights.dtype) == ((4, len(NAMES)), np.dtype(np.float32))
+    assert fusion.weights[QUESTION].tolist() == [0.5 + at for at in range(len(NAMES))]
+
+
+def test_kinds_are_told_apart_in_a_stretch_and_not_for_a_question() -> None:
+    kinds = np.array([2, 0, 1, 0], np.int8)
+    assert weighed_as(kinds, is_stretch=True).tolist() == [2, 0, 1, 0]
+    asked = weighed_as(kinds, is_stretch=False)
+    assert asked.tolist() == [QUESTION] * 4 and asked.dtype == np.int8
+    assert KIND_NAMES[QUESTION] == "question"
+    assert weighed_as(kinds[:0], is_stretch=False).tolist() == []
 
 
 def test_contributions_come_strongest_first_without_those_that_add_nothing() -> None:
@@ -61,6 +70,18 @@ def test_published_weights_load_and_are_for_the_features_that_are_computed() -> 
     assert np.isfinite(fusion.bias).all()
     assert fusion.weights.any(axis=1).all()
     assert published() is fusion
+
+
+def test_published_weights_are_those_of_a_stretch_or_of_a_question() -> None:
+    weights = {
+        kind: dict(zip(NAMES, row.tolist(), strict=True))
+        for kind, row in zip(KIND_NAMES, published().weights, strict=True)
+    }
+    assert weights["tool"] == weights["act"] == weights["said"] != weights["question"]
+    assert all(weights["question"][name] == 0 for name in ("age", "introduces", "typed"))
+    assert weights["question"]["dated"] > 0
+    assert weights["tool"]["answers"] == weights["tool"]["dated"] == 0
+    assert weights["tool"]["introduces"] > 0 and weights["tool"]["typed"] > 0
 
 
 def without(kind: str, name: str) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from memories import LATER, START, catalog_of, fill, open_archive, said, sentenc
 from strategies import MODERATE
 
 from tinymem.errors import InputError
-from tinymem.recall.catalog import SAID
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import published
+from tinymem.recall.fusion import QUESTION, published
 from tinymem.recall.scoring import Filter, Scored
 from tinymem.testing import unit_vectors
 
@@ -133,7 +132,7 @@ def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> Scored:
     catalog = catalog_of(vectors, end=lengths)
     matrix = np.zeros((len(lengths), len(NAMES)), np.float32)
     matrix[:, NAMES.index("max_sim_of_best")] = cosines
-    kinds = np.full(len(lengths), SAID, np.int8)
+    kinds = np.full(len(lengths), QUESTION, np.int8)
     return Scored(catalog, np.arange(len(lengths)), kinds, matrix, published())
 
 
@@ -145,7 +144,7 @@ def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_
 
 
 def test_a_better_passage_comes_first_unless_it_is_much_longer() -> None:
-    weight = float(published().weights[SAID, NAMES.index("max_sim_of_best")])
+    weight = float(published().weights[QUESTION, NAMES.index("max_sim_of_best")])
     assert weight > 0
     better = scored(unit_vectors(2), [100, 100], [0.2, 0.9]).ranked(500)
     assert [passage.number for passage in better] == [2, 1]

@@ -24,6 +24,7 @@ from tinymem.indexing import Index
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published, weighed_as
 from tinymem.recall.packing import pack
@@ -187,7 +188,14 @@ class Archive:
             raise FormatError(f"{self.journal.path} is damaged: {error}") from error
 
     def recall(
-        self, text: str, budget: int, now: datetime, *, hidden: Collection[int] = (), only: Filter | None = None
+        self,
+        text: str,
+        budget: int,
+        now: datetime,
+        *,
+        hidden: Collection[int] = (),
+        only: Filter | None = None,
+        diversity: float = DIVERSITY,
     ) -> Recall:
         """What of the namespace bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
         self.embed_pending()
@@ -196,7 +204,7 @@ class Archive:
         if not text.strip() or not allowed.any():
             return Recall("", 0, ())
         scored = self.score(text, now, allowed)
-        return pack(scored.ranked(budget), self.fetch, self.counter, budget, self.key)
+        return pack(scored.ranked(budget, diversity), self.fetch, self.counter, budget, self.key)
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""

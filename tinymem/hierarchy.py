@@ -23,6 +23,7 @@ from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, VectorStore
 from tinymem.pruning import PruneStrategy
 from tinymem.recall import Recall
+from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
@@ -272,10 +273,16 @@ class HierarchicalMemory:
         until: datetime | None = None,
         session: str | None = None,
         speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        diversity: float = DIVERSITY,
     ) -> Recall:
         """What bears on `query`, in at most `max_tokens`, from every step of the namespace, in the window or not.
 
-        `now` is when it is asked; `since`, `until` (aware), `session` and `speaker` are exact filters.
+        `now` is when it is asked, and what dates in the query are reckoned from. Exact filters: `since`, `until`
+        (aware), `session`, `speaker`, `tool` (the name of one that a step calls) and `type` (of step, as in
+        `"action"`). With more `diversity`, less of what repeats something better comes back: of two passages of about
+        the same length, the worse is left out where their cosine similarity is 1 - `diversity` or more; 0 keeps all.
         """
         with self._lock:
             self._check_open()
@@ -284,9 +291,12 @@ class HierarchicalMemory:
                 _aware("until", until),
                 None if session is None else _text("session", session),
                 None if speaker is None else _text("speaker", speaker),
+                None if tool is None else _text("tool", tool),
+                None if type is None else _text("type", type),
             )
             when = _aware("now", now) or utc_now()
-            return self.long_term.recall(_text("query", query), _positive("max_tokens", max_tokens), when, only=only)
+            budget = _positive("max_tokens", max_tokens)
+            return self.long_term.recall(_text("query", query), budget, when, only=only, diversity=diversity)
 
     def get(self, id: str | int) -> Step:
         """The step with this id, or this number, whole. Raises InputError when there is none."""

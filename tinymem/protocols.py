@@ -61,7 +61,8 @@ class PassageRow:
     """A slice `[start, end)` of a step's part, with its text: the unit that is embedded, searched and excerpted.
 
     `kind` says what the part is (see `tinymem.base.Part`); `asks`, whether the step's text ends in a question;
-    `identifiers` are those of the text, as `tinymem.recall.identifiers.hashes` gives them.
+    `identifiers` are those of the text, as `tinymem.recall.identifiers.hashes` gives them; `tools`, the names of the
+    tools that the step calls, a line each.
     """
 
     part: int
@@ -71,6 +72,7 @@ class PassageRow:
     asks: bool
     text: str
     identifiers: bytes = b""
+    tools: str = ""
 
 
 @runtime_checkable

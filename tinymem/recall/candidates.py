@@ -1,4 +1,5 @@
-"""Which passages are looked at closely: the nearest by vector, the best by BM25, and their neighbours in time."""
+"""Which passages are looked at closely: the nearest by vector, of all and of the days that are asked about, the best
+by BM25, and their neighbours in time."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.dates import closeness
+from tinymem.recall.dates import inside
 from tinymem.recall.products import products
 from tinymem.recall.query import Query
 
@@ -19,6 +20,7 @@ __all__ = ["Candidates", "gather"]
 EVERYTHING = 600  # a memory of up to so many passages is looked at whole
 NEAREST = 240  # passages by each of the two signals
 AROUND = 60  # the best of each signal bring their neighbours along
+DATED = 100_000  # passages of the days asked about that are searched exactly; of more, those that an index finds
 LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index is not asked for still more of them
 
 Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
@@ -60,7 +62,10 @@ def gather(
     chosen = np.zeros(len(catalog), np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
-        signals.append((cosine, allowed & (closeness(catalog.time, query.spans) == 1)))
+        dated = allowed & inside(catalog.time, query.spans)
+        signals.append((cosine, dated))
+        if nearest and np.count_nonzero(dated) <= DATED:  # an index knows nothing of time
+            cosine[dated] = products(catalog.vectors[dated], query.vectors).max(axis=1)
     for signal, among in signals:
         usable = np.flatnonzero(among & (signal > 0))
         best = usable[_top(signal[usable], NEAREST)]

@@ -91,14 +91,16 @@ class Catalog:
         self.dimensions = dimensions
         self._vectors = Growing(np.float32, dimensions)
         self._fields = {
-            name: Growing(np.int64) for name in ("id", "step", "part", "start", "end", "session", "speaker")
+            name: Growing(np.int64)
+            for name in ("id", "step", "part", "start", "end", "session", "speaker", "type", "tools")
         }
         self._fields |= {"kind": Growing(np.int8), "reply": Growing(np.bool_), "asks": Growing(np.bool_)}
         self._fields |= {"milestone": Growing(np.bool_), "time": Growing(np.float64)}
         self._tokens, self._identifiers = _Ragged(np.uint16), _Ragged(np.uint32)
         self.seen = Seen()
         self.document_frequency = np.zeros(vocabulary, np.int64)
-        self.sessions, self.speakers = _Codes({}), _Codes({})
+        self.sessions, self.speakers, self.types = _Codes({}), _Codes({}), _Codes({})
+        self.toolsets = _Codes({})  # names of tools that a step calls together, a line each
 
     def __len__(self) -> int:
         return len(self._vectors.array)
@@ -124,7 +126,7 @@ class Catalog:
         """Append passages as `SqliteJournal.passages` gives them; up to 65,536 at once."""
         if not rows:
             return
-        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time, names) = zip(
+        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time, names, tools) = zip(
             *rows, strict=True
         )
         vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
@@ -138,6 +140,8 @@ class Catalog:
             "milestone": [t == "final_answer" for t in types],
             "session": [self.sessions.of(s) for s in session],
             "speaker": [self.speakers.of(s) for s in speaker],
+            "type": [self.types.of(t) for t in types],
+            "tools": [self.toolsets.of(t) for t in tools],
         }  # fmt: skip
         for name, values in columns.items():
             self._fields[name].extend(values)

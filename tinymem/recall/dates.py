@@ -6,44 +6,50 @@ happened on a day is often told on another.
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tinymem.protocols import Vectors
 
-__all__ = ["Span", "closeness", "spans"]
+__all__ = ["Span", "closeness", "inside", "spans"]
 
 Span: TypeAlias = tuple[float, float]  # [start, end) in seconds since 1970
+Times: TypeAlias = npt.NDArray[np.float64]  # likewise
 
 DAY = 86_400.0
 LONGEST = 2_000  # characters of a question that are read
+MOST = 60  # spans that are taken from a question
 YEARS = 20  # that a date without a year may stand for, at most: the newest that the memory spans
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
            "nine": 9, "ten": 10, "couple of": 2, "few": 3}  # fmt: skip
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 PARTS = {"early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15), "mid": (10, 20),
          "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31), "end of": (20, 31)}  # fmt: skip
 
-_MONTH = (
-    r"(?P<month>Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|"
-    r"Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
+_MONTH = (  # "may", "march" and the short ones can be words: these want their capital
+    r"(?P<month>(?i:january|february|april|june|july|august|september|october|november|december)|"
+    r"M(?i:arch|ay)|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?"
 )
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b", r"(?P<year>(?:19|20)\d\d)\b"
 _TO = r"(?:\s*(?:-|–|to|and|until|through)\s*(?:the\s+)?(?P<to>\d{1,2})(?:st|nd|rd|th)?\b(?!:))?"
-_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?\b")
+_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?(?!\d)")  # a "T" may follow
 _MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?!:){_TO}(?:,?\s+(?:of\s+)?{_YEAR})?")
 _DAY_MONTH = re.compile(rf"\b{_DAY}{_TO}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?")
-_PART = rf"(?:(?P<part>{'|'.join(PARTS)})[\s-]+(?:the\s+)?)"
+_PART = rf"(?i:(?P<part>{'|'.join(PARTS)})[\s-]+(?:the\s+)?)"
 _MONTH_YEAR = re.compile(rf"\b{_PART}?{_MONTH},?\s+(?:of\s+)?{_YEAR}", re.IGNORECASE)
 # Without a year or a day, "may" and "march" are words: something must say that a month is meant.
-_MONTH_ONLY = re.compile(rf"\b(?:{_PART}|(?:in|of|since|during|by|until|through|for|last|this|to|from)\s+){_MONTH}")
+_MONTH_ONLY = re.compile(rf"\b(?:{_PART}|(?i:in|of|since|during|by|until|through|for|last|this|to|from)\s+){_MONTH}")
 _YEAR_ONLY = re.compile(rf"\b(?:in|of|since|during|year)\s+{_YEAR}", re.IGNORECASE)
 _AGO = re.compile(
     rf"\b(?:(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)})\s+)(?P<unit>day|week|month|year)s?\s+ago\b", re.IGNORECASE
@@ -65,18 +71,26 @@ def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
     >>> [datetime.fromtimestamp(at, timezone.utc).day for at in march_5]
     [5, 6]
     """
-    text = text[:LONGEST]
-    if not re.search(r"\d|ago|last|past|day|[A-Z][a-z]{2}", text):
-        return []
-    newest = datetime.fromtimestamp(max(first, last), now.tzinfo).year
-    oldest = max(datetime.fromtimestamp(first, now.tzinfo).year, newest - YEARS + 1)
-    years = range(oldest, newest + 1)
-    found: list[Span] = []
+    newest = _year(last, now)
+    years = range(max(_year(first, now), newest - YEARS + 1), newest + 1)
+    return list(islice(dict.fromkeys(_found(text[:LONGEST], years, now)), MOST))
+
+
+def _found(text: str, years: range, now: datetime) -> Iterator[Span]:
     for pattern in (_ISO, _MONTH_DAY, _DAY_MONTH, _MONTH_YEAR, _MONTH_ONLY, _YEAR_ONLY):
         for match in pattern.finditer(text):
-            found += _dated(match.groupdict(), years, now)
+            yield from _dated(match.groupdict(), years, now)
         text = pattern.sub(" ", text)  # a date is read once, by the most exact pattern
-    return [*found, *_relative(text, now)]
+    yield from _relative(text, now)
+
+
+def _year(at: float, now: datetime) -> int:
+    """The year of a moment, where `now` is; in UTC where a datetime cannot hold it otherwise."""
+    moment = EPOCH + timedelta(seconds=at)
+    try:
+        return moment.astimezone(now.tzinfo).year
+    except (OverflowError, ValueError):  # the first or the last hours of all
+        return moment.year
 
 
 def _dated(named: dict[str, str | None], years: range, now: datetime) -> Iterator[Span]:
@@ -91,12 +105,14 @@ def _dated(named: dict[str, str | None], years: range, now: datetime) -> Iterato
 def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
     month, day, to = named.get("month"), named.get("day"), named.get("to")
     if month is None:
-        return _between(datetime(year, 1, 1, tzinfo=now.tzinfo), 365)
+        return _between(datetime(year, 1, 1, tzinfo=now.tzinfo), 365 + calendar.isleap(year))
     number = int(month) if month.isdigit() else 1 + MONTHS.index(month[:3].lower())
+    length = calendar.monthrange(year, number)[1]
     if day is None:
         low, high = PARTS[part.lower()] if (part := named.get("part")) else (0, 31)
-        return _between(datetime(year, number, 1 + low, tzinfo=now.tzinfo), high - low)
-    return _between(datetime(year, number, int(day), tzinfo=now.tzinfo), max(1, int(to or day) - int(day) + 1))
+        return _between(datetime(year, number, 1 + low, tzinfo=now.tzinfo), min(high, length) - low)
+    last = int(to) if to and int(day) < int(to) <= length else int(day)  # "on March 5 and 60 people" is a day
+    return _between(datetime(year, number, int(day), tzinfo=now.tzinfo), last - int(day) + 1)
 
 
 def _relative(text: str, now: datetime) -> Iterator[Span]:
@@ -125,12 +141,23 @@ def _before(day: datetime, days: int) -> datetime:
 
 
 def _between(start: datetime, days: int) -> Span:
-    """So many days from `start` on."""
+    """So many days from `start` on, by the calendar where that goes so far."""
     at = start.timestamp()
-    return at, at + days * DAY
+    try:
+        return at, (start + timedelta(days=days)).timestamp()
+    except OverflowError:
+        return at, at + days * DAY
 
 
-def closeness(times: Vectors, named: Sequence[Span]) -> Vectors:
+def inside(times: Times, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
+    """Whether each of `times` (seconds since 1970) is in one of the spans: `(len(times),)`."""
+    within = np.zeros(len(times), np.bool_)
+    for start, end in named:
+        within |= (start <= times) & (times < end)
+    return within
+
+
+def closeness(times: Times, named: Sequence[Span]) -> Vectors:
     """How close each of `times` (seconds since 1970) is to a span: 1 inside, falling to 0 by days: `(len(times),)`."""
     close = np.zeros(len(times), np.float32)
     for start, end in named:

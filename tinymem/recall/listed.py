@@ -154,6 +154,6 @@ def _rows(steps: Sequence[Step], entries: Sequence[_Entry]) -> list[Any]:
         for at, (step, entry) in enumerate(zip(steps, entries, strict=True))
     )
     return [
-        (row, at, *place, text.vector, text.tokens, step.type, step.session, step.speaker, 0.0, text.identifiers)
+        (row, at, *place, text.vector, text.tokens, step.type, step.session, step.speaker, 0.0, text.identifiers, "")
         for row, (at, step, place, text) in enumerate(found, 1)
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from tinymem.actions import ActionStep
 from tinymem.base import Part, Step
 from tinymem.content import clean
 from tinymem.protocols import PassageRow
@@ -58,13 +59,15 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
 def passages_of(step: Step) -> list[PassageRow]:
     """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset."""
     asks = step.text.rstrip()[-1:] in ("?", "？")
-    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks)]
+    calls = step.tool_calls if isinstance(step, ActionStep) else ()
+    tools = "\n".join(dict.fromkeys(clean(call.name) for call in calls))
+    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools)]
 
 
-def _rows(index: int, part: Part, asks: bool) -> list[PassageRow]:
+def _rows(index: int, part: Part, asks: bool, tools: str) -> list[PassageRow]:
     text = clean(part.text)
     return [
-        PassageRow(index, start, end, part.kind, asks, text[start:end], hashes(text[start:end]))
+        PassageRow(index, start, end, part.kind, asks, text[start:end], hashes(text[start:end]), tools)
         for start, end in cut(text)
         if not text[start:end].isspace()
     ]

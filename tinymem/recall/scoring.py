@@ -14,7 +14,7 @@ from tinymem.content import clean
 from tinymem.errors import InputError
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.diversity import without_duplicates
+from tinymem.recall.diversity import DIVERSITY, without_duplicates
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import Ranked
 
@@ -25,18 +25,24 @@ PRICE = 0.5  # log-odds that a passage must be better for each factor e in its t
 
 @dataclass(frozen=True)
 class Filter:
-    """What recall is limited to; None does not limit. Times are aware datetimes, both ends included."""
+    """What recall is limited to; None does not limit. Times are aware datetimes, both ends included.
+
+    `tool` is the name of one that a step calls, `type` that of a step type (`"action"`).
+    """
 
     since: datetime | None = None
     until: datetime | None = None
     session: str | None = None
     speaker: str | None = None
+    tool: str | None = None
+    type: str | None = None
 
     def __post_init__(self) -> None:
         for name, time in (("since", self.since), ("until", self.until)):
             if time is not None and (not isinstance(time, datetime) or time.tzinfo is None):
                 raise InputError(f"{name} must be an aware datetime (with a time zone), not {time!r}")
-        for name, text in (("session", self.session), ("speaker", self.speaker)):
+        for name in ("session", "speaker", "tool", "type"):
+            text = getattr(self, name)
             if text is not None and not isinstance(text, str):
                 raise InputError(f"{name} must be a string, not {text!r}")
 
@@ -55,6 +61,11 @@ class Filter:
             allowed &= catalog.session == catalog.sessions.names.get(clean(self.session), -2)
         if self.speaker is not None:
             allowed &= catalog.speaker == catalog.speakers.names.get(clean(self.speaker), -2)
+        if self.type is not None:
+            allowed &= catalog.type == catalog.types.names.get(self.type, -2)
+        if self.tool is not None:
+            held = [code for tools, code in catalog.toolsets.names.items() if clean(self.tool) in tools.split("\n")]
+            allowed &= np.isin(catalog.tools, held)
         return allowed
 
 
@@ -71,13 +82,13 @@ class Scored:
     features: Vectors
     fusion: Fusion
 
-    def ranked(self, budget: int) -> list[Ranked]:
+    def ranked(self, budget: int, diversity: float = DIVERSITY) -> list[Ranked]:
         """The candidates best first, near-duplicates left out as far as `budget` tokens may reach."""
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, self.kinds)
         lengths = (catalog.end - catalog.start)[rows]
         order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 8]
-        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 16))
+        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 16), diversity)
         columns = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows], scores)
         step, part, start, end, score = (column.tolist() for column in columns)
         return [Ranked(step[i], part[i], start[i], end[i], score[i], partial(self._why, i)) for i in order.tolist()]

@@ -1,0 +1,120 @@
+"""The journal's file: its tables, how one of an older format is brought up, and SQLite's errors as ours."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+
+__all__ = ["FORMAT", "guarded", "opened"]
+
+FORMAT = 2
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS steps (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
+    time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL,
+    window INTEGER NOT NULL, view TEXT);
+CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
+CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
+CREATE TABLE IF NOT EXISTS passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
+    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL,
+    identifiers BLOB NOT NULL, tools TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
+"""
+# Format 1 wrote passages and terms with each step, and kept no note of whether the store was filled. What is made from
+# steps is made again, under new ids: a store may hold other vectors under the old ones.
+FROM_1 = """
+UPDATE sqlite_sequence SET name = 'passages of format 1' WHERE name = 'passages';
+DROP TABLE IF EXISTS passages;
+UPDATE sqlite_sequence SET name = 'passages' WHERE name = 'passages of format 1';
+DROP TABLE IF EXISTS vocabulary;
+DROP TABLE IF EXISTS fulltext;
+INSERT OR REPLACE INTO meta VALUES ('indexed', '0'), ('store_filled', 'yes');
+"""
+
+
+@contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """SQLite's errors as ours, each with what to do."""
+    try:
+        yield
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+        if "closed" in str(error):
+            raise ClosedError(f"the memory at {path} is closed") from error
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
+        raise FormatError(f"{path} is damaged: {error}") from error
+    except sqlite3.OperationalError as error:
+        hint = {
+            "readonly": "make the folder writable",
+            "unable to open": "check that the folder exists and is writable",
+            "locked": "another process is writing; try again",
+            "full": "free some disk space",
+        }
+        advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
+        raise StorageError(f"{path}: {error}; {advice}") from error
+    except sqlite3.DatabaseError as error:
+        raise FormatError(f"{path} is damaged or no journal: {error}") from error
+
+
+def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
+    """A connection to the journal at `path`, made if `create`, with all tables of this format.
+
+    Raises FormatError for one of a newer format, or what is no journal.
+    """
+    with guarded(path):
+        uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
+        try:
+            _prepare_once_free(db, path, time.monotonic() + timeout)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def _prepare_once_free(db: sqlite3.Connection, path: Path, deadline: float) -> None:
+    """Prepare the file; SQLite itself does not wait when two openers both change its mode or make its tables."""
+    while True:
+        try:
+            return _prepare(db, path)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
+        db.execute(f"PRAGMA {pragma}")
+    if _version(db) < FORMAT:
+        _make_tables(db)
+    if (version := _version(db)) > FORMAT:
+        raise FormatError(f"{path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make_tables(db: sqlite3.Connection) -> None:
+    """Make the tables, or bring up those of an older format: once, whoever else opens the file."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if (version := _version(db)) < FORMAT:  # another process may have been quicker
+            for statement in f"{FROM_1 if version == 1 else ''} {SCHEMA}".split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version={FORMAT}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

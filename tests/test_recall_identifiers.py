@@ -1,0 +1,245 @@
+"""Identifiers: what counts as one, how they are kept, and which passage had each first."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import LATER, catalog_of, fill, open_archive, passage_rows
+from strategies import MODERATE, THOROUGH, texts
+
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.features import NAMES
+from tinymem.recall.identifiers import LONGEST, Seen, hashes, identifiers, read
+from tinymem.steps import ActionStep, MessageStep, Step
+
+EXAMPLES: dict[str, list[str]] = {
+    # names with underscores, digits or humps
+    "call load_config twice": ["load_config"],
+    "the parseArgs helper": ["parseArgs"],
+    "class HTTPServer": [],
+    "class HttpServer": ["HttpServer"],
+    "order ord77a1 of user2": ["ord77a1", "user2"],
+    "MAX_TOKENS": ["MAX_TOKENS"],
+    "__init__ and _x": [],  # an underscore stands inside, or it is as good as a word
+    "größe_max": ["größe_max"],
+    "commit 3f2a9c81": ["3f2a9c81"],
+    # paths and dotted names, with their parts
+    "open src/app.py": ["src/app.py"],
+    "/usr/local/lib/load_all.py:12": ["usr/local/lib/load_all.py", "load_all"],
+    "os.path.join": ["os.path.join"],
+    "https://example.com/v2/users": ["example.com/v2/users"],
+    "see README.md.": ["README.md"],
+    "git checkout fix-login-2024": [],
+    "tests/test_one.py::test_two[a-b]": ["tests/test_one.py", "test_one", "test_two"],
+    # words of a language, numbers, and what is too short
+    "Nothing to see here, Mr Smith.": [],
+    "well-known": [],
+    "UPPER CASE": [],
+    "2024 12345 3.14159 10/12/2024": [],
+    "a_b x1 aB": [],
+    "a.b/c": [],
+    "____ _____1": [],
+    "": [],
+    # each once, in order
+    "b_name a_name b_name": ["b_name", "a_name"],
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), EXAMPLES.items(), ids=list(EXAMPLES))
+def test_what_is_an_identifier(text: str, expected: list[str]) -> None:
+    assert identifiers(text) == expected
+
+
+def test_what_is_too_long_is_data_and_no_name() -> None:
+    assert identifiers("a1" * (LONGEST // 2)) == ["a1" * (LONGEST // 2)]
+    assert identifiers("a1" * (LONGEST // 2) + "b") == []
+    assert identifiers("load_config " + "a/" * LONGEST + " src/app.py") == ["load_config", "src/app.py"]
+
+
+CODE = st.lists(
+    st.sampled_from(
+        ["load", "_", "config", "/", ".", "-", "9", "B", " ", "\n", "é", "日本", "\ud800", "\x00", "(", "ß"]
+    ),
+    max_size=30,
+).map("".join)
+
+
+@THOROUGH
+@given(texts(80) | CODE)
+def test_every_identifier_stands_in_the_text_and_comes_once(text: str) -> None:
+    found = identifiers(text)
+    assert found == identifiers(text)
+    assert len(set(found)) == len(found)
+    assert all(name in text and 4 <= len(name) <= LONGEST and not name.isspace() for name in found)
+
+
+@MODERATE
+@given(texts(80) | CODE)
+def test_what_is_kept_is_read_again(text: str) -> None:
+    codes = read(hashes(text))
+    assert codes.dtype == np.uint32
+    assert len(codes) == len(identifiers(text))
+    for name, code in zip(identifiers(text), codes.tolist(), strict=True):
+        assert code in read(hashes(f"before {name} after")).tolist(), "whatever stands around it"
+
+
+ADVERSARIAL = {
+    "one word": "a" * 100_000,
+    "underscores": "_" * 100_000,
+    "snakes": "a_" * 50_000,
+    "path": "a/" * 50_000,
+    "humps": "aB1_" * 25_000,
+    "dashes": "a" + "-" * 99_999,
+    "dotted": "a." * 50_000,
+    "words as long as names may be": ("_" * (LONGEST - 1) + "a ") * 500,
+    "paths as long as names may be": ("a" + "/." * 98 + "a ") * 500,
+    "single letters": "a " * 50_000,
+    "slashes between letters": ("a" + "/" * 999) * 100,
+}
+
+
+@pytest.mark.parametrize("text", ADVERSARIAL.values(), ids=ADVERSARIAL)
+def test_long_and_odd_texts_take_no_time(text: str) -> None:
+    began = time.perf_counter()
+    identifiers(text)
+    assert time.perf_counter() - began < 2, "it takes some hundredths of a second"
+
+
+# which passage had each first, and what the agent typed
+
+PASSAGES = st.lists(st.tuples(st.lists(st.integers(0, 500), unique=True, max_size=8), st.booleans()), max_size=30)
+
+
+@THOROUGH
+@given(PASSAGES, st.integers(1, 30))
+def test_what_was_seen_is_what_a_dictionary_says(passages: list[tuple[list[int], bool]], piece: int) -> None:
+    first: dict[int, int] = {}
+    typed: set[int] = set()
+    for row, (codes, by_agent) in enumerate(passages):
+        for code in codes:
+            first.setdefault(code, row)
+        typed |= set(codes) if by_agent else set()
+    seen = Seen(500)
+    for start in range(0, len(passages), piece):
+        seen.extend(*flat(passages[start : start + piece], start))
+    codes, rows, _ = flat(passages, 0)
+    assert seen.introduced(codes, rows).tolist() == [
+        first[code] == row for code, row in zip(codes.tolist(), rows.tolist(), strict=True)
+    ]
+    every = np.arange(501, dtype=np.uint32)
+    assert seen.typed(every).tolist() == [code in typed for code in range(501)]
+    assert not seen.introduced(every, np.full(501, 99)).any()
+
+
+def flat(passages: list[tuple[list[int], bool]], start: int) -> tuple[Any, Any, Any]:
+    """Codes, the row of each, and whether the agent typed it."""
+    of_each = [(code, start + at, by_agent) for at, (codes, by_agent) in enumerate(passages) for code in codes]
+    codes, rows, typed = zip(*of_each, strict=True) if of_each else ((), (), ())
+    return np.array(codes, np.uint32), np.array(rows, np.int64), np.array(typed, np.bool_)
+
+
+@pytest.mark.parametrize("room", [0, 1, 511, 512, 513, 5_000])
+def test_there_is_the_room_that_was_asked_for(room: int) -> None:
+    seen = Seen(room)
+    assert seen.has_room(room)
+    assert not seen.has_room(max(4 * room, 1_024))
+    codes = np.arange(room, dtype=np.uint32)
+    seen.extend(codes, np.arange(room), np.zeros(room, np.bool_))
+    assert seen.introduced(codes, np.arange(room)).all()
+
+
+@MODERATE
+@given(st.integers(1, 400), st.integers(0, 10**6))
+def test_a_catalog_that_grew_knows_what_one_that_was_loaded_at_once_knows(piece: int, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    names = [dice.integers(0, 2**32, dice.integers(0, 20), np.uint32) for _ in range(400)]
+    again = [dice.choice(np.concatenate([*names[:at], [7]]), 2).astype("<u4") for at in range(400)]
+    blobs = [np.unique(np.concatenate(pair)).astype("<u4").tobytes() for pair in zip(names, again, strict=True)]
+    kinds = np.array(["observation", "call"])[dice.integers(0, 2, 400)].tolist()
+    rows = passage_rows(np.zeros((400, 4), np.float32), identifiers=blobs, kind=kinds)
+    at_once, grown = Catalog(4), Catalog(4)
+    at_once.extend(rows)
+    for start in range(0, 400, piece):
+        grown.extend(rows[start : start + piece])
+    codes, lengths = at_once.identifiers_of(np.arange(400))
+    of_row = np.repeat(np.arange(400), lengths)
+    assert np.array_equal(grown.seen.introduced(codes, of_row), at_once.seen.introduced(codes, of_row))
+    assert np.array_equal(grown.seen.typed(codes), at_once.seen.typed(codes))
+
+
+def test_what_two_passages_share_is_introduced_by_the_first_and_typed_in_both() -> None:
+    blobs = [hashes(text) for text in ("src/app.py is there", "cat src/app.py", "src/app.py: load_config", "nothing")]
+    catalog = catalog_of(
+        np.zeros((4, 4), np.float32), identifiers=blobs, kind=["observation", "call", "observation", "message"]
+    )
+    codes, lengths = catalog.identifiers_of(np.arange(4))
+    assert lengths.tolist() == [1, 1, 2, 0]
+    assert catalog.seen.introduced(codes, np.repeat(np.arange(4), lengths)).tolist() == [True, False, False, True]
+    assert catalog.seen.typed(codes).tolist() == [True, True, True, False]
+
+
+# recall
+
+
+def an_agents_run() -> list[Step]:
+    """An early listing introduces the paths; then much is done that has nothing to do with them."""
+    listing = "\n".join(f"services/{name}/handle_{name}_v2.py" for name in ("billing", "refund", "ledger", "invoice"))
+    steps: list[Step] = [
+        MessageStep("user", "Make the refunds of the shop work again, then see to the rest."),
+        ActionStep("What is there?", tool_name="ls", tool_args={"path": "services"}, observation=listing),
+    ]
+    for at in range(80):
+        output = "\n".join(f"worker {at + line} is fine, queue is empty, nothing to do" for line in range(12))
+        steps.append(ActionStep("See how it is doing.", tool_name="status", tool_args={"n": at}, observation=output))
+    return steps
+
+
+STRETCH = """The workers are fine, all of them.
+The queue is empty.
+Nothing is to do there.
+Back to the refund: open the file that handles it and fix the amount."""
+
+
+def test_a_stretch_brings_back_the_listing_that_introduced_a_path(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, an_agents_run())
+    found = archive.recall(STRETCH, 300, LATER)
+    assert "services/refund/handle_refund_v2.py" in found.text
+    listing = next(item for item in found.items if item.step.number == 2 and "refund" in item.text)
+    assert listing.why["introduces"] > 0
+    archive.close()
+
+
+def test_what_the_stretch_shows_itself_is_not_looked_for(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    steps = fill(archive, an_agents_run())
+    archive.embed_pending()
+    everything = np.ones(len(archive.catalog), np.bool_)
+    observation = int(np.flatnonzero((archive.catalog.step == 2) & (archive.catalog.kind == 0))[0])
+
+    def introduced(query: str) -> float:
+        scored = archive.score(query, LATER, everything)
+        return float(scored.features[scored.rows.tolist().index(observation), NAMES.index("introduces")])
+
+    shown = steps[1].parts()[-1].text
+    assert introduced(STRETCH) == pytest.approx(np.log(1 + 8))
+    assert introduced(f"{STRETCH}\n{shown}") == 0
+    assert introduced("Which file handles the refund?") == 0, "a question is no stretch"
+    archive.close()
+
+
+def test_identifiers_are_there_when_a_memory_is_opened_again(tmp_path: Path) -> None:
+    first = open_archive(tmp_path)
+    fill(first, an_agents_run()[:2])
+    first.embed_pending()
+    first.close()
+    again = open_archive(tmp_path)
+    fill(again, an_agents_run()[2:])
+    assert "services/refund/handle_refund_v2.py" in again.recall(STRETCH, 300, LATER).text
+    again.close()
