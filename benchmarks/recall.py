@@ -44,6 +44,10 @@ class Run:
     units: int = 0
     seconds: float = 0.0  # of taking units in, with what the first recall after it takes longer than the next
 
+    def made(self, setup: Setup) -> Method:
+        """The method, empty."""
+        return method_from(self.method, setup)
+
     def record(self) -> dict[str, Any]:
         """The choices, as JSON values; adapters that the method does not use are left out."""
         chosen: dict[str, Any] = {"method": self.method, "budgets": list(self.budgets)}
@@ -64,7 +68,7 @@ def measure(run: Run, haystacks: Iterator[Haystack], out: TextIO, seen: set[str]
         progress(f"haystack {count}: {haystack.id}, {len(haystack.units)} units, {len(haystack.queries)} queries")
         with tempfile.TemporaryDirectory(prefix="recall-", ignore_cleanup_errors=True) as folder:
             setup = Setup(Path(folder) / "memory", run.embedder, run.store, haystack.is_agent_run)
-            method = method_from(run.method, setup)
+            method = run.made(setup)
             try:
                 for line in replay(run, haystack, method):
                     out.write(json.dumps(line) + "\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.methods import METHODS
+from benchmarks.peers import PEERS
 from benchmarks.summary import read_summary
 from tinymem import InputError
 
@@ -21,6 +22,8 @@ __all__ = ["Entry", "entries", "main", "overview", "placed", "tables"]
 
 HERE = Path(__file__).parent
 START, END = "<!-- tables: python -m benchmarks.table --write -->", "<!-- end of tables -->"
+ORDER = (*METHODS, *PEERS)
+OVERVIEW = ("tinymem", "bm25", "dense")
 OVERVIEW_BUDGETS = (512, 1024, 2048, 4096)
 TITLES = {
     "recall": "Recall: mean share of the evidence that comes back",
@@ -31,18 +34,23 @@ COST_BUDGET = 1024  # the budget whose costs are shown, where it was measured
 
 @dataclass(frozen=True)
 class Entry:
-    """One row: what was measured on one set; `figures` by budget, as the summary has them."""
+    """One row: what was measured on one set, or why it was not; `figures` by budget, as the summary has them."""
 
     data: str
     method: str
     adapter: str
     figures: dict[int, dict[str, Any]]
-    units_per_second: float
+    units_per_second: float = 0.0
+    version: str = ""
+    failed: str = ""
 
     @property
     def label(self) -> str:
-        """The method, and its embedder."""
-        return f"{self.method}, {self.adapter}" if self.adapter else self.method
+        """The method, of a peer with its version, and its embedder, or why there are no figures."""
+        name = f"{self.method} {self.version}".rstrip()
+        if self.failed:
+            return f"{name}, not measured: {self.failed.replace('|', '/')}"
+        return f"{name}, {self.adapter}" if self.adapter else name
 
     @property
     def costs(self) -> tuple[int, dict[str, Any]]:
@@ -60,30 +68,34 @@ def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
         limit = f" (first {summary['limit']})" if "limit" in summary else ""
         store = summary.get("store", "chroma")
         adapter = summary.get("embedder", "") + (f", {store}" if store != "chroma" else "")
+        version = next(iter(summary.get("peer", {}).values()), "")
         for one in summary["sets"]:
             figures = {int(budget): values for budget, values in one["figures"].items()}
             name = one["data"].removesuffix(".gz").removesuffix(".jsonl") + limit
-            speed = one["units"] / max(one["ingest_seconds"], 0.01)
-            found.append(Entry(name, summary["method"], adapter, figures, speed))
-    return sorted(found, key=lambda entry: (entry.data, METHODS.index(entry.method), entry.adapter))
+            speed = one.get("units", 0) / max(one.get("ingest_seconds", 0), 0.01)
+            failed = one.get("failed", "")
+            found.append(Entry(name, summary["method"], adapter, figures, speed, version, failed))
+    return sorted(found, key=lambda entry: (entry.data, ORDER.index(entry.method), entry.adapter))
 
 
 def tables(rows: Sequence[Entry]) -> str:
     """The three tables as Markdown: recall, all evidence, costs."""
     budgets = sorted({budget for row in rows for budget in row.figures})
+    measured = [row for row in rows if not row.failed]
     parts = []
     for key, title in TITLES.items():
-        cells = [[_figure(row.figures.get(budget, {}).get(key)) for budget in budgets] for row in rows]
-        parts.append(f"**{title}**\n\n" + _table(rows, [f"@{budget}" for budget in budgets], cells))
-    costs = [_costs(row) for row in rows]
+        shown = rows if key == "recall" else measured  # what was not measured is said once
+        cells = [[_figure(row.figures.get(budget, {}).get(key)) for budget in budgets] for row in shown]
+        parts.append(f"**{title}**\n\n" + _table(shown, [f"@{budget}" for budget in budgets], cells))
+    costs = [_costs(row) for row in measured]
     heads = ["budget", "tokens used", "p50 ms", "p95 ms", "units/s in", "adversarial"]
-    parts.append("**What it costs**\n\n" + _table(rows, heads, costs))
+    parts.append("**What it costs**\n\n" + _table(measured, heads, costs))
     return "\n\n".join(parts)
 
 
 def overview(rows: Sequence[Entry]) -> str:
-    """The table of the front page: the share of evidence that comes back, for one embedder."""
-    chosen = [row for row in rows if row.method != "recency" and row.adapter in ("", "static")]
+    """The table of the front page: the share of evidence that comes back, for one embedder, without other memories."""
+    chosen = [row for row in rows if row.method in OVERVIEW and row.adapter in ("", "static")]
     cells = [[_figure(row.figures.get(budget, {}).get("recall")) for budget in OVERVIEW_BUDGETS] for row in chosen]
     return _table(chosen, [f"@{budget}" for budget in OVERVIEW_BUDGETS], cells)
 

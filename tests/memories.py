@@ -216,6 +216,7 @@ def passage_rows(
         "speaker": [None] * count,
         "time": [START.timestamp() + at for at in range(count)],
         "identifiers": [b""] * count,
+        "tools": [""] * count,
         **more,
     }
     return list(zip(*columns.values(), strict=True))

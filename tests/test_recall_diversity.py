@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
+from tinymem.errors import InputError
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.diversity import SAME, without_duplicates
+from tinymem.recall.diversity import DIVERSITY, without_duplicates
 from tinymem.testing import unit_vectors
 
 
@@ -33,9 +35,19 @@ def test_of_passages_that_say_the_same_the_best_stays() -> None:
 
 def test_near_is_near_and_similar_is_not() -> None:
     one = unit_vectors(1)[0]
-    vectors = np.stack([one, close(one, SAME + 0.002), close(one, SAME - 0.002)])
+    vectors = np.stack([one, close(one, 1 - DIVERSITY + 0.002), close(one, 1 - DIVERSITY - 0.002)])
     assert kept(vectors[[0, 1]], [0, 1]) == [0]
     assert kept(vectors[[0, 2]], [0, 1]) == [0, 1]
+
+
+def test_diversity_says_how_near_is_the_same() -> None:
+    one = unit_vectors(1)[0]
+    vectors = np.stack([one, close(one, 0.99), close(one, 0.9)])
+    left = {d: without_duplicates(np.arange(3), vectors, np.full(3, 100), 3, d).tolist() for d in (0, 0.05, 0.2)}
+    assert left == {0: [0, 1, 2], 0.05: [0, 2], 0.2: [0]}
+    for wrong in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InputError, match="diversity must be from 0 to 1"):
+            without_duplicates(np.arange(3), vectors, np.full(3, 100), 3, wrong)
 
 
 def test_passages_of_different_lengths_are_not_the_same() -> None:
@@ -50,7 +62,7 @@ def test_what_resembles_only_a_removed_passage_stays() -> None:
     other = unit_vectors(1, len(one), seed=99)[0]
     other = other - (other @ one) * one
     other /= np.linalg.norm(other)
-    angles = np.arccos(SAME) * np.array([0, 0.9, 1.8])  # neighbours are the same, the ends are not
+    angles = np.arccos(1 - DIVERSITY) * np.array([0, 0.9, 1.8])  # neighbours are the same, the ends are not
     vectors = (np.cos(angles)[:, np.newaxis] * one + np.sin(angles)[:, np.newaxis] * other).astype(np.float32)
     assert kept(vectors, [0, 1, 2]) == [0, 2]
 

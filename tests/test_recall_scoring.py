@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
 from strategies import MODERATE
 
+from tinymem.actions import ToolCall
+from tinymem.base import Step
 from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import QUESTION, published
 from tinymem.recall.scoring import Filter, Scored
+from tinymem.steps import ActionStep, FinalAnswerStep, MessageStep
 from tinymem.testing import unit_vectors
 
 SESSIONS, SPEAKERS = (None, "a", "b", ""), (None, "Ana", "Ben")
@@ -75,10 +78,32 @@ def test_a_time_without_a_zone_is_an_input_error(limits: dict[str, Any]) -> None
         Filter(**limits)
 
 
-@pytest.mark.parametrize("limits", [{"session": 5}, {"speaker": b"Ana"}])
+@pytest.mark.parametrize("limits", [{"session": 5}, {"speaker": b"Ana"}, {"tool": 5}, {"type": MessageStep}])
 def test_a_name_that_is_no_string_is_an_input_error(limits: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="must be a string"):
         Filter(**limits)
+
+
+def test_steps_are_found_by_the_tools_they_call_and_by_type(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    calls = (ToolCall("grep", observation="the key is here"), ToolCall("ls", observation="the key folder"))
+    steps: list[Step] = [
+        ActionStep("Look for the key.", tool_name="grep", observation="no key"),
+        ActionStep("Look for the key again.", tool_calls=calls),
+        ActionStep("The key by code.", code="key()", observation="key"),
+        said("the key, please"),
+        FinalAnswerStep("the key is found"),
+    ]
+    fill(archive, steps)
+
+    def numbers(**only: str) -> set[int]:
+        found = archive.recall("the key", 2_000, LATER, only=Filter(**only)).items  # type: ignore[arg-type]
+        return {item.step.number or 0 for item in found}
+
+    assert numbers() == {1, 2, 3, 4, 5}
+    assert (numbers(tool="grep"), numbers(tool="ls"), numbers(tool="gre")) == ({1, 2}, {2}, set())
+    assert (numbers(type="action"), numbers(type="final_answer")) == ({1, 2, 3}, {5})
+    assert numbers(type="message", tool="grep") == numbers(type="ActionStep") == set()
 
 
 def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:

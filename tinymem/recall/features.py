@@ -46,6 +46,7 @@ NAMES = (
     "typed",  # and that the agent has typed, wherever they came up; not counting those that the stretch itself shows
 )
 
+CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
 FRESH, OLD = 32, 10_000  # passages between which age grows
 
 
@@ -83,7 +84,8 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     late = np.zeros(len(catalog), np.float32)
-    late[rows] = max_sim(query.tokens, rows, catalog, table)
+    near = rows[_best(found.cosine[rows] / _top(found.cosine) + found.bm25[rows] / _top(found.bm25), CLOSELY)]
+    late[near] = max_sim(query.tokens, near, catalog, table)
     at = steps.of_row[rows]
     before, after = steps.before[at], steps.after[at]
     cosines, bm25s, lates = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25, late])
@@ -112,6 +114,13 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         *_identifiers(query, catalog, rows),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _best(signal: Vectors, most: int) -> Ids:
+    """Where the `most` highest values are, in order of place."""
+    if len(signal) <= most:
+        return np.arange(len(signal))
+    return np.sort(np.argpartition(-signal, most)[:most])
 
 
 def _top(signal: Vectors) -> float:

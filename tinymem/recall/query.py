@@ -18,7 +18,7 @@ from tinymem.recall.passages import cut
 __all__ = ["Query", "analyse", "embedded"]
 
 LINES = 3  # line breaks from which on a text is no plain question
-MAX_VECTORS = 8  # a long query is embedded in passages, these many from its end: what is newest counts most
+MAX_VECTORS = 4  # a long query is embedded in passages, these many from its end: what is newest counts most
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,176 @@
+"""Other memories in processes of their own: Chroma as this interpreter has it, and peers that cannot be measured."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import peers, recall, scoring, table
+from benchmarks.data import read_haystacks
+from benchmarks.peers import PEERS, PeerError, Worker, vector_table
+from benchmarks.summary import read_summary
+
+BUDGETS = (32, 128)
+HERE = Path(sys.executable)
+
+
+def conversation() -> dict[str, Any]:
+    """What is asked was said once; two lines are the same word for word."""
+    said = [f"We talked about the weather, day {day}, and about nothing else." for day in range(20)]
+    said[3] = "My sister Clara adopted a parrot called Figaro from the shelter in Lyon."
+    said[8] = said[9] = "Thanks!"
+    units = [
+        {"id": f"u{at}", "speaker": "Ana", "text": text, "timestamp": "2024-03-01T10:00:00", "session": f"s{at // 10}"}
+        for at, text in enumerate(said)
+    ]
+    queries = [{"id": "parrot", "text": " Which parrot did Clara adopt?\n", "type": "single", "gold": ["u3"]}]
+    return {"id": "talk", "units": units, "queries": queries}
+
+
+def agent_run() -> dict[str, Any]:
+    """The second query's evidence comes after the cutoff of the first."""
+    said = [f"log of shard {at}: moved without errors" for at in range(12)]
+    said[2], said[9] = "the vault token is tok-9f27ac31", "the new vault token is tok-550e8400"
+    units = [
+        {"id": f"u{at}", "speaker": "tool", "text": text, "timestamp": None, "session": None, "tool_call_id": f"c{at}"}
+        for at, text in enumerate(said)
+    ]
+    common = {"text": "vault token", "type": "provenance"}
+    early = {"id": "early", "cutoff": 6, "gold": ["u2"], "needle": "tok-9f27ac31", **common}
+    late = {"id": "late", "cutoff": 12, "gold": ["u9"], "needle": "tok-550e8400", **common}
+    return {"id": "run", "units": units, "queries": [late, early]}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "made.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in (conversation(), agent_run())), encoding="utf-8")
+    return path
+
+
+def measured(data: Path, peer: str, out: Path, *more: str) -> Path:
+    """Where the results of `peer` are, if there are any."""
+    budgets = ",".join(map(str, BUDGETS))
+    given = ["--data", str(data), "--budgets", budgets, "--model", "static", "--peers", peer, "--out", str(out)]
+    peers.main([*given, *more])
+    return out / f"made.{peer}.jsonl"
+
+
+@pytest.fixture(scope="module")
+def chroma(data: Path) -> Path:
+    return measured(data, "chromadb", data.parent / "here")
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_peer_in_a_process_of_its_own_gives_what_the_same_store_gives_here(chroma: Path, data: Path) -> None:
+    here = data.with_name("dense.jsonl")
+    recall.main(["--data", str(data), "--budgets", "32,128", "--method", "dense", "--out", str(here)])
+    shown = [[(x["query"], x["budget"], x["tokens"], x["text"]) for x in lines_of(path)] for path in (chroma, here)]
+    assert shown[0] == shown[1]
+    assert all(0 < line["tokens"] <= line["budget"] and line["latency_ms"] > 0 for line in lines_of(chroma))
+
+
+def test_evidence_is_found_and_nothing_from_after_the_cutoff(chroma: Path, data: Path) -> None:
+    rows = scoring.score(read_haystacks(data), scoring.read_results(chroma))
+    assert [row.value for row in rows[128]] == [1.0, 1.0, 1.0] and not any(row.missing for row in rows[32])
+    early = [line for line in lines_of(chroma) if line["query"] == "early"]
+    assert early and not any("tok-550e8400" in line["text"] for line in early)
+
+
+@pytest.mark.skipif("TINYMEM_REFEREE" not in os.environ, reason="TINYMEM_REFEREE names no independent referee script")
+def test_an_independent_referee_agrees(chroma: Path, data: Path) -> None:
+    ran = subprocess.run([sys.executable, os.environ["TINYMEM_REFEREE"], data, chroma], capture_output=True, text=True)
+    rows = scoring.score(read_haystacks(data), scoring.read_results(chroma))
+    assert ran.stdout.strip() == scoring.report({budget: scoring.figures(found) for budget, found in rows.items()})
+
+
+def test_the_summary_names_versions_and_no_path_and_becomes_a_row(chroma: Path, data: Path) -> None:
+    summary = read_summary(chroma)
+    assert summary["peer"] == {"chromadb": version("chromadb")} and summary["embedder"] == "static"
+    assert summary["sets"][0]["units"] == 32 and summary["sets"][0]["queries"] == 3
+    assert str(data.parent) not in json.dumps(summary)
+    row = f"| made | chromadb {version('chromadb')}, static |"
+    assert table.tables(table.entries([summary])).count(row) == 3
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mempalace") is not None, reason="mempalace is installed here")
+def test_a_peer_that_is_not_there_is_reported_beside_the_others(
+    chroma: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = measured(data, "mempalace", chroma.parent)
+    (failed,) = read_summary(results)["sets"]
+    assert "No package metadata was found for mempalace" in failed["failed"] and not results.exists()
+    assert "made.jsonl: mempalace: not measured: PackageNotFoundError" in capsys.readouterr().out
+    text = table.tables(table.entries(map(read_summary, (results, chroma))))
+    assert text.count("mempalace 3.11.0, not measured: PackageNotFoundError") == 1
+    assert text.count("chromadb") == 3
+
+
+def test_a_peer_that_cannot_be_installed_is_reported(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"NO_INDEX": "1", "FIND_LINKS": "", "CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    stale = tmp_path / "made.langgraph.jsonl"
+    stale.write_text("of another run\n", encoding="utf-8")
+    results = measured(data, "langgraph", tmp_path, "--envs", str(tmp_path / "envs"))
+    summary = read_summary(results)
+    assert summary["sets"][0]["failed"].startswith("not installed: ERROR: No matching distribution found for langgraph")
+    assert summary["peer"] == {"langgraph-checkpoint": "4.3.2"}
+    assert not stale.exists() and not (tmp_path / "envs" / "langgraph" / "requirements.txt").exists()
+
+
+def test_a_text_without_a_vector_is_an_error_and_stays_one(data: Path, tmp_path: Path) -> None:
+    vectors = vector_table(data, "static", None, tmp_path)
+    with Worker(HERE, "chromadb", ["chromadb"], vectors, tmp_path) as worker:
+        worker.ask({"open": str(worker.folder())})
+        worker.ask({"add": [{"place": 0, "text": "Ana: Thanks!", "session": None}]})
+        assert worker.ask({"ask": "Which parrot did Clara adopt?", "most": 1}) == {"places": [0]}
+        for request in ({"ask": "Never heard of.", "most": 1}, {"close": True}):
+            with pytest.raises(PeerError, match="that it was not given: 'Never heard of"):
+                worker.ask(request)
+
+
+def test_a_process_that_does_not_start_says_why_without_a_path(tmp_path: Path) -> None:
+    with pytest.raises(PeerError, match=r"No such file or directory: 'none\.npz'") as raised:
+        Worker(HERE, "chromadb", ["chromadb"], tmp_path / "none.npz", tmp_path)
+    assert str(tmp_path) not in str(raised.value)
+    nothing = shutil.which("false")
+    if nothing is not None:
+        with pytest.raises(PeerError, match="ended with status 1: it said nothing"):
+            Worker(Path(nothing), "chromadb", ["chromadb"], tmp_path / "none.npz", tmp_path)
+
+
+def test_vectors_are_made_once_for_all_peers(data: Path, tmp_path: Path) -> None:
+    path = vector_table(data, "static", None, tmp_path)
+    made = path.stat().st_mtime_ns
+    assert vector_table(data, "static", None, tmp_path) == path and path.stat().st_mtime_ns == made
+    assert vector_table(data, "static", 1, tmp_path) != path
+
+
+def test_an_unknown_peer_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        measured(data, "nobody", tmp_path)
+    assert "--peers" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("TINYMEM_PEERS" not in os.environ, reason="TINYMEM_PEERS names no folder for peers' environments")
+@pytest.mark.parametrize("peer", PEERS)
+def test_every_peer_finds_the_evidence(peer: str, data: Path, tmp_path: Path) -> None:
+    results = measured(data, peer, tmp_path, "--envs", os.environ["TINYMEM_PEERS"])
+    assert "failed" not in read_summary(results)["sets"][0]
+    rows = scoring.score(read_haystacks(data), scoring.read_results(results))
+    assert [row.value for row in rows[128]] == [1.0, 1.0, 1.0]
