@@ -246,4 +246,5 @@ def test_a_needle_is_looked_for_in_the_passages_that_hold_it(data: Path, capsys:
 
 
 def test_the_committed_tables_and_plots_are_those_of_the_results() -> None:
+    ablation_table.main(["--check"])
     curves.main(["--check"])
