@@ -22,11 +22,13 @@ import numpy.typing as npt
 from benchmarks.data import Haystack, Query, Question, read_haystacks, sha256
 from benchmarks.methods import NO_UNIT, Setup, Tinymem
 from benchmarks.scoring import SLICE, WHOLE
+from tinymem import Step
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.catalog import Catalog
+from tinymem.recall import Recall
+from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
-from tinymem.recall.packing import FENCE, MISSES, SMALLEST
+from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
 from tinymem.recall.scoring import PRICE, Scored
 
 __all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
@@ -119,15 +121,16 @@ class Candidates(Tinymem):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._archive = self._memory.long_term
-        self._places: list[tuple[int, int]] = []  # of each row of the catalog: the place of its unit or -1, and its day
+        self.archive = self._memory.long_term
+        self._steps: dict[int, Step] = {}
+        self.places: list[tuple[int, int]] = []  # of each row of the catalog: the place of its unit or -1, and its day
 
     def ask(self, query: Query, haystack: Haystack) -> Asked:
         """The candidates of a query, with what scoring knows of them."""
-        catalog, scored = self._score(query.question)
-        rows = scored.rows
+        scored = self.score(query.question)
+        catalog, rows = scored.catalog, scored.rows
         starts, ends = catalog.start[rows], catalog.end[rows]
-        units, days = np.array(self._places, np.int64).reshape(-1, 2)[rows].T
+        units, days = np.array(self.places, np.int64).reshape(-1, 2)[rows].T
         gold = {} if query.needle else {at: max(1, len(haystack.units[at].text)) for at in _gold(query, haystack)}
         evidence = np.isin(units, list(gold))
         if query.needle:
@@ -139,21 +142,31 @@ class Candidates(Tinymem):
             query.question.text, scored.features, scored.kinds, evidence, ends - starts, days, units, gold
         )  # fmt: skip
 
-    def _score(self, question: Question) -> tuple[Catalog, Scored]:
-        self._archive.embed_pending()
-        catalog = self._archive.catalog
-        self._place(catalog.step[len(self._places) :], catalog.part[len(self._places) :])
+    def score(self, question: Question) -> Scored:
+        """The candidates of a question, as recall scores them."""
+        self.archive.embed_pending()
+        catalog = self.archive.catalog
+        self._place(catalog.step[len(self.places) :], catalog.part[len(self.places) :])
         now = question.now or EPOCH
-        return catalog, self._archive.score(question.text, now, np.ones(len(catalog), np.bool_))
+        return self.archive.score(question.text, now, np.ones(len(catalog), np.bool_))
+
+    def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
+        """What recall makes of them."""
+        return pack(scored.ranked(budget, diversity), self.fetch, self.archive.counter, budget, self.archive.key)
+
+    def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
+        """Steps, each read once: many rankings of the same candidates are packed."""
+        self._steps.update(self.archive.fetch([number for number in numbers if number not in self._steps]))
+        return {number: self._steps[number] for number in numbers}
 
     def _place(self, numbers: Ids, parts: Ids) -> None:
-        steps = self._archive.fetch(np.unique(numbers).tolist())
+        steps = self.archive.fetch(np.unique(numbers).tolist())
         for number, index in zip(numbers.tolist(), parts.tolist(), strict=True):
             step = steps[number]
             part, first = step.parts()[index], self._first[step.id]
-            when = self._units[first].timestamp
+            when = self.units[first].timestamp
             place = -1 if part.kind in NO_UNIT else first + part.message
-            self._places.append((place, when.toordinal() if when else 0))
+            self.places.append((place, when.toordinal() if when else 0))
 
 
 def _gold(query: Query, haystack: Haystack) -> list[int]:

@@ -13,6 +13,7 @@ from benchmarks.baselines import BM25, Dense, Recency
 from benchmarks.data import Claim, Method, Question, Recalled, Unit
 from tinymem import HierarchicalMemory, InputError, MessageStep, Step
 from tinymem.protocols import Embedder
+from tinymem.recall import Recall
 from tinymem.registry import embedder_from
 
 __all__ = ["METHODS", "Setup", "Tinymem", "method_from"]
@@ -59,18 +60,18 @@ class Tinymem:
         embedder = loaded(setup.embedder)
         self._memory = HierarchicalMemory(setup.folder, namespace="bench", embedder=embedder, store=setup.store)
         self._agent_run = setup.agent_run
-        self._units: list[Unit] = []
+        self.units: list[Unit] = []
         self._first: dict[str, int] = {}  # step id -> place of the first unit that it holds
 
     def add(self, units: Sequence[Unit]) -> None:
         """Take in the next units."""
         steps = self._add_run(units) if self._agent_run else self._memory.add_steps([as_step(unit) for unit in units])
-        place = len(self._units)
+        place = len(self.units)
         for step in steps:
             self._first[step.id] = place
             place += len(step.to_messages(style="tools"))
-        self._units.extend(units)
-        assert place == len(self._units), f"{len(self._units)} units went in, the steps hold {place}"
+        self.units.extend(units)
+        assert place == len(self.units), f"{len(self.units)} units went in, the steps hold {place}"
 
     def _add_run(self, units: Sequence[Unit]) -> list[Step]:
         """Add chat messages, a session at a time; its first moment stands for all of it."""
@@ -83,7 +84,10 @@ class Tinymem:
 
     def recall(self, question: Question, budget: int) -> Recalled:
         """What `recall` gives, and where in the units it comes from."""
-        found = self._memory.recall(question.text, max_tokens=budget, now=question.now)
+        return self.claiming(self._memory.recall(question.text, max_tokens=budget, now=question.now))
+
+    def claiming(self, found: Recall) -> Recalled:
+        """What was recalled, and where in the units it comes from."""
         claims = []
         for item in found.items:
             part = item.step.parts()[item.part]

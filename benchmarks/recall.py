@@ -149,7 +149,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks: JSON lines, also gzip'd")
     add("--budgets", type=budgets, required=True, metavar="N,N", help="token budgets, as in 512,1024,2048")
-    add("--out", type=Path, required=True, metavar="RESULTS.jsonl", help="the file to write")
+    result = parser.add_mutually_exclusive_group(required=True)
+    result.add_argument("--out", type=Path, metavar="RESULTS.jsonl", help="the file to write")
+    result.add_argument(
+        "--explain", metavar="QUERY", help="only say what `tinymem` does with the query of this id or text"
+    )
     add("--method", choices=METHODS, default="tinymem", help="default: %(default)s")
     add("--embedder", default="static", metavar="NAME", help=f"{EMBEDDERS} (default: %(default)s)")
     add(
@@ -172,7 +176,12 @@ def main(given: Sequence[str] | None = None) -> None:
     args = arguments(given)
     run = Run(args.method, args.budgets, args.embedder, args.store, args.limit)
     try:
-        measure_files(run, args.data, args.out)
+        if args.explain is not None:
+            from benchmarks.explain import explain  # it is made of what is here
+
+            print(explain(args.explain, args.data, args.budgets, args.embedder, args.limit))
+        else:
+            measure_files(run, args.data, args.out)
     except (TinymemError, OSError) as error:
         sys.exit(f"benchmarks.recall: {error}")
 

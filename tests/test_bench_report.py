@@ -1,0 +1,250 @@
+"""The report: what stages are worth, curves, explanations; on haystacks made here."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from test_benchmarks import agent_run, conversation
+
+import benchmarks.chart
+from benchmarks import ablation, ablation_table, curves, recall
+from benchmarks.chart import HEIGHT, PITCH_X, PITCH_Y, TOP, line_charts
+from benchmarks.data import read_haystacks
+from benchmarks.fusion_data import UNFITTED, Candidates
+from benchmarks.methods import Setup
+from benchmarks.variants import FULL, VARIANTS, Variant, by_making, constants
+from tinymem.recall import Recall, diversity, passages, scoring
+from tinymem.recall.features import NAMES
+from tinymem.recall.fusion import published
+from tinymem.recall.scoring import Scored
+
+TWICE = "passages of twice the length"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two conversations and two agent runs."""
+    path = tmp_path_factory.mktemp("report") / "made.jsonl"
+    made = [one | {"id": f"{one['id']}{i}"} for i in range(2) for one in (conversation(), agent_run())]
+    path.write_text("".join(json.dumps(one) + "\n" for one in made), encoding="utf-8")
+    return path
+
+
+# -- ablation ---------------------------------------------------------------------------------------------------------
+
+
+def test_with_all_stages_it_measures_what_recall_gives(data: Path, tmp_path: Path) -> None:
+    variants = {FULL: Variant(fusion=published())}
+    for haystack in list(read_haystacks(data))[:2]:
+        method = Candidates(Setup(tmp_path / haystack.id, store="exact", agent_run=haystack.is_agent_run))
+        for query in haystack.queries:
+            method.add(haystack.units[len(method.units) : query.cutoff])
+            for name, budget, found in ablation.recalled(query, method, variants, (128, 512)):
+                assert name == FULL and found == method.recall(query.question, budget)
+        method.close()
+
+
+def test_every_variant_names_what_there_is_and_leaves_the_library_as_it_was() -> None:
+    before = diversity.ALIKE, scoring.PRICE, passages.cut
+    for name, variant in VARIANTS.items():
+        assert set(variant.without) <= set(NAMES)
+        assert (name == FULL) == (variant == Variant())
+        with constants({**variant.ranking, **variant.asking, **variant.making}):  # AttributeError if it is not there
+            assert (before != (diversity.ALIKE, scoring.PRICE, passages.cut)) == bool(variant.ranking or variant.making)
+        assert before == (diversity.ALIKE, scoring.PRICE, passages.cut)
+    assert [len(group) for _, group in by_making(VARIANTS)] == [len(VARIANTS) - 2, 1, 1]
+
+
+def test_weights_are_fitted_without_the_features_and_shared_where_they_are_the_same(data: Path) -> None:
+    kept = "near-duplicates stay (diversity 0)"
+    chosen = {name: VARIANTS[name] for name in (FULL, "no BM25", kept, "whole texts, no passages")}
+    chosen["unfitted"] = Variant(fusion=UNFITTED)
+    fitted = ablation.with_weights(chosen, [data], map)
+    assert list(fitted) == list(chosen)
+    weights = {name: variant.fusion.weights for name, variant in fitted.items() if variant.fusion}
+    lexical = ["bm25" in name for name in NAMES]
+    assert weights[FULL][:, lexical].any() and not weights["no BM25"][:, lexical].any() and weights["no BM25"].any()
+    assert weights[kept] is weights[FULL] and weights["unfitted"] is UNFITTED.weights
+    assert (weights["whole texts, no passages"] != weights[FULL]).any()
+
+
+def test_what_is_switched_off_is_off(data: Path) -> None:
+    talk = next(read_haystacks(data))
+    chosen = {name: VARIANTS[name] for name in (FULL, "whole texts, no passages", "diversity 0.1", TWICE)}
+    chosen = {name: replace(variant, fusion=published()) for name, variant in chosen.items()}
+    seen: Counter[str] = Counter()
+    real = Candidates.packed
+
+    def packed(self: Candidates, scored: Scored, budget: int, diversity: float) -> Recall:
+        seen[f"{len(scored.catalog)} passages, diversity {diversity}"] += 1
+        return real(self, scored, budget, diversity)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Candidates, "packed", packed)
+        ablation.measured(talk, chosen, (128,))
+    assert seen == {  # the long story in four, whole, or in two
+        "93 passages, diversity 0.015": 3,
+        "93 passages, diversity 0.1": 3,
+        "90 passages, diversity 0.015": 3,
+        "91 passages, diversity 0.015": 3,
+    }
+
+
+@pytest.fixture(scope="module")
+def ablated(data: Path) -> Path:
+    """A results file of three variants."""
+    out = data.with_name("ablation.json")
+    chosen = {name: VARIANTS[name] for name in (FULL, "no late interaction", "cosine + BM25, nothing fitted")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablation, "VARIANTS", chosen)
+        ablation.main(["--data", str(data), "--out", str(out), "--budgets", "64,512"])
+    return out
+
+
+def test_figures_are_means_over_held_out_and_all_haystacks(ablated: Path, data: Path) -> None:
+    record = json.loads(ablated.read_text(encoding="utf-8"))
+    assert (record["budgets"], record["trained_on"]) == ([64, 512], ["made.jsonl"])
+    (made,) = record["sets"]
+    assert (made["haystacks"], made["queries"]) == (
+        4,
+        {"held_out": 4, "all": 10},
+    )  # without adversarial ones
+    full = made["figures"][FULL]
+    assert full["512"] == {"held_out": [1.0, 0.0], "all": [1.0, 0.0]} and full["64"]["all"][0] < 1
+    assert str(data.parent) not in ablated.read_text(encoding="utf-8")
+
+
+def test_a_difference_has_its_standard_error() -> None:
+    values = [{FULL: {9: [1.0, 0.0]}, "less": {9: [0.0, 0.0]}}, {FULL: {9: [1.0, 1.0]}, "less": {9: [1.0, 1.0]}}]
+    assert ablation.figures(values, [9])["less"] == {"9": {"held_out": [1.0, 0.0], "all": [0.5, 0.216506]}}
+    assert ablation.figures(values[:1], [9])["less"]["9"]["held_out"] == [0.0, 0.0]
+    assert ablation_table.difference(-0.25, 0.1) == "**-0.250**"
+    assert ablation_table.difference(-0.25, 0.216506) == "-0.250" and ablation_table.difference(0.0, 0.0) == "+0.000"
+
+
+def test_its_tables_are_written_and_checked(ablated: Path, tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n{}\nstale\n{}\nafter\n".format(*ablation_table.MARKS), encoding="utf-8")
+    given = ["--results", str(ablated), "--readme", str(readme)]
+    with pytest.raises(SystemExit, match="run with --write"):
+        ablation_table.main([*given, "--check"])
+    ablation_table.main([*given, "--write"])
+    ablation_table.main([*given, "--check"])
+    text = readme.read_text(encoding="utf-8")
+    assert "| @64, @512 | made (4) | mean |" in text and "| @64, @512 | made (10) | mean |" in text
+    assert len(re.findall(r"^\| no late interaction \| \S+, \+0\.000 \|", text, re.MULTILINE)) == 2
+    ablated.with_name("other.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"other\.json"):
+        ablation_table.main(["--results", str(ablated.with_name("other.json"))])
+
+
+# -- curves -----------------------------------------------------------------------------------------------------------
+
+
+def summary(method: str, adapter: str, name: str, **figures: float) -> str:
+    by_budget = {budget.strip("b"): {"recall": value} for budget, value in figures.items()}
+    sets = [{"data": f"{name}.jsonl.gz", "units": 10, "ingest_seconds": 1.0, "figures": by_budget}]
+    return json.dumps({"format": 1, "method": method, "sets": sets} | ({"embedder": adapter} if adapter else {}))
+
+
+def test_curves_have_a_panel_a_set_and_a_line_a_method(tmp_path: Path) -> None:
+    made = {
+        "a": summary("bm25", "", "locomo-dev", b512=0.5, b1024=1.0),
+        "b": summary("tinymem", "static", "locomo-dev", b512=1.0, b1024=1.0),
+        "c": summary("tinymem", "sentence-transformers:x/all-MiniLM-L6", "locomo-dev", b1024=0.25),
+        "d": summary("tinymem", "hashing", "locomo-dev", b512=0.1, b1024=0.1),
+        "e": summary("bm25", "", "another", b512=0.0, b1024=0.0),
+    }
+    for name, text in made.items():
+        (tmp_path / f"{name}.summary.json").write_text(text, encoding="utf-8")
+    given = ["--results", str(tmp_path), "--out", str(tmp_path)]
+    with pytest.raises(SystemExit, match=r"curves\.svg"):
+        curves.main([*given, "--check"])
+    curves.main([*given, "--write"])
+    curves.main([*given, "--check"])
+    drawn = ElementTree.fromstring((tmp_path / "curves.svg").read_text(encoding="utf-8"))
+    texts = [found.text for found in drawn.findall(f"{SVG}text")]
+    assert texts.count("another") == texts.count("locomo-dev") == 1
+    assert {"tinymem, static", "tinymem, MiniLM", "bm25"} <= set(texts) and "tinymem, hashing" not in texts
+    lines = [found.attrib["points"].split() for found in drawn.findall(f"{SVG}polyline")]
+    heights = [[TOP + HEIGHT - float(point.split(",")[1]) for point in line] for line in lines]
+    assert heights == [[0, 0], [HEIGHT / 4], [HEIGHT] * 2, [HEIGHT / 2, HEIGHT]]  # tinymem first, in its panel
+    assert "another" not in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+
+
+def test_panels_stand_in_rows() -> None:
+    panels = [(f"set {i}", {"a line": [0.0, None, 1.0]}) for i in range(4)]
+    drawn = ElementTree.fromstring(line_charts(panels, ["1", "2", "3"], "tokens", "share", across=3))
+    starts = [found.attrib["points"].split() for found in drawn.findall(f"{SVG}polyline")]
+    first = [tuple(map(float, points[0].split(","))) for points in starts]
+    assert [(x - first[0][0], y - first[0][1]) for x, y in first] == [
+        (0, 0), (PITCH_X, 0), (2 * PITCH_X, 0), (0, PITCH_Y),
+    ]  # fmt: skip
+    assert all(len(points) == 2 for points in starts)
+    assert doctest.testmod(benchmarks.chart).failed == 0
+
+
+# -- explanations -----------------------------------------------------------------------------------------------------
+
+
+def explained(capsys: pytest.CaptureFixture[str], data: Path, asked: str, budget: int) -> str:
+    recall.main(["--explain", asked, "--data", str(data), "--budgets", str(budget)])
+    return capsys.readouterr().out
+
+
+def test_evidence_that_came_back_is_shown_with_rank_and_reasons(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, data, "parrot", 512)
+    assert text.startswith("talk0, query parrot (single): Which parrot did Clara adopt?\n90 units, 93 passages")
+    assert "recall 1.000" in text and "u4  Ben: My sister Clara" in text and "(1 of 1 passages chosen)" in text
+    evidence = text.partition("evidence:")[2].partition("chosen, best first:")[0]
+    assert re.search(r"#5\.0 \[0:\d+\], rank 1, score [+-]\d+\.\d\d, \d+ tokens: chosen; \w+ \+\d", evidence)
+    again = explained(capsys, data, "WHICH PARROT did", 512)  # the fence's tokens differ from memory to memory
+    assert evidence in again
+
+
+def test_evidence_that_was_missed_says_why(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, data, "parrot", 40)
+    assert "recall 0.000" in text and "did not fit what was left" in text
+    text = explained(capsys, data, "both", 64)
+    assert "recall 0.500" in text and "ranked below the budget, which was full at rank 1" in text
+    nobody = {"tinymem.recall.candidates.EVERYTHING": 0, "tinymem.recall.candidates.NEAREST": 1}
+    with constants({**nobody, "tinymem.recall.candidates.AROUND": 0}):
+        assert "tokens: not a candidate" in explained(capsys, data, "both", 512)
+
+
+def test_a_repetition_of_what_was_chosen_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = conversation()
+    talk["units"][50]["text"] = talk["units"][4]["text"]
+    talk["queries"] = [
+        {"id": "twice", "text": "Which parrot did Clara adopt?", "type": "single", "gold": ["u4", "u50"]}
+    ]
+    path = tmp_path / "twice.jsonl"
+    path.write_text(json.dumps(talk), encoding="utf-8")
+    text = explained(capsys, path, "twice", 512)
+    assert "recall 0.500" in text and text.count("tokens: left out as a near-duplicate;") == 1
+
+
+def test_a_needle_is_looked_for_in_the_passages_that_hold_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(capsys, data, "late", 512)
+    assert "the needle: tok-9f27ac31" in text and "u3  tool: listing of the vault" in text and "recall 1.000" in text
+    with pytest.raises(SystemExit, match="no query has the id 'nobody'"):
+        explained(capsys, data, "nobody", 512)
+    with pytest.raises(SystemExit):
+        recall.main(["--data", str(data), "--budgets", "9"])  # neither --out nor --explain
+    assert "--out" in capsys.readouterr().err
+
+
+# -- what is committed ------------------------------------------------------------------------------------------------
+
+
+def test_the_committed_tables_and_plots_are_those_of_the_results() -> None:
+    ablation_table.main(["--check"])
+    curves.main(["--check"])
