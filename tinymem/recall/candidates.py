@@ -15,7 +15,7 @@ from tinymem.recall.dates import inside
 from tinymem.recall.products import products
 from tinymem.recall.query import Query
 
-__all__ = ["Candidates", "gather"]
+__all__ = ["Candidates", "gather", "highest"]
 
 EVERYTHING = 600  # a memory of up to so many passages is looked at whole
 NEAREST = 240  # passages by each of the two signals
@@ -68,7 +68,7 @@ def gather(
             cosine[dated] = products(catalog.vectors[dated], query.vectors).max(axis=1)
     for signal, among in signals:
         usable = np.flatnonzero(among & (signal > 0))
-        best = usable[_top(signal[usable], NEAREST)]
+        best = usable[highest(signal[usable], NEAREST)]
         chosen[best] = True
         _mark_around(chosen, best[:AROUND], catalog.step)
     rows = np.flatnonzero(chosen & allowed)
@@ -95,7 +95,7 @@ def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
     return held, at[held]
 
 
-def _top(signal: Vectors, k: int) -> Ids:
+def highest(signal: Vectors, k: int) -> Ids:
     """Rows of the `k` highest values, best first; ties by row, so that the same memory gives the same answer."""
     if len(signal) > k:
         kth = -np.partition(-signal, k - 1)[k - 1]

@@ -74,7 +74,7 @@ class _Ragged:
     def of(self, rows: Ids) -> tuple[npt.NDArray[Any], Ids]:
         """The values of `rows`, one row after the other, and how many each has."""
         ends = self._ends.array
-        starts = np.concatenate([[0], ends[:-1]])[rows] if len(ends) else ends
+        starts = np.where(rows > 0, ends[rows - 1], 0)
         lengths = ends[rows] - starts
         where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
         return self._values.array[where], lengths

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.candidates import Candidates
+from tinymem.recall.candidates import Candidates, highest
 from tinymem.recall.catalog import SAID, Catalog
 from tinymem.recall.dates import DAY, closeness
 from tinymem.recall.late import max_sim
@@ -42,7 +42,7 @@ NAMES = (
     "milestone",  # 1 for final answers
     "dated",  # 1 in the spans of time that the question names, falling to 0 by days
     "day",  # as session, of the passages of a day
-    "introduces",  # likewise for a stretch of a run: ln(1 + identifiers that come up here first),
+    "introduces",  # where the question is a stretch of a run: ln(1 + identifiers that come up here first),
     "typed",  # and that the agent has typed, wherever they came up; not counting those that the stretch itself shows
 )
 
@@ -84,7 +84,9 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     late = np.zeros(len(catalog), np.float32)
-    near = rows[_best(found.cosine[rows] / _top(found.cosine) + found.bm25[rows] / _top(found.bm25), CLOSELY)]
+    shares = [signal[rows] / _top(signal) for signal in (found.cosine, found.bm25)]
+    base = shares[0] + shares[1]
+    near = np.sort(rows[highest(base, CLOSELY)])
     late[near] = max_sim(query.tokens, near, catalog, table)
     at = steps.of_row[rows]
     before, after = steps.before[at], steps.after[at]
@@ -93,8 +95,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         found.cosine[rows],
         found.bm25[rows],
         late[rows],
-        found.cosine[rows] / _top(found.cosine),
-        found.bm25[rows] / _top(found.bm25),
+        *shares,
         late[rows] / _top(late),
         cosines[0],
         bm25s[0],
@@ -103,24 +104,17 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         cosines[2],
         bm25s[2],
         np.maximum(lates[1], lates[2]),
-        _together(found, catalog.session[rows]),
+        _together(base, catalog.session[rows]),
         np.where(np.append(steps.asks, False)[before], bm25s[1], 0),
         _speaker(query, catalog, rows),
         catalog.reply[rows],
         _age(query, len(catalog) - 1 - rows),
         catalog.milestone[rows],
         closeness(catalog.time[rows], query.spans),
-        _together(found, (catalog.time[rows] // DAY).astype(np.int64)),
+        _together(base, (catalog.time[rows] // DAY).astype(np.int64)),
         *_identifiers(query, catalog, rows),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
-
-
-def _best(signal: Vectors, most: int) -> Ids:
-    """Where the `most` highest values are, in order of place."""
-    if len(signal) <= most:
-        return np.arange(len(signal))
-    return np.sort(np.argpartition(-signal, most)[:most])
 
 
 def _top(signal: Vectors) -> float:
@@ -153,14 +147,12 @@ def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> tuple[Vectors, Ve
     return first, again
 
 
-def _together(found: Candidates, groups: Ids) -> Vectors:
-    """For each candidate the mean of the three best candidates of its group."""
-    rows = found.rows
-    base = found.cosine[rows] / _top(found.cosine) + found.bm25[rows] / _top(found.bm25)
+def _together(base: Vectors, groups: Ids) -> Vectors:
+    """For each candidate the mean of `base` over the three best of its group."""
     _, group = np.unique(groups, return_inverse=True)
     order = np.lexsort((-base, group))
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    rank = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    rank = np.arange(len(base)) - np.repeat(starts, np.diff(np.append(starts, len(base))))
     total = np.zeros(len(starts), np.float32)
     best = order[rank < 3]
     np.add.at(total, group[best], base[best] / 3)
