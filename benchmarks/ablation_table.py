@@ -6,7 +6,6 @@ python -m benchmarks.ablation_table --write | --check   put them into place, or 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ablation import FORMAT, HALVES
+from benchmarks.documents import parser_of, placed, settle
 from benchmarks.scoring import mean
-from benchmarks.table import placed
 from benchmarks.variants import FULL
 from tinymem import InputError
 
 __all__ = ["main", "tables"]
 
 HERE = Path(__file__).parent
+PROGRAM = "benchmarks.ablation_table"
 MARKS = "<!-- ablation: python -m benchmarks.ablation_table --write -->", "<!-- end of ablation -->"
 TITLES = {"held_out": "Haystacks that were held out", "all": "All haystacks, those that were fitted on included"}
 SURE = 2.0  # standard errors from which on a difference is set in bold
@@ -70,31 +70,19 @@ def difference(value: float, error: float) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.ablation_table",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results" / "ablation.json")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
-    parser.add_argument("--write", action="store_true", help="put the tables into place")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if others are there")
     args = parser.parse_args(given)
     try:
         text = tables(read(args.results))
         if not args.write and not args.check:
             print(text)
             return
-        document = args.readme.read_text(encoding="utf-8")
-        wanted = placed(document, text, *MARKS)
+        wanted = placed(args.readme.read_text(encoding="utf-8"), text, *MARKS)
     except (InputError, OSError) as error:
-        sys.exit(f"benchmarks.ablation_table: {error}")
-    if args.write:
-        args.readme.write_text(wanted, encoding="utf-8")
-    elif wanted != document:
-        sys.exit(
-            f"benchmarks.ablation_table: {args.readme.name} holds other figures than the results: run with --write"
-        )
+        sys.exit(f"{PROGRAM}: {error}")
+    settle(PROGRAM, {args.readme: wanted}, args.write)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ python -m benchmarks.curves --write | --check     put both into place, or exit w
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.chart import line_charts
+from benchmarks.documents import parser_of, settle
 from benchmarks.summary import read_summary
 from benchmarks.table import Entry, entries
 from tinymem import InputError
@@ -19,6 +19,7 @@ from tinymem import InputError
 __all__ = ["main", "plot"]
 
 HERE = Path(__file__).parent
+PROGRAM = "benchmarks.curves"
 FRONT = ("locomo-dev", "swe-traces-dev")  # people talking, and an agent at work
 SHOWN = {"": "", "static": "static", "minilm": "MiniLM"}  # embedders that are plotted, by a part of their names
 ACROSS = 3
@@ -48,13 +49,9 @@ def line_name(row: Entry) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Write or check the plots."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.curves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results", help="the folder with the summaries")
     parser.add_argument("--out", type=Path, default=HERE, help="the folder of the plots")
-    parser.add_argument("--write", action="store_true", help="put the plots into place")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if others are there")
     args = parser.parse_args(given)
     if not args.write and not args.check:
         parser.error("say --write or --check")
@@ -64,12 +61,8 @@ def main(given: Sequence[str] | None = None) -> None:
         front = [one for one in FRONT if one in sets]
         wanted = {args.out / "curves.svg": plot(rows, sets), args.out / "curve.svg": plot(rows, front)}
     except (InputError, OSError) as error:
-        sys.exit(f"benchmarks.curves: {error}")
-    for path, text in wanted.items():
-        if args.write:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            sys.exit(f"benchmarks.curves: {path.name} holds other figures than the results: run with --write")
+        sys.exit(f"{PROGRAM}: {error}")
+    settle(PROGRAM, wanted, args.write)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,20 @@ Costs are those of benchmarks/results/embedders.json; recall is that of the summ
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.documents import parser_of, placed, settle
 from benchmarks.summary import read_summary
-from benchmarks.table import Entry, entries, placed
+from benchmarks.table import Entry, entries
 from tinymem import InputError
 
 __all__ = ["RESULTS", "costs", "main", "recalls"]
 
 HERE = Path(__file__).parent
+PROGRAM = "benchmarks.embedders_table"
 RESULTS = HERE / "results"
 MARKS = "<!-- embedders: python -m benchmarks.embedders_table --write -->", "<!-- end of embedders -->"
 BUDGETS = (1024, 4096)
@@ -89,17 +90,11 @@ def _table(heads: Sequence[str], cells: dict[str, list[str]]) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.embedders_table",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(PROGRAM, __doc__)
     add = parser.add_argument
     add("--costs", type=Path, default=RESULTS / "embedders.json", help="what benchmarks.embedders wrote")
     add("--results", type=Path, default=RESULTS, help="the folder with the summaries of recall")
     add("--page", type=Path, default=HERE.parent / "docs" / "embedders.md", help="the document that holds the tables")
-    add("--write", action="store_true", help="put the tables into the document")
-    add("--check", action="store_true", help="exit with 1 if the document holds others")
     args = parser.parse_args(given)
     try:
         rows = entries(read_summary(path) for path in sorted(args.results.glob("*.summary.json")))
@@ -107,14 +102,10 @@ def main(given: Sequence[str] | None = None) -> None:
         if not args.write and not args.check:
             print(text)
             return
-        document = args.page.read_text(encoding="utf-8")
-        wanted = placed(document, text, *MARKS)
+        wanted = placed(args.page.read_text(encoding="utf-8"), text, *MARKS)
     except (InputError, OSError) as error:
-        sys.exit(f"benchmarks.embedders_table: {error}")
-    if args.write:
-        args.page.write_text(wanted, encoding="utf-8")
-    elif wanted != document:
-        sys.exit(f"benchmarks.embedders_table: {args.page.name} holds other tables: run with --write")
+        sys.exit(f"{PROGRAM}: {error}")
+    settle(PROGRAM, {args.page: wanted}, args.write)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ python -m benchmarks.pruning_table --write | --check   put table and plot into p
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -14,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import line_charts
+from benchmarks.documents import parser_of, placed, settle
 from benchmarks.pruning import FORMAT
-from benchmarks.table import placed
 from tinymem import InputError
 
 __all__ = ["main", "plot", "table"]
 
 HERE = Path(__file__).parent
+PROGRAM = "benchmarks.pruning_table"
 MARKS = "<!-- pruning: python -m benchmarks.pruning_table --write -->", "<!-- end of pruning -->"
 PLOTTED = 5  # strategies of the plot: the first so many, those behind them are variants
 
@@ -70,15 +70,9 @@ def plot(record: dict[str, Any]) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check table and plot."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.pruning_table",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results" / "pruning.json")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the plot goes beside it")
-    parser.add_argument("--write", action="store_true", help="put table and plot into place")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if others are there")
     args = parser.parse_args(given)
     try:
         record = read(args.results)
@@ -86,15 +80,10 @@ def main(given: Sequence[str] | None = None) -> None:
             print(table(record))
             return
         wanted = {args.readme.with_name("pruning.svg"): plot(record)}
-        document = args.readme.read_text(encoding="utf-8")
-        wanted[args.readme] = placed(document, table(record), *MARKS)
+        wanted[args.readme] = placed(args.readme.read_text(encoding="utf-8"), table(record), *MARKS)
     except (InputError, OSError) as error:
-        sys.exit(f"benchmarks.pruning_table: {error}")
-    for path, text in wanted.items():
-        if args.write:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            sys.exit(f"benchmarks.pruning_table: {path.name} holds other figures than the results: run with --write")
+        sys.exit(f"{PROGRAM}: {error}")
+    settle(PROGRAM, wanted, args.write)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,20 @@ python -m benchmarks.speed_table --write | --check    put it into README.md, or 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.documents import parser_of, placed, settle
 from benchmarks.summary import read_summary
-from benchmarks.table import placed
 from tinymem import InputError
 
 __all__ = ["main", "table"]
 
 HERE = Path(__file__).parent
+PROGRAM = "benchmarks.speed_table"
 START, END = "<!-- speed: python -m benchmarks.speed_table --write -->", "<!-- end of speed -->"
 
 
@@ -86,29 +86,19 @@ ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed_table",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("summary", nargs="?", type=Path, default=HERE / "results" / "speed.summary.json")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the table")
-    parser.add_argument("--write", action="store_true", help="put the table into the document")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if the document holds another one")
     args = parser.parse_args(given)
     try:
         text = table(read_summary(args.summary))
         if not args.write and not args.check:
             print(text)
             return
-        document = args.readme.read_text(encoding="utf-8")
-        wanted = placed(document, text, START, END)
+        wanted = placed(args.readme.read_text(encoding="utf-8"), text, START, END)
     except (InputError, OSError) as error:
-        sys.exit(f"benchmarks.speed_table: {error}")
-    if args.write:
-        args.readme.write_text(wanted, encoding="utf-8")
-    elif wanted != document:
-        sys.exit(f"benchmarks.speed_table: {args.readme.name} holds another table: run with --write")
+        sys.exit(f"{PROGRAM}: {error}")
+    settle(PROGRAM, {args.readme: wanted}, args.write)
 
 
 if __name__ == "__main__":

@@ -6,22 +6,23 @@ python -m benchmarks.table --write | --check      put them into both, or exit wi
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.documents import parser_of, placed, settle
 from benchmarks.methods import METHODS
 from benchmarks.peers import PEERS
 from benchmarks.summary import read_summary
 from tinymem import InputError
 
-__all__ = ["Entry", "entries", "main", "overview", "placed", "tables"]
+__all__ = ["Entry", "entries", "main", "overview", "tables"]
 
 HERE = Path(__file__).parent
-START, END = "<!-- tables: python -m benchmarks.table --write -->", "<!-- end of tables -->"
+PROGRAM = "benchmarks.table"
+MARKS = "<!-- tables: python -m benchmarks.table --write -->", "<!-- end of tables -->"
 ORDER = (*METHODS, *PEERS)
 OVERVIEW = ("tinymem", "bm25", "dense")
 OVERVIEW_BUDGETS = (512, 1024, 2048, 4096)
@@ -120,25 +121,12 @@ def _table(rows: Sequence[Entry], heads: Sequence[str], cells: Sequence[Sequence
     return "\n".join(lines)
 
 
-def placed(document: str, text: str, first: str = START, last: str = END) -> str:
-    """`document` with `text` between the marks `first` and `last`; InputError if it has none."""
-    head, start, rest = document.partition(first)
-    _, end, tail = rest.partition(last)
-    if not start or not end:
-        raise InputError(f"the document lacks the marks {first} and {last}")
-    return f"{head}{first}\n\n{text}\n\n{last}{tail}"
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help="results or their summaries")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
     parser.add_argument("--front", type=Path, default=HERE.parent / "README.md", help="the one with the overview")
-    parser.add_argument("--write", action="store_true", help="put the tables into the documents")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if a document holds other tables")
     args = parser.parse_args(given)
     try:
         paths = args.results or sorted((HERE / "results").glob("*.summary.json"))
@@ -146,20 +134,11 @@ def main(given: Sequence[str] | None = None) -> None:
         if not args.write and not args.check:
             print(tables(rows))
             return
-        for path, text in ((args.readme, tables(rows)), (args.front, overview(rows))):
-            _settle(path, text, args.write)
+        shown = {args.readme: tables(rows), args.front: overview(rows)}
+        wanted = {path: placed(path.read_text(encoding="utf-8"), text, *MARKS) for path, text in shown.items()}
     except (InputError, OSError) as error:
-        sys.exit(f"benchmarks.table: {error}")
-
-
-def _settle(path: Path, text: str, write: bool) -> None:
-    """Write the table into the document, or end with 1 if it holds another."""
-    document = path.read_text(encoding="utf-8")
-    wanted = placed(document, text)
-    if write:
-        path.write_text(wanted, encoding="utf-8")
-    elif wanted != document:
-        sys.exit(f"benchmarks.table: {path.name} holds other tables than the results give: run with --write")
+        sys.exit(f"{PROGRAM}: {error}")
+    settle(PROGRAM, wanted, args.write)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pytest
 from benchmarks import recall, scoring, table
 from benchmarks.baselines import BM25, Dense, Recency
 from benchmarks.data import Call, Question, Unit, read_haystacks
+from benchmarks.documents import placed
 from benchmarks.methods import METHODS, Setup, Tinymem, loaded
 from benchmarks.summary import read_summary, shown_adapter, summary_path
 from tinymem import InputError, TiktokenCounter
@@ -353,8 +354,8 @@ def test_an_adapter_is_shown_without_the_machine(tmp_path: Path) -> None:
 def test_tables_are_written_and_checked(results: Path, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     paths = [str(results), "--readme", str(readme), "--front", str(readme.with_name("FRONT.md"))]
-    readme.with_name("FRONT.md").write_text(f"{table.START}\n{table.END}\n", encoding="utf-8")
-    readme.write_text(f"before\n{table.START}\nold\n{table.END}\nafter\n", encoding="utf-8")
+    readme.with_name("FRONT.md").write_text("\n".join(table.MARKS), encoding="utf-8")
+    readme.write_text("before\n{}\nold\n{}\nafter\n".format(*table.MARKS), encoding="utf-8")
     with pytest.raises(SystemExit, match="run with --write"):
         table.main([*paths, "--check"])
     table.main([*paths, "--write"])
@@ -364,7 +365,7 @@ def test_tables_are_written_and_checked(results: Path, tmp_path: Path) -> None:
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
     assert f"| made | {results.stem}" in text and f"{recall_at:.3f} |" in text
     with pytest.raises(InputError):
-        table.placed("no marks", "x")
+        placed("no marks", "x", *table.MARKS)
     with pytest.raises(InputError, match="not a summary"):
         read_summary(readme)
 
