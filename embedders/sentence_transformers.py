@@ -24,7 +24,7 @@ _WEIGHT_FILES = (".onnx", ".onnx_data", ".bin", ".safetensors")
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model, as `all-MiniLM-L6-v2` (384 dimensions, about 1,000 short texts a second on a CPU).
+    """A sentence-transformers model, as `all-MiniLM-L6-v2` (384 dimensions). What it costs: docs/embedders.md.
 
     The model is loaded at first use; with a name rather than a folder, sentence-transformers downloads it then, unless
     it has it already. Texts are cut at the model's longest input. Any number of threads may use one; they take turns.

@@ -1,7 +1,7 @@
 """The default embedder: the mean of static token vectors, from the table that ships in WordLlama's wheel.
 
 A text's vector is the mean of its tokens' rows in a table of 32,000 x 256, scaled to length 1. No neural network runs,
-so there is no torch, no download, and 30,000 short texts a second on two cores. The table and its tokenizer (Llama 2's
+so there is no torch, no download, and 10,000 passages a second on two cores. The table and its tokenizer (Llama 2's
 vocabulary, MIT licence) are read from the files of the installed `wordllama` package, which is never imported: its
 import reconfigures the logging of the host, its `embed` gives NaN for an empty text, and it pads every batch to its
 longest text. The vectors are the same as wordllama's.

@@ -120,7 +120,7 @@ def test_the_tables_are_written_and_a_stale_one_is_noticed(measured: tuple[Path,
     assert re.match(r"before\n.*\| `static` \| 256 .*\| 0\.500 / 0\.750 \|.*256 passages.*\nafter\n$", text, re.DOTALL)
     assert "of before" not in text
     recalled(tmp_path, "two", embedder="hashing:64")  # a summary that came later
-    with pytest.raises(SystemExit, match="page.md holds other figures"):
+    with pytest.raises(SystemExit, match=r"page\.md holds other figures"):
         embedders_table.main([*given, "--check"])
     page.write_text("no marks", encoding="utf-8")
     with pytest.raises(SystemExit, match="lacks the marks"):

@@ -80,7 +80,7 @@ def test_the_table_is_put_between_its_marks(measured: tuple[Path, str], tmp_path
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{speed_table.START}\nfigures of before\n{speed_table.END}\nafter\n", encoding="utf-8")
     given = [str(measured[0]), "--readme", str(readme)]
-    with pytest.raises(SystemExit, match="README.md holds other figures"):
+    with pytest.raises(SystemExit, match=r"README\.md holds other figures"):
         speed_table.main([*given, "--check"])
     speed_table.main([*given, "--write"])
     speed_table.main([*given, "--check"])

@@ -69,11 +69,11 @@ def semantic_pruning(
     are as in `token_budget`.
 
     Passages are scored as `recall` scores them (cosine, BM25, max-sim, structure, in a linear fusion with published
-    weights) and chosen by facility location with a cost-scaled greedy: Lin and Bilmes, Multi-document Summarization via
-    Budgeted Maximization of Submodular Functions (NAACL 2010). Maximal marginal relevance (Carbonell and Goldstein,
-    SIGIR 1998) measured a little worse; benchmarks/README.md has the figures. Tokens are counted on the messages as
-    sent. The same steps give the same window. Each text is embedded once, and vectors are kept for the newest 4,096
-    steps, or one window where that is longer; one strategy may serve several windows and threads.
+    weights) and chosen by facility location with a cost-scaled greedy: Lin and Bilmes, Multi-document Summarization
+    via Budgeted Maximization of Submodular Functions (NAACL 2010). Maximal marginal relevance (Carbonell and
+    Goldstein, SIGIR 1998) measured the same within chance; benchmarks/README.md has the figures. Tokens are counted
+    on the messages as sent. The same steps give the same window. Each text is embedded once, and vectors are kept for
+    the newest 4,096 steps, or one window where that is longer; one strategy may serve several windows and threads.
 
     >>> steps = [TaskStep("Fix the login test"), MessageStep("user", "The login test fails on port 8080."),
     ...          *(MessageStep("user", f"Lunch on day {day} was soup again, with bread.") for day in range(30))]
