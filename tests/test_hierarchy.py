@@ -105,6 +105,30 @@ def test_archived_steps_are_recalled_and_opened_by_id_and_number(memory: Hierarc
     assert memory.get(added[17].id) == memory.get(18) == added[17]
 
 
+def test_steps_that_are_archived_at_once_are_recalled_but_never_in_the_window(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add_steps([TaskStep("Count the crates."), said("The ladder is behind the shed.")])
+        past = memory.archive(talk(30))
+        assert [step.number for step in past] == [*range(3, 33)]
+        assert memory.add(said("Where is lot 17?")).number == 33
+        assert [step.number for step in memory.short_term.steps] == [1, 2, 33]
+        assert "lot 17 holds 119" in memory.context("lot 17").recalled.text
+    with open_memory(tmp_path) as memory:
+        assert [step.number for step in memory.short_term.steps] == [1, 2, 33]
+        assert memory.get(past[4].id) == past[4]
+
+
+def test_what_is_archived_at_once_is_checked_as_what_is_added(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(2))
+    with pytest.raises(MessageError, match="no call is open"):
+        memory.archive([*talk(1, 50), MessageStep("tool", "late", "call-9")])
+    with pytest.raises(InputError, match="only steps"):
+        memory.archive([*talk(1, 51), "not a step"])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="in the memory already"):
+        memory.archive([memory.short_term.steps[0]])
+    assert [step.number for step in memory.short_term.steps] == [1, 2] and memory.stats().steps == 2
+
+
 def test_steps_in_the_window_are_recalled_too(memory: HierarchicalMemory) -> None:
     memory.add(said("The ladder is behind the shed."))
     assert "behind the shed" in memory.recall("Where is the ladder?", 100).text

@@ -86,15 +86,15 @@ class Archive:
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
-    def write(self, steps: Sequence[Step]) -> dict[str, int]:
-        """Journal numbered steps, durably, all or none; the position of each, by id."""
+    def write(self, steps: Sequence[Step], window: bool = True) -> dict[str, int]:
+        """Journal numbered steps, durably, all or none, into the window or not; the position of each, by id."""
         positions: dict[str, int] = {}
         end = self.journal.end()
         rows = []
         for step in steps:
             tokens = sum(count_message(message, self.counter) for message in step.to_messages())
             positions[step.id] = end
-            rows.append(_row(step, tokens, end))
+            rows.append(_row(step, tokens, end, window))
             end += tokens
         self.journal.add(rows)
         return positions
@@ -251,9 +251,9 @@ class Archive:
             self.journal.close()
 
 
-def _row(step: Step, tokens: int, position: int) -> StepRow:
+def _row(step: Step, tokens: int, position: int, window: bool) -> StepRow:
     assert step.number is not None
     speaker = None if step.speaker is None else clean(step.speaker)
     session = None if step.session is None else clean(step.session)
     time = step.timestamp.timestamp()
-    return StepRow(step.number, step.id, step.type, session, speaker, time, tokens, position, dump_step(step))
+    return StepRow(step.number, step.id, step.type, session, speaker, time, tokens, position, dump_step(step), window)

@@ -12,13 +12,15 @@ from typing import Any
 
 from tinymem.archive import Archive
 from tinymem.base import Step
-from tinymem.content import Content, clean
+from tinymem.checks import a_text, an_aware_time, some_tokens
+from tinymem.content import Content
 from tinymem.context import Context, assemble, current_task
+from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
 from tinymem.folders import namespace_folder
 from tinymem.ids import utc_now
-from tinymem.manager import MemoryManager, PruneReport
+from tinymem.manager import PruneReport
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, VectorStore
 from tinymem.pruning import PruneStrategy
@@ -28,7 +30,6 @@ from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
 from tinymem.registry import embedder_from, store_from, store_names
-from tinymem.serialization import dump_step, load_step
 from tinymem.steps import SystemPromptStep
 from tinymem.tokens import counter_from
 from tinymem.window import default_strategy, or_the_newest
@@ -94,8 +95,8 @@ class HierarchicalMemory:
         fusion: Fusion | None = None,
         create: bool = True,
     ) -> None:
-        self.max_tokens = _positive("max_tokens", max_tokens)
-        self.window_tokens = _positive(
+        self.max_tokens = some_tokens("max_tokens", max_tokens)
+        self.window_tokens = some_tokens(
             "window_tokens", max_tokens // 2 or 1 if window_tokens is None else window_tokens
         )
         self.path, self.namespace = Path(path), namespace
@@ -117,25 +118,14 @@ class HierarchicalMemory:
         )
         self.medium_term = Episodes(self.long_term)
         try:
-            self._open_window(prune_strategy or default_strategy(self.window_tokens, self._counter))
+            strategy = prune_strategy or default_strategy(self.window_tokens, self._counter)
+            self._window = DurableWindow(self.long_term, or_the_newest(strategy))
+            self.short_term = self._window.manager
             if system_prompt is not None and self.short_term.system_prompt != system_prompt:
                 self.add(SystemPromptStep(system_prompt))
         except BaseException:
             self.long_term.journal.close()
             raise
-
-    def _open_window(self, strategy: PruneStrategy) -> None:
-        rows = self.long_term.journal.window()
-        self._positions = {row.id: row.position for row in rows}
-        self._shortened = {row.id for row in rows if row.view}
-        self.short_term = MemoryManager.from_steps(
-            [load_step(row.view or row.record) for row in rows],
-            next_number=self.long_term.journal.next_number(),
-            prune_strategy=or_the_newest(strategy),
-            auto_prune_at=0,
-            on_add=self._journal,
-        )
-        self._mirrored = {step.id: step for step in self.short_term.steps}
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -178,6 +168,17 @@ class HierarchicalMemory:
             self._settle()
             return added
 
+    def archive(self, steps: Sequence[Step]) -> list[Step]:
+        """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
+
+        Raises as `add_steps` does; a tool result must come with its call.
+        """
+        with self._lock:
+            self._check_open()
+            added = self._window.pass_by(steps)
+            self._settle(passed_by=bool(added))
+            return added
+
     def _recalled(self, message: object) -> bool:
         """Whether a message is a block of this memory. A tool's result is none: its call would be left without it."""
         if not isinstance(message, Mapping) or message.get("role") != "user":
@@ -185,45 +186,20 @@ class HierarchicalMemory:
         content = message.get("content")
         return isinstance(content, str) and is_block(content, self.long_term.key)
 
-    def _journal(self, steps: Sequence[Step]) -> None:
-        self._positions.update(self.long_term.write(steps))
-        self._mirrored.update((step.id, step) for step in steps)
-
-    def _settle(self) -> None:
+    def _settle(self, passed_by: bool = False) -> None:
         """Keep what left the window, and embed and index it once enough has come together."""
         try:
-            if self._mirror():
+            if self._window.keep() or passed_by:
                 self.long_term.settle()
         except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
             logger.warning("archiving is behind: %s", error)
-
-    def _mirror(self) -> bool:
-        """Keep on disk which steps the window shows, and how, for when it is opened again; whether some left it."""
-        border = self.short_term.next_number  # what another thread adds right now is in the journal first: it stays
-        shown = {step.id: step for step in self.short_term.steps}
-        numbers = {id: step.number or 0 for id, step in [*self._mirrored.items()] if id not in shown}
-        gone = {id: number for id, number in numbers.items() if number < border}
-        changed = {step.number or 0: step for id, step in shown.items() if self._mirrored.get(id) is not step}
-        if gone or changed:
-            whole = self.long_term.fetch([*changed])
-            views = {n: None if step == whole.get(n) else dump_step(step) for n, step in changed.items()}
-            self.long_term.journal.set_window(gone.values(), views)
-            self.short_term.drop(changed.keys() - whole.keys())  # came back with an old report: forgotten is gone
-            for id in gone:
-                del self._mirrored[id], self._positions[id]
-            for number in whole:
-                self._mirrored[changed[number].id] = changed[number]
-                (self._shortened.add if views[number] else self._shortened.discard)(changed[number].id)
-            if any(step.id not in self._positions for step in whole.values()):
-                self._positions.update((row.id, row.position) for row in self.long_term.journal.window())
-        return bool(gone)
 
     def restore(self, report: PruneReport) -> None:
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._lock:
             self._check_open()
             self.short_term.restore(report)
-            self._mirror()
+            self._window.keep()
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -238,23 +214,23 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            self._mirror()
+            self._window.keep()
             steps = self.short_term.steps
-            asked = self._default_query(steps) if query is None else _text("query", query)
-            when = _aware("now", now) or utc_now()
+            asked = self._default_query(steps) if query is None else a_text("query", query)
+            when = an_aware_time("now", now) or utc_now()
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
                 return self.long_term.recall(asked, tokens, when, hidden=shown)
 
             return assemble(
                 steps,
-                self._positions,
-                _positive("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
+                self._window.positions,
+                some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
                 self._counter,
                 recall,
                 WINDOW_SHARE,
                 complete=not self.long_term.journal.any_archived(),
-                shortened=self._shortened,
+                shortened=self._window.shortened,
             )
 
     @staticmethod
@@ -287,16 +263,16 @@ class HierarchicalMemory:
         with self._lock:
             self._check_open()
             only = Filter(
-                _aware("since", since),
-                _aware("until", until),
-                None if session is None else _text("session", session),
-                None if speaker is None else _text("speaker", speaker),
-                None if tool is None else _text("tool", tool),
-                None if type is None else _text("type", type),
+                an_aware_time("since", since),
+                an_aware_time("until", until),
+                None if session is None else a_text("session", session),
+                None if speaker is None else a_text("speaker", speaker),
+                None if tool is None else a_text("tool", tool),
+                None if type is None else a_text("type", type),
             )
-            when = _aware("now", now) or utc_now()
-            budget = _positive("max_tokens", max_tokens)
-            return self.long_term.recall(_text("query", query), budget, when, only=only, diversity=diversity)
+            when = an_aware_time("now", now) or utc_now()
+            budget = some_tokens("max_tokens", max_tokens)
+            return self.long_term.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
 
     def get(self, id: str | int) -> Step:
         """The step with this id, or this number, whole. Raises InputError when there is none."""
@@ -305,7 +281,7 @@ class HierarchicalMemory:
             if isinstance(id, int):
                 found = self.long_term.fetch([id]).get(id)
             else:
-                numbers = self.long_term.journal.numbers([_text("id", id)])
+                numbers = self.long_term.journal.numbers([a_text("id", id)])
                 found = self.long_term.fetch(numbers).get(numbers[0]) if numbers else None
             if found is None:
                 raise InputError(f"no step {id!r} in namespace {self.namespace!r}")
@@ -315,7 +291,7 @@ class HierarchicalMemory:
         """What the namespace holds."""
         with self._lock:
             self._check_open()
-            self._mirror()
+            self._window.keep()
             counts = self.long_term.journal.counts()
             folder = self.long_term.journal.path.parent
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -337,17 +313,17 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            named = [_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
+            named = [a_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
             if not named and session is None and before is None:
                 raise InputError("say what to forget: ids, session or before")
-            of, until = None if session is None else _text("session", session), _aware("before", before)
+            of, until = None if session is None else a_text("session", session), an_aware_time("before", before)
             numbers = self.long_term.journal.numbers(named, of, until.timestamp() if until else None)
             if numbers:
                 try:
                     self.long_term.forget(numbers)
                 finally:  # when it fails half way, the window has what the journal has
                     self.short_term.drop(set(numbers) - self.long_term.fetch(numbers).keys())
-                    self._mirror()
+                    self._window.keep()
             return len(numbers)
 
     def close(self) -> None:
@@ -356,7 +332,7 @@ class HierarchicalMemory:
             if not self._closed:
                 self._closed = True
                 try:
-                    self._mirror()
+                    self._window.keep()
                 finally:
                     self.long_term.close()
 
@@ -379,21 +355,3 @@ def _known_store(store: str | VectorStore) -> str | VectorStore:
     if not isinstance(store, str) or store.partition(":")[0] not in store_names():
         return store_from(store, "")
     return store
-
-
-def _text(name: str, value: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} must be a string, not {type(value).__name__}")
-    return clean(value)
-
-
-def _aware(name: str, value: datetime | None) -> datetime | None:
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise InputError(f"{name} must be an aware datetime (with a time zone), not {value!r}")
-    return value
-
-
-def _positive(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a number of tokens of 1 or more, not {value!r}")
-    return value

@@ -9,13 +9,14 @@ from datetime import datetime
 from typing import Any, TypeGuard, TypeVar, overload
 
 from tinymem.base import Message, Step, StepT, Style
+from tinymem.checks import whole_number
 from tinymem.content import Content
 from tinymem.errors import InputError, MessageError
 from tinymem.messages import messages_from_steps, open_calls, steps_from_messages
 from tinymem.pruning import keep_last_n_steps
 from tinymem.serialization import STEP_TYPES
 from tinymem.steps import ActionStep, MessageStep, SystemPromptStep
-from tinymem.strategy import PruneReport, PruneStrategy, check_window, whole_number
+from tinymem.strategy import PruneReport, PruneStrategy, check_window
 
 __all__ = ["MemoryManager", "PruneReport"]
 
@@ -124,6 +125,13 @@ class MemoryManager:
     def _hold(self, step: Step) -> None:
         self._window[step.id], self._next = step, (step.number or 0) + 1
         _note(step, self._open)
+
+    def reserve(self, count: int) -> int:
+        """The first of `count` numbers that no step added here will get."""
+        with self._changing():
+            first = self._next
+            self._next += whole_number("count", count)
+            return first
 
     def add_message(
         self,

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 
 from tinymem.actions import ActionStep
 from tinymem.base import Step
+from tinymem.checks import whole_number
 from tinymem.content import Content, as_text, map_text, shorten
 from tinymem.errors import InputError
 from tinymem.ids import utc_now
 from tinymem.steps import MessageStep
-from tinymem.strategy import PruneStrategy, whole_number
+from tinymem.strategy import PruneStrategy
 
 __all__ = ["prune_old_observations"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinymem.base import Step, Style
+from tinymem.checks import one_of, whole_number
 from tinymem.errors import InputError
 from tinymem.messages import groups
 from tinymem.observations import prune_old_observations
@@ -22,15 +23,13 @@ from tinymem.strategy import (
     fill_with_newest,
     in_order,
     low_mark,
-    one_of,
     split,
     tokens_needed,
-    whole_number,
 )
 from tinymem.tokens import PER_REPLY, counter_from
 
 __all__ = ["PruneStrategy", "check_window", "compose", "critical", "keep_last_n_steps", "keep_system_and_recent",
-           "no_pruning", "prune_old_observations", "token_budget", "whole_number"]  # fmt: skip
+           "no_pruning", "prune_old_observations", "token_budget"]  # fmt: skip
 
 
 def no_pruning() -> PruneStrategy:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tinymem.base import Step, Style
+from tinymem.checks import one_of, whole_number
 from tinymem.errors import InputError
 from tinymem.excerpts import LEAST, ends, long_texts, with_texts
 from tinymem.filling import Filling
@@ -25,10 +26,8 @@ from tinymem.strategy import (
     fill_with_newest,
     in_order,
     low_mark,
-    one_of,
     split,
     tokens_needed,
-    whole_number,
 )
 from tinymem.tokens import PER_REPLY, counter_from
 

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from tinymem.actions import ActionStep
 from tinymem.base import Step, Style
+from tinymem.checks import one_of, whole_number
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages import groups
 from tinymem.protocols import TokenCounter
@@ -122,25 +123,12 @@ def in_order(steps: Sequence[Step], kept: Iterable[Group]) -> list[Step]:
     return [held[step.id] for step in steps if step.id in held]
 
 
-def whole_number(name: str, value: int) -> int:
-    """`value`, if it is an int of 0 or more; InputError names the argument otherwise."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name} must be a whole number of 0 or more, not {value!r}")
-    return value
-
-
 def low_mark(low_water: int | None, name: str, high: int) -> int:
     """The low-water mark, by default the high one; InputError if it is above that."""
     target = high if low_water is None else whole_number("low_water", low_water)
     if target > high:
         raise InputError(f"low_water must be at most {name} ({high}), not {target}")
     return target
-
-
-def one_of(name: str, value: str, *choices: str) -> None:
-    """InputError unless `value` is one of `choices`."""
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def check_window(before: Sequence[Step], after: Sequence[Step]) -> None:

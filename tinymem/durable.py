@@ -1,0 +1,68 @@
+"""The window as the journal keeps it: which steps it shows, and how, for when the memory is opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinymem.archive import Archive
+from tinymem.base import Step
+from tinymem.manager import MemoryManager
+from tinymem.serialization import dump_step, load_step
+from tinymem.strategy import PruneStrategy
+
+__all__ = ["DurableWindow"]
+
+
+class DurableWindow:
+    """A MemoryManager, `steps`, whose steps are in the journal before they are in it.
+
+    `positions` says how many tokens came before each of its steps since the memory began; `shortened` are the ids of
+    those that the window does not show whole.
+    """
+
+    def __init__(self, archive: Archive, strategy: PruneStrategy) -> None:
+        self._archive = archive
+        rows = archive.journal.window()
+        self.positions = {row.id: row.position for row in rows}
+        self.shortened = {row.id for row in rows if row.view}
+        self.manager = MemoryManager.from_steps(
+            [load_step(row.view or row.record) for row in rows],
+            next_number=archive.journal.next_number(),
+            prune_strategy=strategy,
+            auto_prune_at=0,
+            on_add=self._journal,
+        )
+        self._on_disk = {step.id: step for step in self.manager.steps}
+
+    def _journal(self, steps: Sequence[Step]) -> None:
+        self.positions.update(self._archive.write(steps))
+        self._on_disk.update((step.id, step) for step in steps)
+
+    def pass_by(self, steps: Sequence[Step]) -> list[Step]:
+        """Journal steps that the window never shows; they come back numbered."""
+        MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
+        first = self.manager.reserve(len(steps))
+        numbered = [step.evolve(number=first + at) for at, step in enumerate(steps)]
+        self._archive.write(numbered, window=False)
+        return numbered
+
+    def keep(self) -> list[int]:
+        """Write down what the window shows now; the numbers of the steps that left it."""
+        border = self.manager.next_number  # what another thread adds right now is in the journal first: it stays
+        shown = {step.id: step for step in self.manager.steps}
+        numbers = {id: step.number or 0 for id, step in [*self._on_disk.items()] if id not in shown}
+        gone = {id: number for id, number in numbers.items() if number < border}
+        changed = {step.number or 0: step for id, step in shown.items() if self._on_disk.get(id) is not step}
+        if gone or changed:
+            whole = self._archive.fetch([*changed])
+            views = {n: None if step == whole.get(n) else dump_step(step) for n, step in changed.items()}
+            self._archive.journal.set_window(gone.values(), views)
+            self.manager.drop(changed.keys() - whole.keys())  # came back with an old report: forgotten is gone
+            for id in gone:
+                del self._on_disk[id], self.positions[id]
+            for number in whole:
+                self._on_disk[changed[number].id] = changed[number]
+                (self.shortened.add if views[number] else self.shortened.discard)(changed[number].id)
+            if any(step.id not in self.positions for step in whole.values()):
+                self.positions.update((row.id, row.position) for row in self._archive.journal.window())
+        return sorted(gone.values())
