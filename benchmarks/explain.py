@@ -19,7 +19,7 @@ from benchmarks.fusion_data import Candidates
 from benchmarks.methods import Setup
 from benchmarks.recall import claimed
 from benchmarks.scoring import SLICE, score
-from tinymem import InputError
+from tinymem import InputError, Recall
 from tinymem.recall.packing import Ranked
 from tinymem.recall.scoring import Scored
 
@@ -77,15 +77,24 @@ class Inside:
         catalog = scored.catalog
         columns = (catalog.step, catalog.part, catalog.start, catalog.end)
         self.passages: list[Place] = list(zip(*(column.tolist() for column in columns), strict=True))
-        every = scored.ranked(8 * len(scored.rows), diversity=0)  # nothing is left out
+        every = scored.ranked(8 * len(scored.rows))  # nothing is left out
         self.ranked: dict[Place, tuple[int, Ranked]] = {one[:4]: (rank, one) for rank, one in enumerate(every, 1)}
         self.kept = {one[:4] for one in scored.ranked(budget)}  # those that packing gets to see
         self.found = method.packed(scored, budget)
+        self.with_repetitions = method.packed(scored, budget, diversity=0)
 
     @cached_property
     def chosen(self) -> set[Place]:
         """The passages in the prompt."""
-        items = [(item.step.number, item.part, item.start, item.end) for item in self.found.items]
+        return self._in(self.found)
+
+    @cached_property
+    def repeating(self) -> set[Place]:
+        """The passages that would be in the prompt if they did not repeat better ones."""
+        return self._in(self.with_repetitions) - self.chosen
+
+    def _in(self, found: Recall) -> set[Place]:
+        items = [(item.step.number, item.part, item.start, item.end) for item in found.items]
         return {
             (n, part, start, end)
             for n, part, start, end in self.kept
@@ -98,9 +107,9 @@ class Inside:
             return "not a candidate"
         if at in self.chosen:
             return "chosen"
-        rank = self.ranked[at][0]
-        if at not in self.kept and rank < max(self.ranked[one][0] for one in self.kept):
+        if at in self.repeating:
             return "left out as a near-duplicate"
+        rank = self.ranked[at][0]
         last = max((self.ranked[one][0] for one in self.chosen), default=0)
         if rank < last or not last:
             return "did not fit what was left"

@@ -1,6 +1,6 @@
 """Fits the weights of the linear fusion, tinymem/data/fusion.json, and shows what they are worth on data held out.
 
-    python -m benchmarks.fit_fusion --data FILE... [--embedder static] [--out tinymem/data/fusion.json]
+    python -m benchmarks.fit_fusion --data FILE... [--also EMBEDDER FILE...] [--out tinymem/data/fusion.json]
 
 Method: listwise learning to rank. The candidates of a query are scored linearly, a softmax over them is the chance of
 each to be picked, and the loss is the cross-entropy to the evidence, spread evenly (ListNet's top-one loss: Cao, Qin,
@@ -9,10 +9,12 @@ it is minus the logarithm of the chance that one of them is picked. Each file ha
 
 What is known beforehand is not left to the data: evidence never speaks against a passage (but in a stretch of a run,
 where a passage is weighed against the rest of its step, that of its step may); what an agent did is weighed as what its
-tools gave back; and biases are set so that evidence has a mean score of 0, in a stretch when it is new.
+tools gave back; and biases are set so that evidence has a mean score of 0.
 
 Trained on every other haystack of each file, measured on the rest; a file with one haystack is held out wholly. The
 figures are simulated (see `fusion_data`); those of a file without it are of weights fitted on all the other files.
+With `--also`, files are collected again with another embedder, and count as files of their own: one set of weights
+serves all embedders.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ from tinymem.recall.scoring import PRICE
 __all__ = ["Settings", "fit", "main"]
 
 PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
-SIGNED = ("reply", "age", "milestone")  # these may speak against a passage,
+SIGNED = ("reply", "milestone")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25")  # and in a stretch of a run these: a passage is set against the rest of its step
 TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
 SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
 # (row, feature) that stay 0: a stretch asks nothing, and for a question the features of a stretch are not computed.
-NEVER = ((0, "answers"), (1, "age"), (1, "introduces"), (1, "typed"))
+NEVER = ((0, "answers"), (1, "introduces"), (1, "typed"))
 
 Floats = npt.NDArray[np.float64]
 
@@ -155,7 +157,7 @@ def _constrain(weights: Floats) -> None:
 
 
 def _calibrated(fusion: Fusion, queries: Sequence[Asked], settings: Settings) -> Fusion:
-    """With biases by which evidence from tools, and what was said, scores 0 in the mean of the queries, at age 0."""
+    """With biases by which evidence from tools, and what was said, scores 0 in the mean of the queries."""
     bias = fusion.bias.copy()
     for kind, moved in ((TOOL, [TOOL, SAID]), (QUESTION, [QUESTION])):
         chosen = [(asked, asked.evidence & (asked.kinds == kind)) for asked in queries]
@@ -166,9 +168,7 @@ def _calibrated(fusion: Fusion, queries: Sequence[Asked], settings: Settings) ->
 
 
 def _mean_score(fusion: Fusion, asked: Asked, rows: npt.NDArray[np.bool_]) -> float:
-    features = asked.features[rows]
-    features[:, NAMES.index("age")] = 0
-    return float(fusion.score(features, asked.kinds[rows]).mean())
+    return float(fusion.score(asked.features[rows], asked.kinds[rows]).mean())
 
 
 def rounded(fusion: Fusion) -> Fusion:
@@ -182,7 +182,7 @@ def held_out(files: Sequence[DataFile], fusion: Fusion, settings: Settings) -> d
     found: dict[str, dict[str, Any]] = {}
     for file in files:
         queries = [asked for asked in file.held_out if asked.text not in trained]
-        others = [other.training for other in files if other is not file and other.training]
+        others = [other.training for other in files if other.sha256 != file.sha256 and other.training]
         found[file.name] = {"queries": len(queries), "cosine + bm25": mean_recall(queries, UNFITTED, price=0.0)}
         found[file.name]["fitted"] = mean_recall(queries, fusion)
         if others:
@@ -228,11 +228,14 @@ def main(given: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks: JSON lines, also gzip'd")
     add("--embedder", default="static", metavar="NAME", help="whose cosines to fit for (default: %(default)s)")
+    add("--also", nargs="+", default=[], metavar=("NAME", "FILE"), help="another embedder, and files to fit it on too")
     add("--out", type=Path, default=PUBLISHED, metavar="FUSION.json", help="default: the published weights")
     args = parser.parse_args(given)
     settings = Settings()
     try:
         files = [collect(path, args.embedder) for path in sorted(args.data, key=lambda path: path.name)]
+        for file in [collect(Path(path), args.also[0]) for path in sorted(args.also[1:])]:
+            files.append(dataclasses.replace(file, name=f"{file.name}, {shown_adapter(args.also[0])}"))
         fusion = rounded(fit([file.training for file in files if file.training], settings))
         found = held_out(files, fusion, settings)
         print(report(found))

@@ -37,7 +37,7 @@ BUDGETS = (512, 1024, 2048, 4096)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: "last week" is then no hint
 LABEL, HEADER = 6, 8  # tokens, about: of what stands before a passage, and of a day's header
 UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
-    np.array([[name in ("cosine_of_best", "bm25_of_best") for name in NAMES]] * len(KIND_NAMES), np.float32),
+    np.array([[name in ("cosine", "bm25") for name in NAMES]] * len(KIND_NAMES), np.float32),
     np.zeros(len(KIND_NAMES), np.float32),
 )
 
@@ -152,7 +152,7 @@ class Candidates(Tinymem):
 
     def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
         """What recall makes of them."""
-        return pack(scored.ranked(budget, diversity), self.fetch, self.archive.counter, budget, self.archive.key)
+        return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, diversity)
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Steps, each read once: many rankings of the same candidates are packed."""

@@ -18,7 +18,7 @@ from tinymem.recall.fusion import Fusion
 __all__ = ["FULL", "VARIANTS", "Variant", "by_making", "constants"]
 
 FULL = "all stages"
-ALIKE, PRICE = "tinymem.recall.diversity.ALIKE", "tinymem.recall.scoring.PRICE"
+PRICE = "tinymem.recall.scoring.PRICE"
 PASSAGES = "tinymem.recall.passages"
 LENGTHS = {"LEAST": 2 * passages.LEAST, "TARGET": 2 * passages.TARGET, "MOST": 2 * passages.MOST}
 DOUBLED: dict[str, Any] = {f"{PASSAGES}.cut": partial(passages.cut, whole=2 * passages.WHOLE)}
@@ -64,19 +64,16 @@ VARIANTS = {
     "no dates": Variant(named("dated"), asking={"tinymem.recall.query.spans": unnamed}),
     "no identifiers": Variant(named("introduces", "typed")),
     "no speaker, answers, reply": Variant(named("speaker", "answers", "reply")),
-    "no age": Variant(("age",)),
     "whole texts, no passages": Variant(making={f"{PASSAGES}.cut": uncut}),
     "passages of twice the length": Variant(making=DOUBLED),
-    "no age, no rest of the step": Variant(named("age", "step_")),
-    "no age, no rest of the step, no neighbours": Variant(named("age", "step_", "before_", "after_", "around_")),
+    "no rest of the step, no neighbours": Variant(named("step_", "before_", "after_", "around_")),
     "no cosine, no late interaction": Variant(named("cosine", "max_sim")),
     "near-duplicates stay (diversity 0)": Variant(diversity=0),
     "no price of length": Variant(ranking={PRICE: 0.0}),
     "cosine + BM25, nothing fitted": Variant(ranking={PRICE: 0.0}, fusion=UNFITTED),
-    "diversity 0.1": Variant(diversity=0.1),
-    "diversity 0.05": Variant(diversity=0.05),
-    "diversity 0.03": Variant(diversity=0.03),
-    "near-duplicates of half the length": Variant(ranking={ALIKE: 0.5}),
+    "diversity 0.2": Variant(diversity=0.2),
+    "diversity 0.4": Variant(diversity=0.4),
+    "diversity 0.6": Variant(diversity=0.6),
 }
 
 

@@ -20,7 +20,7 @@ from benchmarks.data import read_haystacks
 from benchmarks.fusion_data import UNFITTED, Candidates
 from benchmarks.methods import Setup
 from benchmarks.variants import FULL, VARIANTS, Variant, by_making, constants
-from tinymem.recall import Recall, diversity, passages, scoring
+from tinymem.recall import Recall, passages, scoring
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import published
 from tinymem.recall.scoring import Scored
@@ -53,13 +53,13 @@ def test_with_all_stages_it_measures_what_recall_gives(data: Path, tmp_path: Pat
 
 
 def test_every_variant_names_what_there_is_and_leaves_the_library_as_it_was() -> None:
-    before = diversity.ALIKE, scoring.PRICE, passages.cut
+    before = scoring.PRICE, passages.cut
     for name, variant in VARIANTS.items():
         assert set(variant.without) <= set(NAMES)
         assert (name == FULL) == (variant == Variant())
         with constants({**variant.ranking, **variant.asking, **variant.making}):  # AttributeError if it is not there
-            assert (before != (diversity.ALIKE, scoring.PRICE, passages.cut)) == bool(variant.ranking or variant.making)
-        assert before == (diversity.ALIKE, scoring.PRICE, passages.cut)
+            assert (before != (scoring.PRICE, passages.cut)) == bool(variant.ranking or variant.making)
+        assert before == (scoring.PRICE, passages.cut)
     assert [len(group) for _, group in by_making(VARIANTS)] == [len(VARIANTS) - 2, 1, 1]
 
 
@@ -78,7 +78,7 @@ def test_weights_are_fitted_without_the_features_and_shared_where_they_are_the_s
 
 def test_what_is_switched_off_is_off(data: Path) -> None:
     talk = next(read_haystacks(data))
-    chosen = {name: VARIANTS[name] for name in (FULL, "whole texts, no passages", "diversity 0.1", TWICE)}
+    chosen = {name: VARIANTS[name] for name in (FULL, "whole texts, no passages", "diversity 0.4", TWICE)}
     chosen = {name: replace(variant, fusion=published()) for name, variant in chosen.items()}
     seen: Counter[str] = Counter()
     real = Candidates.packed
@@ -91,10 +91,10 @@ def test_what_is_switched_off_is_off(data: Path) -> None:
         patch.setattr(Candidates, "packed", packed)
         ablation.measured(talk, chosen, (128,))
     assert seen == {  # the long story in four, whole, or in two
-        "93 passages, diversity 0.015": 3,
         "93 passages, diversity 0.1": 3,
-        "90 passages, diversity 0.015": 3,
-        "91 passages, diversity 0.015": 3,
+        "93 passages, diversity 0.4": 3,
+        "90 passages, diversity 0.1": 3,
+        "91 passages, diversity 0.1": 3,
     }
 
 
@@ -222,7 +222,8 @@ def test_evidence_that_was_missed_says_why(data: Path, capsys: pytest.CaptureFix
 
 def test_a_repetition_of_what_was_chosen_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     talk = conversation()
-    talk["units"][50]["text"] = talk["units"][4]["text"]
+    talk["units"][4]["text"] += " It is grey, it whistles, and it was brought up on a ship."
+    talk["units"][50] |= {key: talk["units"][4][key] for key in ("text", "speaker")}
     talk["queries"] = [
         {"id": "twice", "text": "Which parrot did Clara adopt?", "type": "single", "gold": ["u4", "u50"]}
     ]

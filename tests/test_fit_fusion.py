@@ -102,14 +102,11 @@ def test_evidence_scores_zero_in_the_mean() -> None:
 STRETCH = (ACT, TOOL, SAID)  # so that what is planted is of a tool
 
 
-def test_in_a_stretch_evidence_of_tools_scores_zero_in_the_mean_while_it_is_new() -> None:
-    settings, age = Settings(), NAMES.index("age")
+def test_in_a_stretch_evidence_of_tools_scores_zero_in_the_mean() -> None:
+    settings = Settings()
     queries = [planted(seed, STRETCH) for seed in range(20)]
     fusion = fit([queries], settings)
-    scores = [
-        fusion.score(asked.features, asked.kinds)[7] - asked.features[7, age] * fusion.weights[TOOL, age]
-        for asked in queries
-    ]
+    scores = [fusion.score(asked.features, asked.kinds)[7] for asked in queries]
     assert np.mean(scores) == pytest.approx(0, abs=1e-4)
     assert fusion.bias[ACT] == pytest.approx(fusion.bias[TOOL] - settings.act_below_tool)
     assert fusion.bias[SAID] < fusion.bias[TOOL], "what was said was never evidence, and moves along with the tools"
@@ -140,7 +137,7 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
     assert fusion.weights[TOOL].tolist() == fusion.weights[ACT].tolist() == fusion.weights[SAID].tolist()
     assert fusion.bias[ACT] == pytest.approx(fusion.bias[TOOL] - settings.act_below_tool)
     assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * len(KIND_NAMES)
-    assert (0, "answers") in NEVER and {name for row, name in NEVER if row} == {"age", "introduces", "typed"}
+    assert (0, "answers") in NEVER and {name for row, name in NEVER if row} == {"introduces", "typed"}
     for fitted, name in NEVER:
         assert not fusion.weights[np.flatnonzero(fitted == SHARED), NAMES.index(name)].any()
 

@@ -1,97 +1,85 @@
-"""Near-duplicates: the best stays, the rest keeps its order."""
+"""Near-duplicates: what repeats something that was taken is not taken again."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
 from tinymem.errors import InputError
-from tinymem.protocols import Ids, Vectors
-from tinymem.recall.diversity import DIVERSITY, without_duplicates
-from tinymem.testing import unit_vectors
+from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions
+
+LISTING = "total 24 drwxr-xr-x 5 ana staff 160 Mar 3 10:12 src -rw-r--r-- 1 ana staff 1071 Mar 3 10:12 setup.cfg"
 
 
-def kept(vectors: Vectors, order: list[int], lengths: list[int] | None = None, looked_at: int = 100) -> list[int]:
-    sizes: Ids = np.array(lengths or [100] * len(vectors), np.int64)
-    return [int(at) for at in without_duplicates(np.array(order, np.int64), vectors, sizes, looked_at)]
+def taken(*said: str, diversity: float = DIVERSITY) -> list[bool]:
+    repetitions = Repetitions(diversity)
+    return [repetitions.take(text) for text in said]
 
 
-def close(vector: Vectors, cosine: float) -> Vectors:
-    """A vector of length 1 with that cosine to `vector`."""
-    other = unit_vectors(1, len(vector), seed=99)[0]
-    other = other - (other @ vector) * vector
-    other /= np.linalg.norm(other)
-    found: Vectors = (cosine * vector + np.sqrt(1 - cosine**2) * other).astype(np.float32)
-    return found
+def words(*numbers: int) -> str:
+    return " ".join(f"word{number:08}" for number in numbers)
 
 
-def test_of_passages_that_say_the_same_the_best_stays() -> None:
-    one, two = unit_vectors(2)
-    assert kept(np.stack([one, two, one, one]), [2, 1, 0, 3]) == [2, 1]
+def test_a_repetition_is_not_taken_again() -> None:
+    assert taken(LISTING, LISTING, f"{LISTING} ", LISTING.replace(" ", "\n").upper()) == [True, False, False, False]
 
 
-def test_near_is_near_and_similar_is_not() -> None:
-    one = unit_vectors(1)[0]
-    vectors = np.stack([one, close(one, 1 - DIVERSITY + 0.002), close(one, 1 - DIVERSITY - 0.002)])
-    assert kept(vectors[[0, 1]], [0, 1]) == [0]
-    assert kept(vectors[[0, 2]], [0, 1]) == [0, 1]
+def test_a_list_with_another_number_is_no_repetition() -> None:
+    assert taken(LISTING, LISTING.replace("1071", "1072").replace("160", "224")) == [True, True]
+
+
+def test_the_order_of_words_counts() -> None:
+    said = "In the second race of the morning Ann was faster than Ben, and Ben was faster than Cid by a second."
+    assert taken(said, said.replace("Ann", "B_").replace("Ben", "Ann").replace("B_", "Ben")) == [True, True]
+
+
+def test_short_texts_are_always_taken() -> None:
+    short = "Good morning everybody, how are you today?"
+    assert len(short) < SHORT and taken(short, short) == [True, True]
+
+
+def test_the_same_words_of_somebody_else_are_no_repetition_unless_they_are_many() -> None:
+    repetitions = Repetitions(0)
+    assert repetitions.take(LISTING, "Ann") and repetitions.take(LISTING, "Ben")
+    strict = Repetitions(0.01)
+    assert strict.take(LISTING, "Ann") and strict.take(LISTING, "Ben") and not strict.take(LISTING, "Ben")
+
+
+def test_what_resembles_only_something_that_was_left_out_is_taken() -> None:
+    one, two, three = words(*range(40)), words(*range(1, 41)), words(*range(2, 42))
+    # shingles: 38 each (and one with the speaker); neighbours share 37 of 40 to 41, the ends 36 of 42
+    assert taken(one, two, three, diversity=0.1) == [True, False, True]
 
 
 def test_diversity_says_how_near_is_the_same() -> None:
-    one = unit_vectors(1)[0]
-    vectors = np.stack([one, close(one, 0.99), close(one, 0.9)])
-    left = {d: without_duplicates(np.arange(3), vectors, np.full(3, 100), 3, d).tolist() for d in (0, 0.05, 0.2)}
-    assert left == {0: [0, 1, 2], 0.05: [0, 2], 0.2: [0]}
-    for wrong in (-0.1, 1.5, float("nan")):
+    one, other = words(*range(20)), words(*range(10, 30))
+    assert taken(one, one, diversity=0) == [True, True]
+    assert taken(one, other, diversity=0.5) == [True, True]
+    assert taken(one, other, diversity=0.8) == [True, False]
+    for wrong in (-0.1, 1.5, math.nan):
         with pytest.raises(InputError, match="diversity must be from 0 to 1"):
-            without_duplicates(np.arange(3), vectors, np.full(3, 100), 3, wrong)
-
-
-def test_passages_of_different_lengths_are_not_the_same() -> None:
-    one = unit_vectors(1)[0]
-    vectors = np.stack([one, one, one])
-    assert kept(vectors, [0, 1, 2], [100, 79, 120]) == [0, 1]
-    assert kept(vectors, [0, 1, 2], [100, 50, 60]) == [0, 1], "the last is as long as the second"
-
-
-def test_what_resembles_only_a_removed_passage_stays() -> None:
-    one = unit_vectors(1)[0]
-    other = unit_vectors(1, len(one), seed=99)[0]
-    other = other - (other @ one) * one
-    other /= np.linalg.norm(other)
-    angles = np.arccos(1 - DIVERSITY) * np.array([0, 0.9, 1.8])  # neighbours are the same, the ends are not
-    vectors = (np.cos(angles)[:, np.newaxis] * one + np.sin(angles)[:, np.newaxis] * other).astype(np.float32)
-    assert kept(vectors, [0, 1, 2]) == [0, 2]
-
-
-def test_only_the_best_are_compared() -> None:
-    vectors = unit_vectors(1).repeat(5, axis=0)
-    assert kept(vectors, [4, 3, 2, 1, 0], looked_at=3) == [4, 1, 0]
-    assert kept(vectors, [4, 3, 2, 1, 0], looked_at=0) == [4, 3, 2, 1, 0]
-
-
-def test_passages_without_a_vector_are_no_duplicates() -> None:
-    assert kept(np.zeros((3, 4), np.float32), [2, 0, 1]) == [2, 0, 1]
-
-
-def test_nothing_in_nothing_out() -> None:
-    assert kept(np.zeros((0, 4), np.float32), []) == []
+            Repetitions(wrong)
 
 
 @MODERATE
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=14), st.randoms(use_true_random=False), st.integers(1, 20))
-def test_order_is_kept_the_best_stays_and_no_two_are_the_same(texts: list[int], dice: object, looked_at: int) -> None:
-    directions = unit_vectors(6)
-    vectors = directions[texts]
-    order = list(range(len(texts)))
-    dice.shuffle(order)  # type: ignore[attr-defined]
-    found = kept(vectors, order, looked_at=looked_at)
-    assert found[0] == order[0]
-    assert found == [at for at in order if at in found]
-    head = [at for at in found if at in order[:looked_at]]
-    assert len({texts[at] for at in head}) == len(head)
-    assert {texts[at] for at in found} == set(texts)
-    assert [at for at in order[looked_at:] if at not in found] == []
+@given(st.lists(st.lists(st.integers(0, 3), min_size=8, max_size=20), max_size=12), st.floats(0.01, 1))
+def test_what_is_taken_is_what_comparing_each_with_each_gives(drawn: list[list[int]], diversity: float) -> None:
+    said = [words(*numbers) for numbers in drawn]
+    kept: list[set[tuple[str, ...]]] = []
+    expected = []
+    for text in said:
+        tokens = ["", *re.findall(r"\w+", text)]
+        shingles: set[tuple[str, ...]] = set(zip(tokens, tokens[1:], tokens[2:], strict=False))
+        alike = any(
+            len(shingles & other) and len(shingles & other) / len(shingles | other) >= 1 - diversity - 1e-12
+            for other in kept
+        )
+        expected.append(not alike)
+        if not alike:
+            kept.append(shingles)
+    assert taken(*said, diversity=diversity) == expected

@@ -104,8 +104,8 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     def best(signal: Any, step: int | None) -> float:
         return 0.0 if step is None else max(float(signal[row]) for row in rows_of[step])
 
-    tops = [max(1e-6, 0.0, *map(float, signal)) for signal in (found.cosine, found.bm25, list(late.values()) or [0])]
-    base = {row: float(found.cosine[row]) / tops[0] + float(found.bm25[row]) / tops[1] for row in rows}
+    cosine, bm25 = (signal / max(1e-6, *map(float, signal)) for signal in (found.cosine, found.bm25))
+    base = {row: float(cosine[row]) + float(bm25[row]) for row in rows}
     late_of = {row: late.get(row, 0.0) for row in range(len(catalog))}
     words = set(query.text.lower().replace("?", "").split())
     named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}
@@ -129,20 +129,16 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         before, after = beside(step, -1), beside(step, 1)
         mates = sorted((base[other] for other in rows if catalog.session[other] == catalog.session[row]), reverse=True)
         that_day = sorted((base[other] for other in rows if days[other] == days[row]), reverse=True)
-        cosine, bm25 = float(found.cosine[row]), float(found.bm25[row])
-        since = min(max(len(catalog) - 1 - row, 32), 10_000)
         expected.append({
-            "cosine": cosine, "bm25": bm25, "max_sim": late[row],
-            "cosine_of_best": cosine / tops[0], "bm25_of_best": bm25 / tops[1], "max_sim_of_best": late[row] / tops[2],
-            "step_cosine": best(found.cosine, step), "step_bm25": best(found.bm25, step),
-            "before_cosine": best(found.cosine, before), "before_bm25": best(found.bm25, before),
-            "after_cosine": best(found.cosine, after), "after_bm25": best(found.bm25, after),
+            "cosine": float(cosine[row]), "bm25": float(bm25[row]), "max_sim": late[row],
+            "step_cosine": best(cosine, step), "step_bm25": best(bm25, step),
+            "before_cosine": best(cosine, before), "before_bm25": best(bm25, before),
+            "after_cosine": best(cosine, after), "after_bm25": best(bm25, after),
             "around_max_sim": max(best(late_of, before), best(late_of, after)),
             "session": sum(mates[:3]) / 3,
-            "answers": best(found.bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
+            "answers": best(bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
             "speaker": float(int(catalog.speaker[row]) in named and catalog.kind[row] == 2),
             "reply": float(catalog.reply[row]),
-            "age": math.log(since / 32) / math.log(10_000 / 32) if query.is_stretch else 0.0,
             "milestone": float(catalog.milestone[row]),
             "dated": dated(float(catalog.time[row])),
             "day": sum(that_day[:3]) / 3,

@@ -78,7 +78,7 @@ def test_published_weights_are_those_of_a_stretch_or_of_a_question() -> None:
         for kind, row in zip(KIND_NAMES, published().weights, strict=True)
     }
     assert weights["tool"] == weights["act"] == weights["said"] != weights["question"]
-    assert all(weights["question"][name] == 0 for name in ("age", "introduces", "typed"))
+    assert all(weights["question"][name] == 0 for name in ("introduces", "typed"))
     assert weights["question"]["dated"] > 0
     assert weights["tool"]["answers"] == weights["tool"]["dated"] == 0
     assert weights["tool"]["introduces"] > 0 and weights["tool"]["typed"] > 0

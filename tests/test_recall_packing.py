@@ -16,6 +16,7 @@ from strategies import MODERATE, WORDS, steps
 from tinymem.base import Step
 from tinymem.content import clean
 from tinymem.protocols import TokenCounter
+from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.packing import Ranked, pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
@@ -39,13 +40,19 @@ def ranked(memory: Sequence[Step], scores: Sequence[float] | None = None) -> lis
     return sorted(found, key=lambda passage: -passage.score)
 
 
-def packed(memory: Sequence[Step], passages: Sequence[Ranked], budget: int, counter: TokenCounter = TOKENS) -> Recall:
+def packed(
+    memory: Sequence[Step],
+    passages: Sequence[Ranked],
+    budget: int,
+    counter: TokenCounter = TOKENS,
+    diversity: float = DIVERSITY,
+) -> Recall:
     held = {step.number or 0: step for step in memory}
 
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers if number in held}
 
-    return pack(passages, fetch, counter, budget, KEY)
+    return pack(passages, fetch, counter, budget, KEY, diversity)
 
 
 @st.composite
@@ -201,3 +208,13 @@ def test_an_excerpt_says_what_it_is() -> None:
     assert not Excerpt(step, 0, 1, 4, "ext", 3, 1.5, {}).whole
     recall = Recall("block", 3, (excerpt,))
     assert (str(recall), bool(recall), bool(Recall("", 0, ()))) == ("block", True, False)
+
+
+def test_what_repeats_a_better_passage_makes_room_for_something_else() -> None:
+    texts = [" ".join(sentences(4, seed)) for seed in range(6)]
+    memory = [said(text, at) for at, text in enumerate([texts[0], texts[0], texts[0], *texts], 1)]
+    recall = packed(memory, ranked(memory), 900)
+    assert [item.step.number for item in recall.items] == [1, 5, 6, 7, 8, 9]
+    assert [item.step.number for item in packed(memory, ranked(memory), 900, diversity=0).items][:3] == [1, 2, 3]
+    others = [said(texts[0], 1, speaker="Ann"), said(texts[0], 2, speaker="Ben")]
+    assert len(packed(others, ranked(others), 400, diversity=0.01).items) == 2

@@ -16,7 +16,6 @@ from tinymem import TiktokenCounter, tokens
 from tinymem.embedders import static
 from tinymem.embedders.static import SPACE, StaticEmbedder
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.diversity import without_duplicates
 from tinymem.recall.late import MAX_TOKENS, max_sim
 from tinymem.recall.products import products
 from tinymem.stores import fulltext
@@ -160,21 +159,6 @@ def test_max_sim_is_the_best_cosine_of_each_token() -> None:
     expected = [float((table[ids] @ table[asked[order]].T).max(axis=0) @ share) if len(ids) else 0.0 for ids in held]
     found = max_sim(asked, np.arange(60), catalog, table)
     assert np.allclose(found, expected, atol=1e-5)
-
-
-def test_duplicates_are_those_of_better_ones() -> None:
-    random = np.random.default_rng(4)
-    vectors = random.standard_normal((40, 8)).astype(np.float32)[random.integers(0, 12, 40)]
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    lengths = random.choice([100, 101, 300], 40)
-    order = random.permutation(40)
-    kept: list[int] = []
-    for place in order[:30].tolist():
-        alike = [k for k in kept if vectors[k] @ vectors[place] >= 0.985]
-        if not any(min(lengths[k], lengths[place]) / max(lengths[k], lengths[place]) > 0.8 for k in alike):
-            kept.append(place)
-    assert without_duplicates(order, vectors, lengths, 30).tolist() == [*kept, *order[30:].tolist()]
-    assert without_duplicates(order[:0], vectors, lengths, 30).tolist() == []
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (33, 32), (2_500, 1), (2_500, 17), (300, 300), (0, 3), (3, 0)])

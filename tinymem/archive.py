@@ -204,7 +204,7 @@ class Archive:
         if not text.strip() or not allowed.any():
             return Recall("", 0, ())
         scored = self.score(text, now, allowed)
-        return pack(scored.ranked(budget, diversity), self.fetch, self.counter, budget, self.key)
+        return pack(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity)
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""

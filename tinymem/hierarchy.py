@@ -257,8 +257,8 @@ class HierarchicalMemory:
 
         `now` is when it is asked, and what dates in the query are reckoned from. Exact filters: `since`, `until`
         (aware), `session`, `speaker`, `tool` (the name of one that a step calls) and `type` (of step, as in
-        `"action"`). With more `diversity`, less of what repeats something better comes back: of two passages of about
-        the same length, the worse is left out where their cosine similarity is 1 - `diversity` or more; 0 keeps all.
+        `"action"`). With more `diversity`, less of what repeats something better comes back: of two passages the worse
+        is left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps all.
         """
         with self._lock:
             self._check_open()

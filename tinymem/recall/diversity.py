@@ -1,40 +1,48 @@
 """Near-duplicates: of passages that say the same, the best is enough.
 
-Agents list the same folder and open the same file again and again; the tokens of a repetition are better spent.
+Agents list the same folder and open the same file again and again; the tokens of a repetition are better spent. What
+counts is the wording, not the meaning: two lists that differ in their numbers are close in meaning, and both are
+needed. Wordings are compared as sets of shingles, three words each (Broder, On the resemblance and containment of
+documents, 1997): their resemblance is the Jaccard index.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import re
+from collections import Counter
 
 from tinymem.errors import InputError
-from tinymem.protocols import Ids, Vectors
-from tinymem.recall.products import products
 
-__all__ = ["DIVERSITY", "without_duplicates"]
+__all__ = ["DIVERSITY", "Repetitions"]
 
-DIVERSITY = 0.015  # two passages repeat each other where their cosine is 1 - DIVERSITY or more,
-ALIKE = 0.8  # and the shorter has more than this share of the longer one's characters
+DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
+SHORT = 80  # characters below which a passage repeats nothing: it costs little, and when it was said says something
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+Shingle = tuple[str, ...]
 
 
-def without_duplicates(order: Ids, vectors: Vectors, lengths: Ids, looked_at: int, diversity: float = DIVERSITY) -> Ids:
-    """`order` (positions, best first) without those that nearly repeat a better one of about the same length.
+class Repetitions:
+    """Which passages repeat one that was taken before. With a `diversity` of 0 none does, with 1 all do."""
 
-    `vectors` `(n, dimensions)` and `lengths` `(n,)`, in characters, are of all positions; only the best `looked_at` are
-    compared with each other. A `diversity` of 0 keeps everything.
-    """
-    if not 0 <= diversity <= 1:
-        raise InputError(f"diversity must be from 0 to 1, not {diversity!r}")
-    if not diversity:
-        return order
-    head = order[:looked_at]
-    compared = vectors[head]
-    better, worse = np.divmod(np.flatnonzero(products(compared, compared) >= 1 - diversity), len(head) or 1)
-    size = lengths[head].astype(np.float64)
-    shorter, longer = np.minimum(size[better], size[worse]), np.maximum(size[better], size[worse])
-    repeats = (better < worse) & (shorter / np.maximum(longer, 1) > ALIKE)
-    kept = np.ones(len(head), np.bool_)
-    for i, j in zip(better[repeats].tolist(), worse[repeats].tolist(), strict=True):  # in the order of the better one
-        if kept[i]:
-            kept[j] = False
-    return np.concatenate([head[kept], order[looked_at:]])
+    def __init__(self, diversity: float = DIVERSITY) -> None:
+        if not 0 <= diversity <= 1:
+            raise InputError(f"diversity must be from 0 to 1, not {diversity!r}")
+        self._least = 1 - diversity
+        self._sizes: list[int] = []  # of what was taken, in shingles
+        self._holders: dict[Shingle, list[int]] = {}
+
+    def take(self, said: str, by: str = "") -> bool:
+        """Note what was `said` by somebody, unless it repeats something: False then."""
+        if self._least == 1 or len(said) < SHORT:
+            return True
+        words = [by, *_WORD.findall(said.lower())]
+        shingles = {*zip(words, words[1:], words[2:], strict=False)}
+        shared = Counter(taken for shingle in shingles for taken in self._holders.get(shingle, ()))
+        for taken, count in shared.items():
+            if count >= self._least * (len(shingles) + self._sizes[taken] - count):
+                return False
+        for shingle in shingles:
+            self._holders.setdefault(shingle, []).append(len(self._sizes))
+        self._sizes.append(len(shingles))
+        return True

@@ -1,7 +1,7 @@
 """What is known of each candidate, as numbers that mean the same in a chat of one-line turns and in tool output.
 
-Scales do not depend on which candidates were drawn: cosines are cosines, BM25 is divided by what the question could
-reach at most, and where a signal is set against its best value, that is the best of the whole memory.
+Scales depend neither on which candidates were drawn nor on the embedder: cosine and BM25 are shares of the best in the
+whole memory, and max-sim is always taken over the same table of token vectors.
 """
 
 from __future__ import annotations
@@ -21,24 +21,20 @@ from tinymem.recall.query import Query
 __all__ = ["NAMES", "Steps", "features"]
 
 NAMES = (
-    "cosine",  # of the passage with the question, or with the closest passage of a long question
+    "cosine",  # with the question, or with the closest passage of a long one; like bm25, a share of the memory's best
     "bm25",
     "max_sim",
-    "cosine_of_best",  # cosine, bm25 and max_sim as shares of the best in the memory
-    "bm25_of_best",
-    "max_sim_of_best",
-    "step_cosine",  # the best passage of the same step
+    "step_cosine",  # of the best passage of the same step
     "step_bm25",
     "before_cosine",  # the step before, in the same session
     "before_bm25",
     "after_cosine",
     "after_bm25",
     "around_max_sim",  # the better of the steps before and after
-    "session",  # mean of the session's three best passages, by cosine + bm25 as shares of the best
+    "session",  # mean of the session's three best passages, by cosine + bm25
     "answers",  # bm25 of the step before, where that one asks
     "speaker",  # 1 where the speaker is named in the question
     "reply",  # 1 for what an assistant said
-    "age",  # where the question is itself a stretch of a run: 0 for its newest passages, towards 1 with the logarithm
     "milestone",  # 1 for final answers
     "dated",  # 1 in the spans of time that the question names, falling to 0 by days
     "day",  # as session, of the passages of a day
@@ -47,7 +43,6 @@ NAMES = (
 )
 
 CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
-FRESH, OLD = 32, 10_000  # passages between which age grows
 
 
 class Steps:
@@ -84,19 +79,19 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     late = np.zeros(len(catalog), np.float32)
-    shares = [signal[rows] / _top(signal) for signal in (found.cosine, found.bm25)]
-    base = shares[0] + shares[1]
+    tops = [_top(signal) for signal in (found.cosine, found.bm25)]
+    cosine, bm25 = found.cosine[rows] / tops[0], found.bm25[rows] / tops[1]
+    base = cosine + bm25
     near = np.sort(rows[highest(base, CLOSELY)])
     late[near] = max_sim(query.tokens, near, catalog, table)
     at = steps.of_row[rows]
     before, after = steps.before[at], steps.after[at]
     cosines, bm25s, lates = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25, late])
+    cosines, bm25s = cosines / tops[0], bm25s / tops[1]
     columns = [
-        found.cosine[rows],
-        found.bm25[rows],
+        cosine,
+        bm25,
         late[rows],
-        *shares,
-        late[rows] / _top(late),
         cosines[0],
         bm25s[0],
         cosines[1],
@@ -108,7 +103,6 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         np.where(np.append(steps.asks, False)[before], bm25s[1], 0),
         _speaker(query, catalog, rows),
         catalog.reply[rows],
-        _age(query, len(catalog) - 1 - rows),
         catalog.milestone[rows],
         closeness(catalog.time[rows], query.spans),
         _together(base, (catalog.time[rows] // DAY).astype(np.int64)),
@@ -119,15 +113,6 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
 
 def _top(signal: Vectors) -> float:
     return max(float(signal.max(initial=0.0)), 1e-6)
-
-
-def _age(query: Query, since: Ids) -> Vectors:
-    """By how many passages came `since`. A plain question says nothing of when; a stretch of the run is what the
-    window shows, and what it needs was seen before that, often when the run began."""
-    if not query.is_stretch:
-        return np.zeros(len(since), np.float32)
-    age: Vectors = (np.log(np.clip(since, FRESH, OLD) / FRESH) / np.log(OLD / FRESH)).astype(np.float32)
-    return age
 
 
 def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> tuple[Vectors, Vectors]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tinymem.base import Part, Step
 from tinymem.content import clean
 from tinymem.protocols import TokenCounter
+from tinymem.recall.diversity import DIVERSITY, Repetitions
 from tinymem.recall.render import block, header, label, line
 from tinymem.recall.results import Excerpt, Recall
 
@@ -73,6 +74,7 @@ class _Packer:
     ranked: Sequence[Ranked]
     fetch: Fetch
     counter: TokenCounter
+    repetitions: Repetitions
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     steps: dict[int, _Opened] = field(default_factory=dict)
@@ -93,8 +95,10 @@ class _Packer:
             if cost > left:
                 misses += 1
                 continue
-            self.chosen.append(_Chosen(at, opened, text, cost))
             self.taken.add(i)
+            if not self.repetitions.take(text, f"{opened.step.speaker} {opened.parts[at.part].kind}"):
+                continue
+            self.chosen.append(_Chosen(at, opened, text, cost))
             headers.add(opened.header)
             labelled.add((at.number, at.part))
             left, misses = left - cost, 0
@@ -121,9 +125,16 @@ class _Packer:
         self.chosen.remove(min(self.chosen, key=lambda c: c.at.score))
 
 
-def pack(ranked: Sequence[Ranked], fetch: Fetch, counter: TokenCounter, budget: int, key: bytes) -> Recall:
-    """The best of `ranked` (best first) that fit `budget` tokens, as one block."""
-    packer = _Packer(ranked, fetch, counter)
+def pack(
+    ranked: Sequence[Ranked],
+    fetch: Fetch,
+    counter: TokenCounter,
+    budget: int,
+    key: bytes,
+    diversity: float = DIVERSITY,
+) -> Recall:
+    """The best of `ranked` (best first) that fit `budget` tokens, as one block, without what repeats something."""
+    packer = _Packer(ranked, fetch, counter, Repetitions(diversity))
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
         text, tokens = _rendered(packer.chosen, counter, key)

@@ -14,7 +14,6 @@ from tinymem.content import clean
 from tinymem.errors import InputError
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.diversity import DIVERSITY, without_duplicates
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import Ranked
 
@@ -82,13 +81,12 @@ class Scored:
     features: Vectors
     fusion: Fusion
 
-    def ranked(self, budget: int, diversity: float = DIVERSITY) -> list[Ranked]:
-        """The candidates best first, near-duplicates left out as far as `budget` tokens may reach."""
+    def ranked(self, budget: int) -> list[Ranked]:
+        """The candidates best first, as far as `budget` tokens may reach."""
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, self.kinds)
         lengths = (catalog.end - catalog.start)[rows]
         order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 8]
-        order = without_duplicates(order, catalog.vectors[rows], lengths, max(48, budget // 16), diversity)
         columns = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows], scores)
         step, part, start, end, score = (column.tolist() for column in columns)
         return [Ranked(step[i], part[i], start[i], end[i], score[i], partial(self._why, i)) for i in order.tolist()]
