@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
     from tinymem.recall import Excerpt, Recall
+    from tinymem.scratchpad import AgentMemory
     from tinymem.semantic import semantic_pruning
     from tinymem.steps import (
         FinalAnswerStep,
@@ -51,6 +52,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActionStep",
+    "AgentMemory",
     "BudgetError",
     "ClosedError",
     "Context",
@@ -113,6 +115,7 @@ _HOMES = {
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Recall",
+    "tinymem.scratchpad": "AgentMemory",
     "tinymem.semantic": "semantic_pruning",
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
     "tinymem.strategy": "PruneReport PruneStrategy",
