@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         StorageError,
         TinymemError,
     )
+    from tinymem.execution import ExecutionResult, execution_result
     from tinymem.hierarchy import HierarchicalMemory, Stats
     from tinymem.manager import MemoryManager
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
     from tinymem.strategy import PruneReport, PruneStrategy
     from tinymem.tokens import TiktokenCounter, count_message, count_messages
+    from tinymem.working import WorkingMemory
 
 __version__ = "0.1.0"
 
@@ -59,6 +61,7 @@ __all__ = [
     "EmbedderError",
     "EmbedderMismatchError",
     "Excerpt",
+    "ExecutionResult",
     "FinalAnswerStep",
     "FormatError",
     "HierarchicalMemory",
@@ -86,9 +89,11 @@ __all__ = [
     "TiktokenCounter",
     "TinymemError",
     "ToolCall",
+    "WorkingMemory",
     "compose",
     "count_message",
     "count_messages",
+    "execution_result",
     "groups",
     "keep_last_n_steps",
     "keep_system_and_recent",
@@ -109,6 +114,7 @@ _HOMES = {
     "tinymem.context": "Context Item",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
+    "tinymem.execution": "ExecutionResult execution_result",
     "tinymem.hierarchy": "HierarchicalMemory Stats",
     "tinymem.manager": "MemoryManager",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
@@ -120,6 +126,7 @@ _HOMES = {
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
     "tinymem.strategy": "PruneReport PruneStrategy",
     "tinymem.tokens": "TiktokenCounter count_message count_messages",
+    "tinymem.working": "WorkingMemory",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
