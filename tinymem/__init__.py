@@ -28,12 +28,14 @@ if TYPE_CHECKING:
         StorageError,
         TinymemError,
     )
+    from tinymem.execution import ExecutionResult, execution_result
     from tinymem.hierarchy import HierarchicalMemory, Stats
     from tinymem.manager import MemoryManager
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
     from tinymem.recall import Excerpt, Recall
+    from tinymem.scratchpad import AgentMemory
     from tinymem.semantic import semantic_pruning
     from tinymem.steps import (
         FinalAnswerStep,
@@ -46,17 +48,20 @@ if TYPE_CHECKING:
     )
     from tinymem.strategy import PruneReport, PruneStrategy
     from tinymem.tokens import TiktokenCounter, count_message, count_messages
+    from tinymem.working import WorkingMemory
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ActionStep",
+    "AgentMemory",
     "BudgetError",
     "ClosedError",
     "Context",
     "EmbedderError",
     "EmbedderMismatchError",
     "Excerpt",
+    "ExecutionResult",
     "FinalAnswerStep",
     "FormatError",
     "HierarchicalMemory",
@@ -84,9 +89,11 @@ __all__ = [
     "TiktokenCounter",
     "TinymemError",
     "ToolCall",
+    "WorkingMemory",
     "compose",
     "count_message",
     "count_messages",
+    "execution_result",
     "groups",
     "keep_last_n_steps",
     "keep_system_and_recent",
@@ -107,16 +114,19 @@ _HOMES = {
     "tinymem.context": "Context Item",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
+    "tinymem.execution": "ExecutionResult execution_result",
     "tinymem.hierarchy": "HierarchicalMemory Stats",
     "tinymem.manager": "MemoryManager",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Recall",
+    "tinymem.scratchpad": "AgentMemory",
     "tinymem.semantic": "semantic_pruning",
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
     "tinymem.strategy": "PruneReport PruneStrategy",
     "tinymem.tokens": "TiktokenCounter count_message count_messages",
+    "tinymem.working": "WorkingMemory",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 

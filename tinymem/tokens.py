@@ -9,14 +9,22 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tinymem.content import as_text, to_json
 from tinymem.errors import InputError
 from tinymem.protocols import TokenCounter
 
-__all__ = ["EstimatingCounter", "TiktokenCounter", "count_message", "count_messages", "counter_from", "default_counter"]
+__all__ = [
+    "EstimatingCounter",
+    "TiktokenCounter",
+    "count_message",
+    "count_messages",
+    "counter_from",
+    "default_counter",
+    "longest",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -153,3 +161,20 @@ def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
 def count_messages(messages: Iterable[Mapping[str, Any]], counter: TokenCounter | None = None) -> int:
     """Tokens of a whole prompt: its messages, and what the chat format puts before the answer."""
     return PER_REPLY + sum(count_message(message, counter) for message in messages)
+
+
+def longest(make: Callable[[int], str], max_tokens: int, counter: TokenCounter) -> str:
+    """`make(length)` of the greatest length, in characters, that a search finds to have at most `max_tokens`; or "".
+
+    >>> longest(lambda length: "word " * (length // 5), 3, default_counter())
+    'word word '
+    """
+    best, low, high = "", 0, 4 * max_tokens + 1
+    while low < high:
+        middle = (low + high) // 2
+        text = make(middle)
+        if counter.count(text) <= max_tokens:
+            best, low = text, middle + 1
+        else:
+            high = middle
+    return best

@@ -1,0 +1,186 @@
+"""Short reprs: bounded whatever the value is, never an error, never more than one line."""
+
+from __future__ import annotations
+
+import doctest
+import time
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from strategies import MODERATE, json_values, texts
+
+import tinymem.shown
+from tinymem.shown import hanging, one_line, short_repr
+
+
+@dataclass
+class Row:
+    x: int
+    y: Any
+    hidden: int = field(default=0, repr=False)
+
+
+@dataclass
+class Written:
+    x: Any
+
+    def __repr__(self) -> str:
+        return "written"
+
+
+class Raising:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        raise self.error
+
+
+class NoText:
+    def __repr__(self) -> str:
+        return 3  # type: ignore[return-value]
+
+
+class Liar(str):
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, key: object) -> str:
+        raise RuntimeError
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        raise RuntimeError
+
+
+class Lying:
+    def __repr__(self) -> str:
+        return Liar("x" * 1_000)
+
+
+class Lines:
+    def __repr__(self) -> str:
+        return "one\n   two\r\nthree\x0bfour\u2028five\x00\ud800"
+
+
+class Lone:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Names(list[str]):
+    pass
+
+
+Point = namedtuple("Point", "a b")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, -3, 1.5, "it's", "", b"x\n", bytearray(b"y"), [], [1, [2, ("a",)]], (), (1,), (1, 2), {},
+     {1: {"a": 2}}, set(), {3}, {2, 1, 3}, frozenset(), frozenset({7}), deque([1, 2]), Counter("aab"), {1: 2}.keys(),
+     {1: 2}.values(), {1: 2}.items(), Row(1, [2], 3), Written(3), Point(1, [2]), Colour.RED, range(3), int,
+     Names(["a"]), SimpleNamespace(a=1), np.arange(3), "\ud800\x00\u2028", 10**99],
+)  # fmt: skip
+def test_what_is_short_looks_as_python_shows_it(value: object) -> None:
+    assert short_repr(value) == repr(value)
+
+
+@MODERATE
+@given(json_values())
+def test_json_values_look_as_python_shows_them_up_to_the_cut(value: object) -> None:
+    whole = repr(value)
+    assert short_repr(value, 10_000) == whole
+    short = short_repr(value, 20)
+    assert short == whole or (len(short) == 21 and short.endswith("…"))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Raising(ValueError("no\nway")), "<Raising, whose repr raises ValueError>"),
+        (Raising(SystemExit(1)), "<Raising, whose repr raises SystemExit>"),
+        (Raising(RecursionError()), "<Raising, whose repr raises RecursionError>"),
+        ([1, Raising(OSError())], "[1, <Raising, whose repr raises OSError>]"),
+        (NoText(), "<NoText, whose repr raises TypeError>"),
+        (Lying(), "x" * 100 + "…"),
+        (Lines(), "one two three four five\ufffd\ufffd"),
+        ("y" * 101, "'" + "y" * 99 + "…"),
+        (type("a\nb", (), {"__repr__": Raising.__repr__})(), "<a b, whose repr raises AttributeError>"),
+    ],
+)  # fmt: skip
+def test_what_is_hostile_is_shown_and_does_no_harm(value: object, shown: str) -> None:
+    assert short_repr(value) == shown
+
+
+def test_of_a_huge_int_its_size_is_shown() -> None:
+    assert short_repr([10**1_000_000]) == "[<int of 3321929 bits>]"
+
+
+def test_what_contains_itself_is_cut() -> None:
+    loop: list[object] = [1]
+    loop.append(loop)
+    assert short_repr(loop, 10) == "[1, [1, [1…"
+
+
+class Endless(list[int]):
+    """Fails the test if it is read to its end."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(1_000)
+        raise AssertionError("read far more than is shown")
+
+
+def test_containers_are_read_no_further_than_they_are_shown() -> None:
+    assert short_repr(Endless(), 15) == "[0, 1, 2, 3, 4,…"
+    assert short_repr(Row(1, Endless()), 15) == "Row(x=1, y=[0, …"
+    assert short_repr({"a": (Endless(),)}, 15) == "{'a': ([0, 1, 2…"
+
+
+def test_huge_values_cost_no_more_than_small_ones() -> None:
+    huge = [0] * 5_000_000
+    nested: Any = frozenset()
+    for _ in range(80):
+        nested = frozenset([nested, 1])
+    text = "x" * 50_000_000
+    begin = time.process_time()
+    for value in (huge, [huge] * 9, {"a": huge}, deque(huge, 4), Row(1, huge), text, text.encode(), nested, [nested]):
+        assert len(short_repr(value)) <= 101
+    assert time.process_time() - begin < 0.5  # to build the repr of `huge` alone takes as long
+
+
+def test_sets_look_the_same_in_every_order() -> None:
+    words = [f"w{n}" for n in range(12)]
+    assert short_repr(set(words), 1_000) == "{" + ", ".join(map(repr, sorted(words))) + "}"
+    assert short_repr({Lone("b"), Lone("a")}) == "{<a>, <b>}"
+    assert short_repr({10, 9, "a"}) == "{9, 10, 'a'}"
+
+
+def test_other_dicts_are_named() -> None:
+    assert short_repr(OrderedDict(a=1)) == "OrderedDict({'a': 1})"
+    assert short_repr(defaultdict(list, a=[1])) == "defaultdict({'a': [1]})"
+
+
+@MODERATE
+@given(texts(200))
+def test_no_line_but_the_first_begins_at_the_margin(text: str) -> None:
+    assert len(one_line(text).splitlines()) <= 1
+    assert all(line.startswith("    ") for line in hanging(text).splitlines()[1:])
+    hanging(text).encode()
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    assert doctest.testmod(tinymem.shown).failed == 0
