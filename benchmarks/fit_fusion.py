@@ -47,8 +47,9 @@ SIGNED = ("reply", "milestone")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25")  # and in a stretch of a run these: a passage is set against the rest of its step
 TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
 SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
-# (row, feature) that stay 0: a stretch asks nothing, and for a question the features of a stretch are not computed.
-NEVER = ((0, "answers"), (1, "introduces"), (1, "typed"))
+# (row, feature) that stay 0: a stretch asks nothing; for a question the features of a stretch are not computed, and a
+# passage answers it or does not, whatever stands in the rest of its step.
+NEVER = ((0, "answers"), (1, "introduces"), (1, "typed"), (1, "step_cosine"), (1, "step_bm25"))
 
 Floats = npt.NDArray[np.float64]
 

@@ -32,7 +32,7 @@ from tinymem.protocols import Ids, TokenIds, Vectors
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import MAX_TOKENS
 
-__all__ = ["FORMAT", "KEPT", "max_sim", "main"]
+__all__ = ["FORMAT", "KEPT", "main", "max_sim"]
 
 FORMAT = "token vectors 1"
 TABLE = "ids, static table"
@@ -44,7 +44,7 @@ Keeping: TypeAlias = Callable[[Vectors, Vectors], Vectors]  # vectors (n, d) and
 
 
 def _int8(vectors: Vectors, _: Vectors) -> Vectors:
-    return np.round(vectors * 127) / 127
+    return (np.round(vectors * 127) / 127).astype(np.float32)
 
 
 def _axes(count: int) -> Keeping:
@@ -56,7 +56,7 @@ def _axes(count: int) -> Keeping:
 
 
 def _signs(vectors: Vectors, _: Vectors) -> Vectors:
-    return np.sign(vectors) / np.float32(np.sqrt(vectors.shape[1]))
+    return (np.sign(vectors) / np.sqrt(vectors.shape[1])).astype(np.float32)
 
 
 KEPT: dict[str, tuple[int | None, Keeping | None]] = {  # bytes a token (None: 4 a dimension), and how
@@ -78,12 +78,12 @@ class Model:
         self._model = SentenceTransformer(folder, device="cpu")
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Ids and vectors of length 1 of each text's tokens, those of the model itself ([CLS] and the like) left out."""
+        """Ids and vectors of length 1 of each text's tokens; those of the model itself, as [CLS], are left out."""
         made = []
         special = set(self._model.tokenizer.all_special_ids)
         for at in range(0, len(texts), BATCH):
             some = list(texts[at : at + BATCH])
-            found = self._model.encode(some, output_value=None, show_progress_bar=False)
+            found: Any = self._model.encode(some, output_value=None, show_progress_bar=False)
             for one in found:
                 ids = one["input_ids"].numpy()
                 own = (one["attention_mask"].numpy() > 0) & ~np.isin(ids, list(special))
@@ -188,17 +188,19 @@ def measured(files: Sequence[Mapping[str, DataFile]]) -> dict[str, Any]:
 def main(given: Sequence[str] | None = None) -> None:
     """Measure, and write the results."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.token_vectors", description=__doc__, formatter_class=raw)
+    name = "python -m benchmarks.token_vectors"
+    parser = argparse.ArgumentParser(prog=name, description=__doc__, formatter_class=raw)
     parser.add_argument("--model", required=True, help="a folder, or a name")
-    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks of conversations")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE", help="conversations")
     parser.add_argument("--out", type=Path, required=True, metavar="RESULTS.json")
     args = parser.parse_args(given)
     name = f"sentence-transformers:{args.model}"
     model = Model(args.model)
     files = [collected(path, model, name) for path in args.data]
-    record = {"format": FORMAT, "embedder": shown_adapter(name), "budgets": list(BUDGETS), "kept": measured(files)}
+    kept = measured(files)
+    record = {"format": FORMAT, "embedder": shown_adapter(name), "budgets": list(BUDGETS), "kept": kept}
     args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    for way, row in record["kept"].items():
+    for way, row in kept.items():
         print(f"{way:28}{row['bytes']:>6} bytes a token", *row["recall"].values())
 
 
