@@ -21,6 +21,7 @@ from tinymem import ActionStep, InputError, MessageStep, MissingExtraError, Step
 from tinymem.protocols import Summarizer
 from tinymem.registry import summarizer_from
 from tinymem.summaries import ChatSummarizer, ExtractiveSummarizer
+from tinymem.testing import SUMMARIZER_CHECKS
 from tinymem.tokens import default_counter
 
 RUN: list[Step] = [
@@ -51,6 +52,11 @@ def extract(steps: Sequence[Step], max_tokens: int) -> str:
 
 def impatient(**options: Any) -> ChatSummarizer:
     return ChatSummarizer("local-model", **{"max_retries": 0, "timeout": 5, **options})
+
+
+@pytest.mark.parametrize("check", SUMMARIZER_CHECKS, ids=lambda check: check.__name__)
+def test_the_summarizer_keeps_the_contract(server: OpenAIServer, check: Callable[[Summarizer], None]) -> None:
+    check(impatient())
 
 
 # -- what is sent, and what comes back --------------------------------------------------------------------------------

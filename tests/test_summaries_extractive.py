@@ -7,7 +7,7 @@ import itertools
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ from tinymem.protocols import Summarizer, TokenCounter
 from tinymem.summaries.extractive import ExtractiveSummarizer
 from tinymem.summaries.fence import summary_block, unfenced
 from tinymem.summaries.fitting import fitted
+from tinymem.testing import SUMMARIZER_CHECKS
 from tinymem.tokens import EstimatingCounter, default_counter
 
 COUNTERS: list[TokenCounter] = [default_counter(), WORDS, EstimatingCounter()]
@@ -284,6 +285,11 @@ def test_hostile_text_ends_in_time_and_inside_the_budget(text: str) -> None:
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", SUMMARIZER_CHECKS, ids=lambda check: check.__name__)
+def test_it_keeps_the_contract(check: Callable[[Summarizer], None]) -> None:
+    check(ExtractiveSummarizer())
 
 
 def test_it_is_a_summarizer() -> None:

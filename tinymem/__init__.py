@@ -45,6 +45,9 @@ if TYPE_CHECKING:
         TaskStep,
     )
     from tinymem.strategy import PruneReport, PruneStrategy
+    from tinymem.summaries.chat import ChatSummarizer
+    from tinymem.summaries.extractive import ExtractiveSummarizer
+    from tinymem.summaries.strategy import summarize_strategy
     from tinymem.tokens import TiktokenCounter, count_message, count_messages
 
 __version__ = "0.1.0"
@@ -52,11 +55,13 @@ __version__ = "0.1.0"
 __all__ = [
     "ActionStep",
     "BudgetError",
+    "ChatSummarizer",
     "ClosedError",
     "Context",
     "EmbedderError",
     "EmbedderMismatchError",
     "Excerpt",
+    "ExtractiveSummarizer",
     "FinalAnswerStep",
     "FormatError",
     "HierarchicalMemory",
@@ -97,6 +102,7 @@ __all__ = [
     "repair",
     "semantic_pruning",
     "steps_from_messages",
+    "summarize_strategy",
     "token_budget",
 ]
 
@@ -116,6 +122,9 @@ _HOMES = {
     "tinymem.semantic": "semantic_pruning",
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
     "tinymem.strategy": "PruneReport PruneStrategy",
+    "tinymem.summaries.chat": "ChatSummarizer",
+    "tinymem.summaries.extractive": "ExtractiveSummarizer",
+    "tinymem.summaries.strategy": "summarize_strategy",
     "tinymem.tokens": "TiktokenCounter count_message count_messages",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
