@@ -177,6 +177,17 @@ def test_chatter_rows_and_repetitions_make_way() -> None:
     assert len(lines) == len({line.partition(": ")[2] for line in lines})
 
 
+def test_a_line_that_only_tells_what_others_told_is_left_out() -> None:
+    run = [
+        MessageStep("user", "The staging gateway in Lyon listens on port 8443, not on port 9443."),
+        MessageStep("user", "Port 8443, not port 9443, is what the gateway in Lyon listens on, staging that is."),
+        MessageStep("user", "Staging in Lyon: the gateway listens on 8443, port 9443 it is not."),
+        MessageStep("user", "Backups go to the tape robot in the cellar."),
+    ]
+    found = summary(run, 200)
+    assert "tape robot" in found and found.count("8443") == 1
+
+
 def test_a_line_says_which_step_it_is_of_and_who_said_it() -> None:
     run: list[Step] = [
         MessageStep("user", "Port 8443 it is.", speaker="Ann\nB."),
