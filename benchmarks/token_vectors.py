@@ -44,7 +44,8 @@ Keeping: TypeAlias = Callable[[Vectors, Vectors], Vectors]  # vectors (n, d) and
 
 
 def _int8(vectors: Vectors, _: Vectors) -> Vectors:
-    return (np.round(vectors * 127) / 127).astype(np.float32)
+    kept: Vectors = (np.round(vectors * 127) / 127).astype(np.float32)
+    return kept
 
 
 def _axes(count: int) -> Keeping:
@@ -56,7 +57,8 @@ def _axes(count: int) -> Keeping:
 
 
 def _signs(vectors: Vectors, _: Vectors) -> Vectors:
-    return (np.sign(vectors) / np.sqrt(vectors.shape[1])).astype(np.float32)
+    kept: Vectors = (np.sign(vectors) / np.sqrt(vectors.shape[1])).astype(np.float32)
+    return kept
 
 
 KEPT: dict[str, tuple[int | None, Keeping | None]] = {  # bytes a token (None: 4 a dimension), and how

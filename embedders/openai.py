@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinymem.content import clean
-from tinymem.embedders.openai_errors import address, explained
-from tinymem.errors import EmbedderError, InputError, MissingExtraError, TinymemError
+from tinymem.errors import EmbedderError, InputError, TinymemError
+from tinymem.openai_client import address, checked_client, connected, explained
 from tinymem.protocols import TokenCounter, Vectors
 from tinymem.tokens import default_counter
 
@@ -81,19 +79,9 @@ class OpenAIEmbedder:
         self._dimensions = dimensions or DIMENSIONS.get(model)
         self._lock = threading.Lock()
         self._tokens_used = 0
-        self._client = _checked(client, base_url, api_key) or self._connect(base_url, api_key, timeout, max_retries)
-
-    def _connect(self, base_url: str | None, api_key: str | None, timeout: float, max_retries: int) -> Any:
-        if importlib.util.find_spec("openai") is None:
-            raise MissingExtraError(f"the embedder {self.name}", "openai")
-        if not (api_key or os.environ.get("OPENAI_API_KEY", "")).strip():
-            raise EmbedderError(
-                f"{self.name} needs an API key: set OPENAI_API_KEY, or pass api_key= (any text will do for a server of "
-                "your own that asks for none)"
-            )
-        from openai import OpenAI
-
-        return OpenAI(base_url=base_url, api_key=api_key, timeout=timeout, max_retries=max_retries)
+        self._client = checked_client(client, base_url, api_key) or connected(
+            "embedder", self.name, base_url, api_key, timeout, max_retries, EmbedderError
+        )
 
     @classmethod
     def from_name(cls, argument: str) -> OpenAIEmbedder:
@@ -220,14 +208,6 @@ class OpenAIEmbedder:
     @property
     def _who(self) -> str:
         return f"{self.name} at {address(self._client)}"
-
-
-def _checked(client: Any, base_url: str | None, api_key: str | None) -> Any:
-    if client is not None and (base_url or api_key):
-        raise InputError("the client has its own address and key: pass either client= or base_url= and api_key=")
-    if type(client).__name__.startswith("Async"):
-        raise InputError("the client must be a synchronous one, as openai.OpenAI")
-    return client
 
 
 def _unit(rows: Vectors) -> Vectors:

@@ -1,4 +1,4 @@
-"""Servers on the loopback interface: one that speaks OpenAI's embeddings API, and a real Chroma."""
+"""Servers on the loopback interface: one that speaks OpenAI's APIs (embeddings, chat), and a real Chroma."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from tinymem.tokens import default_counter
 
 KEY = "sk-loopback-0123456789"
 MODELS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "local-model": 64}
+SUMMARY = "Staging listens on port 8443."
 LIMITS = {"inputs": 2_048, "input_tokens": 8_192, "request_tokens": 300_000}
 
 Answer = tuple[int, Any, dict[str, str]]  # status, body, headers
 Fault = Callable[[dict[str, Any]], "Answer | None"]  # of a request's body; None: answer as if nothing were wrong
 
 
-class EmbeddingServer(ThreadingHTTPServer):
-    """`POST /v1/embeddings` as OpenAI has it: key, limits, `dimensions`, both encodings, usage.
+class OpenAIServer(ThreadingHTTPServer):
+    """`POST /v1/embeddings` and `/v1/chat/completions` as OpenAI has them: key, limits, `dimensions`, both encodings.
 
     A text's vector counts its words (`HashingEmbedder`), three times as long as it should be, and the vectors come in
-    reversed order, with their index. `requests` are the bodies that came, `faults` are used up, one a request.
+    reversed order, with their index. A chat is answered with `SUMMARY`. `requests` are the bodies that came, `faults`
+    are used up, one a request.
     """
 
     daemon_threads = True
@@ -54,7 +56,7 @@ class EmbeddingServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # connections are kept, as by real servers
-    server: EmbeddingServer
+    server: OpenAIServer
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -63,11 +65,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(*((fault(body) if fault else None) or self._answer(body)))
 
     def _answer(self, body: dict[str, Any]) -> Answer:
-        if self.path != "/v1/embeddings":
+        answers = {"/v1/embeddings": answer, "/v1/chat/completions": chat_answer}
+        if self.path not in answers:
             return failure(404, f"no such path {self.path}")
         if (given := self.headers.get("Authorization", "")) != f"Bearer {KEY}":
             return failure(401, f"Incorrect API key provided: {given}")
-        return answer(body)
+        return answers[self.path](body)
 
     def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -112,15 +115,29 @@ def answer_with(body: dict[str, Any], vectors: list[Any], tokens: int = 1) -> An
     return 200, {"object": "list", "model": body["model"], "data": data[::-1], "usage": usage}, {}
 
 
+def chat_answer(body: dict[str, Any]) -> Answer:
+    """What a good server says to a chat; newer models want the limit of an answer under another name."""
+    if body["model"].startswith("o") and "max_tokens" in body:
+        return failure(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "unsupported")
+    return chat_answer_with(SUMMARY)
+
+
+def chat_answer_with(content: Any, finish_reason: str = "stop", **more: Any) -> Answer:
+    """A chat's answer with this content."""
+    message = {"role": "assistant", "content": content, **more}
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
+    return 200, {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}, {}
+
+
 def failure(status: int, message: str, code: str | None = None, **headers: str) -> Answer:
     """An error as OpenAI writes it."""
     return status, {"error": {"message": message, "type": "error", "param": None, "code": code}}, headers
 
 
 @contextmanager
-def embedding_server() -> Iterator[EmbeddingServer]:
+def openai_server() -> Iterator[OpenAIServer]:
     """A running server; at the end it is gone."""
-    with EmbeddingServer() as server:
+    with OpenAIServer() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

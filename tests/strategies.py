@@ -34,6 +34,7 @@ from tinymem.steps import (
     TaskStep,
     ToolCall,
 )
+from tinymem.summaries.strategy import summarize_strategy
 
 MODERATE = settings(
     max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -315,6 +316,22 @@ def prune_strategies() -> st.SearchStrategy[PruneStrategy]:
         st.builds(no_pruning),
     )
     return st.one_of(simple, simple, st.builds(compose, observations, simple), semantic_strategies())
+
+
+def summary_strategies() -> st.SearchStrategy[PruneStrategy]:
+    """`summarize_strategy` with any options, by the extractive summarizer."""
+    return st.builds(
+        lambda high, low, share, recent, style, tasks: summarize_strategy(
+            max_tokens=high, low_water=min(low, high), summary_tokens=min(low, high, share), keep_recent=recent,
+            counter=WORDS, style=style, tasks=tasks,
+        ),
+        st.integers(0, 200),
+        st.integers(0, 200),
+        st.integers(0, 200),
+        st.integers(0, 4),
+        st.sampled_from(["tools", "observation"]),
+        st.sampled_from(["all", "current"]),
+    )  # fmt: skip
 
 
 def semantic_strategies() -> st.SearchStrategy[PruneStrategy]:

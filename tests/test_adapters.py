@@ -23,14 +23,14 @@ def blocks(language: str) -> list[str]:
 
 def test_the_code_on_the_page_runs() -> None:
     code = "\n".join(blocks("python"))
-    assert "check_embedder(" in code and "check_store(" in code
+    assert all(f"check_{kind}(" in code for kind in ("embedder", "store", "summarizer"))
     exec(compile(code, str(PAGE), "exec"), {"__name__": "page"})
 
 
 def test_the_page_shows_the_package() -> None:
     shown = [block for block in blocks("python") if "class " in block or "def " in block]
     written = (PACKAGE / "example_adapter.py").read_text(encoding="utf-8")
-    assert len(shown) == 3
+    assert len(shown) == 4
     for block in shown:
         assert block[re.search("^(class|def) ", block, re.MULTILINE).start() :] in written  # type: ignore[union-attr]
     assert all(block in (PACKAGE / "pyproject.toml").read_text(encoding="utf-8") for block in blocks("toml"))
@@ -54,8 +54,8 @@ def test_an_installed_package_is_found_by_name(installed: Path, tmp_path: Path) 
     program = """
 import sys
 from tinymem import HierarchicalMemory
-from tinymem.registry import embedder_names, store_names
-assert "example" in embedder_names() and "example" in store_names()
+from tinymem.registry import embedder_names, store_names, summarizer_from, summarizer_names
+assert "example" in embedder_names() and "example" in store_names() and "example" in summarizer_names()
 assert "example_adapter" not in sys.modules
 with HierarchicalMemory(sys.argv[1], embedder="example:64", store="example", window_tokens=50) as memory:
     memory.long_term._exact_up_to = 0  # ask the store, however little there is
@@ -66,6 +66,7 @@ with HierarchicalMemory(sys.argv[1], embedder="example:64", store="example", win
     store = memory.long_term.index.store
     assert store.count() == 31, store.count()
     print(memory.recall("stagign sevrer", max_tokens=100).text)
+    assert summarizer_from("example").summarize(memory.short_term.steps, 2).startswith("Message ")
     print(memory.stats().embedder, memory.stats().store, type(store).__module__)
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(REPOSITORY)])}

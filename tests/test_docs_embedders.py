@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import KEY, embedding_server
+from servers import KEY, openai_server
 
 from benchmarks.summary import read_summary
 from tinymem import HierarchicalMemory
@@ -28,7 +28,7 @@ def test_the_code_on_the_page_runs(minilm: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     code, spec = "\n".join(blocks()), f"sentence-transformers:{minilm.as_posix()}"
     assert "OpenAIEmbedder(" in code and "EmbedderMismatchError" in code and MODEL in code
-    with embedding_server() as server:
+    with openai_server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         exec(compile(code.replace(MODEL, minilm.as_posix()), str(PAGE), "exec"), {"__name__": "page"})
         assert server.requests

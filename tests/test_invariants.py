@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import MODERATE, Chat, chats, histories, prune_strategies, texts
+from strategies import MODERATE, Chat, chats, histories, prune_strategies, summary_strategies, texts
 
 from tinymem import (
     BudgetError,
@@ -58,7 +58,7 @@ def nothing(steps: Sequence[Step]) -> list[Step]:
 
 
 STRATEGIES: st.SearchStrategy[PruneStrategy | None] = st.one_of(
-    st.none(), prune_strategies(), st.sampled_from([every_other_group, all_shortened, nothing])
+    st.none(), prune_strategies(), summary_strategies(), st.sampled_from([every_other_group, all_shortened, nothing])
 )
 BUDGETS = st.one_of(st.integers(1, 80), st.integers(60, 400), st.integers(300, 4_000))
 QUERIES = st.one_of(st.none(), st.none(), texts())

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import MODERATE, Chat, chats, histories, prune_strategies
+from strategies import MODERATE, Chat, chats, histories, prune_strategies, summary_strategies
 
 import tinymem.manager
 from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
@@ -298,7 +298,11 @@ def test_restoring_a_report_gives_back_the_exact_window(
 
 
 @MODERATE
-@given(histories(), st.lists(prune_strategies(), max_size=3), st.randoms(use_true_random=False))
+@given(
+    histories(),
+    st.lists(st.one_of(prune_strategies(), summary_strategies()), max_size=3),
+    st.randoms(use_true_random=False),
+)
 def test_reports_can_be_restored_in_any_order(steps: list[Step], many: list[PruneStrategy], random: Any) -> None:
     memory = MemoryManager(auto_prune_at=None)
     memory.add_steps(steps)

@@ -18,12 +18,12 @@ import pytest
 from memories import numbered_texts, python, sentences
 from servers import (
     KEY,
-    EmbeddingServer,
+    OpenAIServer,
     answer,
     answer_with,
-    embedding_server,
     failure,
     free_port,
+    openai_server,
 )
 
 from tinymem import HierarchicalMemory
@@ -50,13 +50,13 @@ NONSENSE: list[Callable[[dict[str, Any]], Any]] = [
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[EmbeddingServer]:
-    with embedding_server() as server:
+def running() -> Iterator[OpenAIServer]:
+    with openai_server() as server:
         yield server
 
 
 @pytest.fixture
-def server(running: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> EmbeddingServer:
+def server(running: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
     """The server with nothing recorded, named in the environment as the openai package reads it."""
     for recorded in (running.requests, running.faults):
         recorded.clear()
@@ -66,7 +66,7 @@ def server(running: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> Embeddi
 
 
 @pytest.fixture
-def impatient(server: EmbeddingServer) -> OpenAIEmbedder:
+def impatient(server: OpenAIServer) -> OpenAIEmbedder:
     """An embedder of 64 dimensions, known already, that repeats nothing."""
     embedder = OpenAIEmbedder("local-model", max_retries=0, timeout=5)
     assert embedder.dimensions == 64
@@ -76,14 +76,14 @@ def impatient(server: EmbeddingServer) -> OpenAIEmbedder:
 
 @pytest.mark.parametrize("spec", ["openai:local-model", "openai:text-embedding-3-small"])
 @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
-def test_the_embedder_keeps_the_contract(server: EmbeddingServer, spec: str, check: Callable[[Embedder], None]) -> None:
+def test_the_embedder_keeps_the_contract(server: OpenAIServer, spec: str, check: Callable[[Embedder], None]) -> None:
     check(embedder_from(spec))
 
 
 # what is sent, and what comes back
 
 
-def test_a_known_model_tells_its_dimensions_without_a_call(server: EmbeddingServer) -> None:
+def test_a_known_model_tells_its_dimensions_without_a_call(server: OpenAIServer) -> None:
     assert [OpenAIEmbedder(f"text-embedding-{kind}").dimensions for kind in ("3-small", "3-large", "ada-002")] == [
         1536,
         3072,
@@ -93,20 +93,20 @@ def test_a_known_model_tells_its_dimensions_without_a_call(server: EmbeddingServ
     assert not server.requests
 
 
-def test_the_dimensions_of_another_model_are_found_by_one_call(server: EmbeddingServer) -> None:
+def test_the_dimensions_of_another_model_are_found_by_one_call(server: OpenAIServer) -> None:
     embedder = OpenAIEmbedder("local-model")
     assert (embedder.dimensions, embedder.dimensions, embedder.embed_documents([]).shape) == (64, 64, (0, 64))
     assert len(server.requests) == 1
 
 
-def test_a_vector_is_the_servers_scaled_to_length_one(server: EmbeddingServer) -> None:
+def test_a_vector_is_the_servers_scaled_to_length_one(server: OpenAIServer) -> None:
     texts = ["apple pear", "pear", "Käse 日本語"]  # the server answers in reversed order, with vectors of length 3
     vectors = OpenAIEmbedder("local-model").embed_documents(texts)
     assert vectors.dtype == np.float32
     assert np.allclose(vectors, HashingEmbedder(64).embed_documents(texts), atol=1e-6)
 
 
-def test_fewer_dimensions_are_asked_of_the_server(server: EmbeddingServer) -> None:
+def test_fewer_dimensions_are_asked_of_the_server(server: OpenAIServer) -> None:
     vectors = OpenAIEmbedder(dimensions=256).embed_documents(["one", "two"])
     assert vectors.shape == (2, 256)
     assert server.requests[0]["dimensions"] == 256
@@ -114,7 +114,7 @@ def test_fewer_dimensions_are_asked_of_the_server(server: EmbeddingServer) -> No
     assert "dimensions" not in server.requests[1]
 
 
-def test_blank_texts_are_never_sent_and_equal_ones_once(server: EmbeddingServer) -> None:
+def test_blank_texts_are_never_sent_and_equal_ones_once(server: OpenAIServer) -> None:
     embedder = OpenAIEmbedder()
     assert not embedder.embed_documents(["", "  \n", "\u3000"]).any()
     assert not server.requests
@@ -124,19 +124,19 @@ def test_blank_texts_are_never_sent_and_equal_ones_once(server: EmbeddingServer)
     assert (vectors[0] == vectors[3]).all()
 
 
-def test_a_request_has_no_more_texts_than_the_api_takes(server: EmbeddingServer) -> None:
+def test_a_request_has_no_more_texts_than_the_api_takes(server: OpenAIServer) -> None:
     texts = [f"word{number}" for number in range(2_500)]
     vectors = OpenAIEmbedder("text-embedding-3-small", dimensions=32).embed_documents(texts)
     assert [len(request["input"]) for request in server.requests] == [2_048, 452]
     assert np.allclose(vectors, HashingEmbedder(32).embed_documents(texts), atol=1e-6)
 
 
-def test_a_server_that_takes_fewer_texts_gets_fewer(server: EmbeddingServer) -> None:
+def test_a_server_that_takes_fewer_texts_gets_fewer(server: OpenAIServer) -> None:
     OpenAIEmbedder(batch_size=2).embed_documents(list("abcde"))
     assert [len(request["input"]) for request in server.requests] == [2, 2, 1]
 
 
-def test_a_request_has_no_more_tokens_than_the_api_takes(server: EmbeddingServer) -> None:
+def test_a_request_has_no_more_tokens_than_the_api_takes(server: OpenAIServer) -> None:
     texts = [f"number {number}" + " word" * 7_000 for number in range(50)]
     embedder = OpenAIEmbedder(dimensions=16)
     embedder.embed_documents(texts)
@@ -144,7 +144,7 @@ def test_a_request_has_no_more_tokens_than_the_api_takes(server: EmbeddingServer
     assert embedder.tokens_used == sum(map(default_counter().count, texts))
 
 
-def test_a_long_text_is_embedded_in_slices_weighted_by_their_tokens(server: EmbeddingServer) -> None:
+def test_a_long_text_is_embedded_in_slices_weighted_by_their_tokens(server: OpenAIServer) -> None:
     text = " ".join(sentences(2_500, length=12))
     embedder = OpenAIEmbedder(dimensions=32)
     vector = embedder.embed_documents(["short", text, "last"])[1]
@@ -156,7 +156,7 @@ def test_a_long_text_is_embedded_in_slices_weighted_by_their_tokens(server: Embe
     assert np.allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
 
 
-def test_a_shorter_longest_input_is_kept_and_in_the_fingerprint(server: EmbeddingServer) -> None:
+def test_a_shorter_longest_input_is_kept_and_in_the_fingerprint(server: OpenAIServer) -> None:
     embedder = OpenAIEmbedder(dimensions=32, max_input_tokens=100, document_prompt="passage: ")
     embedder.embed_documents(["some words and others, 日本語 " * 200])
     assert len(server.inputs()) > 20
@@ -164,7 +164,7 @@ def test_a_shorter_longest_input_is_kept_and_in_the_fingerprint(server: Embeddin
     assert embedder.fingerprint != OpenAIEmbedder(dimensions=32, document_prompt="passage: ").fingerprint
 
 
-def test_prompts_stand_before_every_text_and_in_the_fingerprint(server: EmbeddingServer) -> None:
+def test_prompts_stand_before_every_text_and_in_the_fingerprint(server: OpenAIServer) -> None:
     embedder = OpenAIEmbedder(dimensions=16, query_prompt="search_query: ", document_prompt="search_document: ")
     embedder.embed_queries(["what?"])
     embedder.embed_documents(["that", ""])
@@ -173,13 +173,13 @@ def test_prompts_stand_before_every_text_and_in_the_fingerprint(server: Embeddin
 
 
 @pytest.mark.parametrize("coding", ["base64", "float"])
-def test_both_encodings_are_read(server: EmbeddingServer, coding: str) -> None:
+def test_both_encodings_are_read(server: OpenAIServer, coding: str) -> None:
     server.faults.append(lambda body: answer({**body, "encoding_format": coding}))
     (vector,) = OpenAIEmbedder(dimensions=16).embed_documents(["some words"])
     assert np.allclose(vector, HashingEmbedder(16).embed_documents(["some words"])[0], atol=1e-6)
 
 
-def test_tokens_are_counted_as_the_server_does(server: EmbeddingServer) -> None:
+def test_tokens_are_counted_as_the_server_does(server: OpenAIServer) -> None:
     embedder = OpenAIEmbedder(dimensions=16)
     server.faults.append(lambda body: answer_with(body, [np.ones(16)], tokens=1_234))
     embedder.embed_documents(["a"])
@@ -189,7 +189,7 @@ def test_tokens_are_counted_as_the_server_does(server: EmbeddingServer) -> None:
     assert embedder.tokens_used == 1_236
 
 
-def test_many_threads_may_use_one(server: EmbeddingServer) -> None:
+def test_many_threads_may_use_one(server: OpenAIServer) -> None:
     embedder, texts = OpenAIEmbedder("local-model"), [f"word{number}" for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         found = np.concatenate(list(pool.map(lambda text: embedder.embed_documents([text]), texts)))
@@ -197,7 +197,7 @@ def test_many_threads_may_use_one(server: EmbeddingServer) -> None:
     assert embedder.tokens_used >= sum(map(default_counter().count, texts))
 
 
-def test_a_client_is_used_as_it_is(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_is_used_as_it_is(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with openai.OpenAI(api_key=KEY, base_url=server.url, max_retries=0) as client:
         embedder = OpenAIEmbedder("local-model", client=client)
@@ -207,7 +207,7 @@ def test_a_client_is_used_as_it_is(server: EmbeddingServer, monkeypatch: pytest.
             embedder.embed_queries(["a"])
 
 
-def test_the_fingerprint_is_the_models_and_not_the_hosts(server: EmbeddingServer) -> None:
+def test_the_fingerprint_is_the_models_and_not_the_hosts(server: OpenAIServer) -> None:
     here, there = OpenAIEmbedder(), OpenAIEmbedder(base_url="https://proxy.example/v1", api_key="sk-another")
     assert here.fingerprint == there.fingerprint
     assert here.name == "openai:text-embedding-3-small"
@@ -243,7 +243,7 @@ def test_no_key_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPatc
     ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
 )
 def test_a_refusal_is_an_error_that_says_what_to_do(
-    server: EmbeddingServer, impatient: OpenAIEmbedder, fault: Any, message: str
+    server: OpenAIServer, impatient: OpenAIEmbedder, fault: Any, message: str
 ) -> None:
     server.faults.append(lambda body: fault)
     with pytest.raises(EmbedderError, match=message) as caught:
@@ -253,27 +253,27 @@ def test_a_refusal_is_an_error_that_says_what_to_do(
 
 
 @pytest.mark.parametrize("fault", NONSENSE, ids=range(len(NONSENSE)))
-def test_nonsense_is_an_error(server: EmbeddingServer, impatient: OpenAIEmbedder, fault: Any) -> None:
+def test_nonsense_is_an_error(server: OpenAIServer, impatient: OpenAIEmbedder, fault: Any) -> None:
     server.faults.append(fault)
     with pytest.raises(EmbedderError, match=f"openai:local-model at {server.url}"):
         impatient.embed_documents(["a", "b"])
     assert impatient.embed_documents(["a"]).shape == (1, 64)
 
 
-def test_a_known_model_of_other_dimensions_is_an_error(server: EmbeddingServer) -> None:
+def test_a_known_model_of_other_dimensions_is_an_error(server: OpenAIServer) -> None:
     server.faults.append(lambda body: answer_with(body, [np.ones(768)]))
     with pytest.raises(EmbedderError, match="vectors of 768 dimensions, and 1536 were expected"):
         OpenAIEmbedder().embed_documents(["a"])
 
 
-def test_an_unknown_model_is_an_error_that_names_it(server: EmbeddingServer) -> None:
+def test_an_unknown_model_is_an_error_that_names_it(server: OpenAIServer) -> None:
     with pytest.raises(EmbedderError, match=r"openai:tpyo .*there is no such model.*`tpyo` does not exist"):
         _ = embedder_from("openai:tpyo").dimensions
     with pytest.raises(EmbedderError, match="no embeddings API at this address"):
         OpenAIEmbedder(base_url=server.url + "/nowhere").embed_documents(["a"])
 
 
-def test_what_fails_for_a_moment_is_repeated_by_the_openai_package_alone(server: EmbeddingServer) -> None:
+def test_what_fails_for_a_moment_is_repeated_by_the_openai_package_alone(server: OpenAIServer) -> None:
     soon = {"Retry-After-Ms": "10"}
     server.faults += [lambda body: failure(429, "Slow down", **soon), lambda body: failure(500, "Oops", **soon)]
     embedder = OpenAIEmbedder(dimensions=16)
@@ -286,7 +286,7 @@ def test_what_fails_for_a_moment_is_repeated_by_the_openai_package_alone(server:
     assert len(server.requests) == 3  # not 9, as if somebody else repeated as well
 
 
-def test_a_slow_server_is_an_error_in_time(server: EmbeddingServer) -> None:
+def test_a_slow_server_is_an_error_in_time(server: OpenAIServer) -> None:
     waiting = threading.Event()
 
     def slow(body: dict[str, Any]) -> None:
@@ -300,7 +300,7 @@ def test_a_slow_server_is_an_error_in_time(server: EmbeddingServer) -> None:
     waiting.set()
 
 
-def test_no_server_is_an_error_that_names_its_address(server: EmbeddingServer) -> None:
+def test_no_server_is_an_error_that_names_its_address(server: OpenAIServer) -> None:
     url = f"http://127.0.0.1:{free_port()}/v1"
     with pytest.raises(EmbedderError, match=f"at {url}: cannot be reached: is it running.*refused"):
         OpenAIEmbedder(base_url=url, max_retries=0).embed_documents(["a"])
@@ -310,7 +310,7 @@ def test_no_server_is_an_error_that_names_its_address(server: EmbeddingServer) -
 
 @pytest.mark.parametrize("key", ["sk-wrong-but-secret", "sk-wrong-but-secret\n"])
 def test_the_key_is_in_no_error_no_repr_and_no_log(
-    server: EmbeddingServer, caplog: pytest.LogCaptureFixture, key: str
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture, key: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
     embedder = OpenAIEmbedder(api_key=key, max_retries=0, base_url=server.url.replace("//", "//user:hush@"))
@@ -337,13 +337,13 @@ def test_the_key_is_in_no_error_no_repr_and_no_log(
         lambda: OpenAIEmbedder().embed_documents("one text"),
     ],
 )
-def test_senseless_arguments_are_input_errors(server: EmbeddingServer, make: Callable[[], object]) -> None:
+def test_senseless_arguments_are_input_errors(server: OpenAIServer, make: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         make()
 
 
 def test_without_the_openai_package_the_error_says_what_to_install(
-    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=re.escape("pip install 'tinymem-agents[openai]'")):
@@ -359,7 +359,7 @@ def test_importing_the_adapter_does_not_import_openai() -> None:
 # in a memory
 
 
-def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: EmbeddingServer, tmp_path: Path) -> None:
+def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: OpenAIServer, tmp_path: Path) -> None:
     spec = "openai:text-embedding-3-small"
     with HierarchicalMemory(tmp_path, embedder=spec, store="exact", window_tokens=200) as memory:
         memory.add_steps([step.evolve(number=None) for step in numbered_texts(sentences(60))])
@@ -377,7 +377,7 @@ def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: Embed
 
 
 def test_a_memory_takes_steps_while_the_server_fails_and_embeds_them_later(
-    server: EmbeddingServer, tmp_path: Path
+    server: OpenAIServer, tmp_path: Path
 ) -> None:
     embedder = OpenAIEmbedder(max_retries=0)
     with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", window_tokens=200) as memory:

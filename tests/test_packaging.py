@@ -90,7 +90,7 @@ def test_data_files_are_in_the_wheel() -> None:
         assert any(path.relative_to(ROOT / "tinymem").match(pattern) for pattern in patterns), path
 
 
-@pytest.mark.parametrize("group", ["tinymem.embedders", "tinymem.stores", "scripts"])
+@pytest.mark.parametrize("group", ["tinymem.embedders", "tinymem.stores", "tinymem.summarizers", "scripts"])
 def test_entry_points_lead_to_something_that_can_be_called(group: str) -> None:
     entries = PROJECT["scripts"] if group == "scripts" else PROJECT["entry-points"][group]
     assert entries
@@ -98,7 +98,7 @@ def test_entry_points_lead_to_something_that_can_be_called(group: str) -> None:
         assert callable(EntryPoint(name, value, group).load()), name
 
 
-@pytest.mark.parametrize("group", ["tinymem.embedders", "tinymem.stores"])
+@pytest.mark.parametrize("group", ["tinymem.embedders", "tinymem.stores", "tinymem.summarizers"])
 def test_entry_points_are_the_shipped_adapters(group: str) -> None:
     from tinymem.registry import _SHIPPED
 
@@ -161,14 +161,13 @@ def test_modules_are_small() -> None:
     [
         ("chromadb", "stores/chroma"),
         ("sentence_transformers", "embedders/sentence_transformers"),
-        ("openai", "embedders/"),
+        ("openai", "tinymem/openai_client"),
         ("jinja2", "tinymem/templates"),
     ],
 )
 def test_a_library_is_imported_by_its_own_adapter_only(library: str, home: str) -> None:
     pattern = re.compile(rf"^\s*(import|from) {library}\b", re.MULTILINE)
-    modules = [
-        p for folder in ("tinymem", "tinymem/recall", "embedders", "stores") for p in (ROOT / folder).glob("*.py")
-    ]
+    folders = ("tinymem", "tinymem/recall", "tinymem/summaries", "embedders", "stores")
+    modules = [p for folder in folders for p in (ROOT / folder).glob("*.py")]
     users = [str(p.relative_to(ROOT)) for p in modules if pattern.search(p.read_text("utf-8"))]
     assert [user for user in users if not user.startswith(home)] == []

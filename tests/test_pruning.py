@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import MODERATE, THOROUGH, WORDS, Words, histories, prune_strategies
+from strategies import MODERATE, THOROUGH, WORDS, Words, histories, prune_strategies, summary_strategies
 
 import tinymem
 import tinymem.observations
@@ -67,7 +67,7 @@ def test_every_strategy_returns_a_valid_window(steps: list[Step], strategy: Prun
 
 
 @THOROUGH
-@given(histories(), prune_strategies())
+@given(histories(), st.one_of(prune_strategies(), summary_strategies()))
 def test_every_strategy_keeps_system_prompts_the_task_and_pinned_steps(
     steps: list[Step], strategy: PruneStrategy
 ) -> None:
@@ -79,7 +79,7 @@ def test_every_strategy_keeps_system_prompts_the_task_and_pinned_steps(
 
 
 @MODERATE
-@given(histories(), prune_strategies(), st.sampled_from(["tools", "observation"]))
+@given(histories(), st.one_of(prune_strategies(), summary_strategies()), st.sampled_from(["tools", "observation"]))
 def test_the_messages_of_a_pruned_window_are_valid_once_repaired(
     steps: list[Step], strategy: PruneStrategy, style: Any
 ) -> None:
@@ -90,7 +90,7 @@ def test_the_messages_of_a_pruned_window_are_valid_once_repaired(
 
 
 @MODERATE
-@given(histories(), prune_strategies())
+@given(histories(), st.one_of(prune_strategies(), summary_strategies()))
 def test_pruning_twice_with_the_same_limits_changes_nothing_more(steps: list[Step], strategy: PruneStrategy) -> None:
     once = pruned(strategy, steps)
     assert strategy(once) == once

@@ -11,18 +11,29 @@ import pytest
 from tinymem import registry
 from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder
 from tinymem.errors import InputError
-from tinymem.registry import embedder_from, embedder_names, store_from, store_names
+from tinymem.registry import (
+    embedder_from,
+    embedder_names,
+    store_from,
+    store_names,
+    summarizer_from,
+    summarizer_names,
+)
 from tinymem.stores import ChromaStore, ExactStore
+from tinymem.summaries import ExtractiveSummarizer
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A distribution of somebody else, installed, with an embedder, a store, and one that is no adapter."""
+    """A distribution of somebody else, installed: an embedder, a store, a summarizer, and one that is no adapter."""
     (tmp_path / "somebody.py").write_text(
         "from tinymem.embedders import HashingEmbedder\n"
         "from tinymem.stores import ExactStore\n"
         "def embedder(argument): return HashingEmbedder(int(argument))\n"
         "def store(argument, path): s = ExactStore(); s.argument, s.path = argument, path; return s\n"
+        "class Summarizer:\n"
+        "    def __init__(self, name): self.name = name\n"
+        "    def summarize(self, steps, max_tokens): return ''\n"
         "def nothing(argument): return object()\n"
     )
     info = tmp_path / "somebody-1.0.dist-info"
@@ -31,6 +42,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (info / "entry_points.txt").write_text(
         "[tinymem.embedders]\ntheirs = somebody:embedder\nnothing = somebody:nothing\nstatic = somebody:nothing\n"
         "[tinymem.stores]\ntheirs = somebody:store\n"
+        "[tinymem.summarizers]\ntheirs = somebody:Summarizer\nnothing = somebody:nothing\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "theirs"
@@ -59,9 +71,15 @@ def test_a_name_gives_the_store_that_has_it(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_name_gives_the_summarizer_that_has_it() -> None:
+    assert type(summarizer_from("extractive")) is ExtractiveSummarizer
+    assert summarizer_names() == ["extractive", "openai"]
+
+
 def test_an_object_passes_through(tmp_path: Path) -> None:
-    embedder, store = HashingEmbedder(), ExactStore()
+    embedder, store, summarizer = HashingEmbedder(), ExactStore(), ExtractiveSummarizer()
     assert embedder_from(embedder) is embedder
+    assert summarizer_from(summarizer) is summarizer
     assert store_from(store, tmp_path) is store
 
 
@@ -87,11 +105,20 @@ def test_an_unknown_store_is_an_error_that_lists_the_known_ones(tmp_path: Path) 
         store_from("qqq", tmp_path)
 
 
+def test_an_unknown_summarizer_is_an_error_that_suggests_one() -> None:
+    with pytest.raises(
+        InputError, match=r"no summarizer 'extractiv'; did you mean 'extractive'\? \(known: extractive, "
+    ):
+        summarizer_from("extractiv")
+
+
 def test_an_object_that_is_no_adapter_is_an_error_that_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"of type object lacks dimensions, embed_documents, .*fingerprint, name"):
         embedder_from(object())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="lacks clear, close, count"):
         store_from(7, tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="lacks name, summarize"):
+        summarizer_from(7)  # type: ignore[arg-type]
 
 
 def test_a_class_instead_of_an_object_is_an_error_that_says_so() -> None:
@@ -106,6 +133,8 @@ def test_a_class_instead_of_an_object_is_an_error_that_says_so() -> None:
         lambda: embedder_from("hashing:many"),
         lambda: embedder_from("sentence-transformers"),
         lambda: store_from("exact:anything", Path()),
+        lambda: summarizer_from("extractive:anything"),
+        lambda: summarizer_from("openai"),
         lambda: store_from("chroma:anything", Path()),
     ],
 )
@@ -118,12 +147,15 @@ def test_an_installed_plugin_is_found_with_its_argument(plugin: str, tmp_path: P
     assert embedder_from(f"{plugin}:32").dimensions == 32
     store = store_from(f"{plugin}:a:b", tmp_path / "x")
     assert (store.argument, store.path) == ("a:b", tmp_path / "x")  # type: ignore[attr-defined]
-    assert plugin in embedder_names() and plugin in store_names()
+    assert summarizer_from(f"{plugin}:a:b").name == "a:b"
+    assert plugin in embedder_names() and plugin in store_names() and plugin in summarizer_names()
 
 
 def test_a_plugin_that_gives_something_else_is_an_error(plugin: str) -> None:
     with pytest.raises(InputError, match="'nothing', the embedder of type object lacks"):
         embedder_from("nothing")
+    with pytest.raises(InputError, match="'nothing', the summarizer of type object lacks"):
+        summarizer_from("nothing")
 
 
 def test_a_plugin_cannot_take_the_name_of_a_shipped_adapter(plugin: str) -> None:

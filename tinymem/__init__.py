@@ -47,6 +47,9 @@ if TYPE_CHECKING:
         TaskStep,
     )
     from tinymem.strategy import PruneReport, PruneStrategy
+    from tinymem.summaries.chat import ChatSummarizer
+    from tinymem.summaries.extractive import ExtractiveSummarizer
+    from tinymem.summaries.strategy import summarize_strategy
     from tinymem.tokens import TiktokenCounter, count_message, count_messages
     from tinymem.working import WorkingMemory
 
@@ -56,12 +59,14 @@ __all__ = [
     "ActionStep",
     "AgentMemory",
     "BudgetError",
+    "ChatSummarizer",
     "ClosedError",
     "Context",
     "EmbedderError",
     "EmbedderMismatchError",
     "Excerpt",
     "ExecutionResult",
+    "ExtractiveSummarizer",
     "FinalAnswerStep",
     "FormatError",
     "HierarchicalMemory",
@@ -104,6 +109,7 @@ __all__ = [
     "repair",
     "semantic_pruning",
     "steps_from_messages",
+    "summarize_strategy",
     "token_budget",
 ]
 
@@ -125,6 +131,9 @@ _HOMES = {
     "tinymem.semantic": "semantic_pruning",
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
     "tinymem.strategy": "PruneReport PruneStrategy",
+    "tinymem.summaries.chat": "ChatSummarizer",
+    "tinymem.summaries.extractive": "ExtractiveSummarizer",
+    "tinymem.summaries.strategy": "summarize_strategy",
     "tinymem.tokens": "TiktokenCounter count_message count_messages",
     "tinymem.working": "WorkingMemory",
 }

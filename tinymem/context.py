@@ -16,7 +16,7 @@ from tinymem.errors import BudgetError
 from tinymem.messages import groups, messages_from_steps, repair
 from tinymem.protocols import TokenCounter
 from tinymem.recall import Recall
-from tinymem.steps import SystemPromptStep, TaskStep
+from tinymem.steps import SummaryStep, SystemPromptStep, TaskStep
 from tinymem.tokens import PER_MESSAGE, PER_REPLY, count_message, count_messages
 
 __all__ = ["Context", "Item", "assemble", "current_task", "fixed_steps"]
@@ -171,8 +171,14 @@ def _from_start(
     """The groups that the window shows before the newest one, which is at `end`.
 
     The start is the first group behind a multiple of half the share: it stays while steps come in, until what is
-    shown has grown over the share, and then jumps by half of it.
+    shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than the window, so
+    they do not go with its start.
     """
+    summaries = [group for group in rest if isinstance(group[0], SummaryStep) and group[0].covers]
+    taken = sum(_cost(group, counter) for group in summaries)
+    if summaries and taken <= min(room, share):
+        others = [group for group in rest if group not in summaries]
+        return [*summaries, *_from_start(others, end, positions, room - taken, share - taken, counter)]
     costs = [_cost(group, counter) for group in rest]
     jump = max(1, share // 2)
     start = -(-(end - share) // jump) * jump

@@ -8,7 +8,8 @@ from tinymem.archive import Archive
 from tinymem.base import Step
 from tinymem.manager import MemoryManager
 from tinymem.serialization import dump_step, load_step
-from tinymem.strategy import PruneStrategy
+from tinymem.steps import SummaryStep
+from tinymem.strategy import PruneReport, PruneStrategy
 
 __all__ = ["DurableWindow"]
 
@@ -45,6 +46,29 @@ class DurableWindow:
         numbered = [step.evolve(number=first + at) for at, step in enumerate(steps)]
         self._archive.write(numbered, window=False)
         return numbered
+
+    def restore(self, report: PruneReport) -> None:
+        """Put back into the window what a pruning took out, but no summary that tells of what was forgotten since."""
+        taken = [step for step in (*report.removed, *report.shortened) if isinstance(step, SummaryStep)]
+        stale = {step.id for step in taken if self._is_view(step) and not self._has_all(step.covers)}
+        removed, shortened = ([s for s in steps if s.id not in stale] for steps in (report.removed, report.shortened))
+        self.manager.restore(PruneReport(tuple(removed), tuple(shortened), report.kept))
+        self.keep()
+
+    def forget_summaries(self, numbers: Sequence[int]) -> None:
+        """Take summaries of any of these steps out of the window; the others that they cover are in the archive."""
+        if summaries := [step for step in self.manager.steps if isinstance(step, SummaryStep) and self._is_view(step)]:
+            ids = {step.id for step in self._archive.fetch(numbers).values()}
+            self.manager.drop([step.number or 0 for step in summaries if not ids.isdisjoint(step.covers)])
+            self.keep()
+
+    def _is_view(self, summary: SummaryStep) -> bool:
+        """Whether a strategy made the summary, rather than that it was added as a step of its own."""
+        whole = self._archive.fetch([summary.number or 0]).get(summary.number or 0)
+        return not isinstance(whole, SummaryStep) or whole.covers != summary.covers
+
+    def _has_all(self, ids: Sequence[str]) -> bool:
+        return len(self._archive.journal.numbers(ids)) == len(set(ids))
 
     def keep(self) -> list[int]:
         """Write down what the window shows now; the numbers of the steps that left it."""

@@ -8,7 +8,7 @@ shortened again: marks are never part of a slice, and their numbers are added up
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tinymem.actions import ActionStep
 from tinymem.base import Step
@@ -16,7 +16,7 @@ from tinymem.content import Content, left_out
 from tinymem.recall.passages import MOST, cut
 from tinymem.steps import MessageStep
 
-__all__ = ["ends", "excerpt", "long_texts", "pieces", "with_texts"]
+__all__ = ["ends", "excerpt", "fitted", "long_texts", "pieces", "with_texts"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
 LONG = 2_000  # a text of up to so many characters stays whole: most results that matter are shorter
@@ -87,6 +87,21 @@ def excerpt(text: str, slices: Iterable[Slice]) -> str:
 def ends(text: str, length: int) -> str:
     """About `length` characters of `text`, two thirds from its head and one from its tail, each LEAST or more."""
     return excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
+
+
+def fitted(steps: Sequence[Step], room: int, count: Callable[[Step], int]) -> list[Step]:
+    """`steps` with their long texts cut to head and tail, so that they cost `room` tokens at most; none where that is
+    not enough."""
+    low, high = -1, 4 * max(room, 0)  # the longest text, in characters
+    while high - low > 8:
+        middle = (low + high) // 2
+        fits = sum(count(step) for step in _cut(steps, middle)) <= room
+        low, high = (middle, high) if fits else (low, middle)
+    return _cut(steps, low) if low >= 0 else []
+
+
+def _cut(steps: Sequence[Step], length: int) -> list[Step]:
+    return [with_texts(step, {text: ends(text, length) for text in long_texts(step, LEAST)}) for step in steps]
 
 
 def _between_marks(text: str) -> list[Slice]:

@@ -198,8 +198,7 @@ class HierarchicalMemory:
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._lock:
             self._check_open()
-            self.short_term.restore(report)
-            self._window.keep()
+            self._window.restore(report)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -309,7 +308,8 @@ class HierarchicalMemory:
     def forget(self, ids: Iterable[str] = (), *, session: str | None = None, before: datetime | None = None) -> int:
         """Remove steps for good, wherever they are: by id, of a session, or from before a time. How many there were.
 
-        Text, vectors and terms are gone from every file when this returns; the index is made anew.
+        Text, vectors and terms are gone from every file when this returns; the index is made anew. A summary in the
+        window that covers one of them goes too.
         """
         with self._lock:
             self._check_open()
@@ -319,6 +319,7 @@ class HierarchicalMemory:
             of, until = None if session is None else a_text("session", session), an_aware_time("before", before)
             numbers = self.long_term.journal.numbers(named, of, until.timestamp() if until else None)
             if numbers:
+                self._window.forget_summaries(numbers)
                 try:
                     self.long_term.forget(numbers)
                 finally:  # when it fails half way, the window has what the journal has

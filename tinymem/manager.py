@@ -15,7 +15,7 @@ from tinymem.errors import InputError, MessageError
 from tinymem.messages import messages_from_steps, open_calls, steps_from_messages
 from tinymem.pruning import keep_last_n_steps
 from tinymem.serialization import STEP_TYPES
-from tinymem.steps import ActionStep, MessageStep, SystemPromptStep
+from tinymem.steps import ActionStep, MessageStep, SummaryStep, SystemPromptStep
 from tinymem.strategy import PruneReport, PruneStrategy, check_window
 
 __all__ = ["MemoryManager", "PruneReport"]
@@ -227,7 +227,8 @@ class MemoryManager:
             self._busy = False
 
     def restore(self, report: PruneReport) -> None:
-        """Put back what `report` took out, each step at its place; shortened steps are whole again.
+        """Put back what `report` took out, each step at its place; shortened steps are whole again, and what stands
+        where a summary took its place is the step itself.
 
         Doing so twice changes nothing more. Raises InputError for a report of another memory.
         """
@@ -236,7 +237,7 @@ class MemoryManager:
             for step in report.removed:
                 held.setdefault(step.id, step)
             for step in report.shortened:
-                if step.id in held and len(held[step.id].text) < len(step.text):
+                if step.id in held and _is_wholer(step, held[step.id]):
                     held[step.id] = step
             places = {step.number or 0: step for step in held.values()}
             if len(places) < len(held) or max(places, default=-1) >= self._next:
@@ -319,6 +320,14 @@ def _check(step: Step, held: Container[str]) -> None:
 
 def _is_result(step: Step) -> TypeGuard[MessageStep]:
     return isinstance(step, MessageStep) and step.role == "tool"
+
+
+def _is_wholer(step: Step, held: Step) -> bool:
+    """Whether `step` says more of what it was than `held`, which has its id: a summary says least, be it long."""
+    if isinstance(held, SummaryStep):
+        covers = len(step.covers) if isinstance(step, SummaryStep) else -1
+        return covers < len(held.covers) or (covers == len(held.covers) and len(held.text) < len(step.text))
+    return not isinstance(step, SummaryStep) and len(held.text) < len(step.text)
 
 
 def _note(step: Step, waiting: set[str]) -> None:

@@ -172,8 +172,16 @@ class TokenCounter(Protocol):
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Shortens a run of steps to a text of at most `max_tokens`."""
+    """Shortens a run of steps to a text."""
+
+    @property
+    def name(self) -> str:
+        """How `tinymem.registry.summarizer_from` would name it, as in `"extractive"`; kept with what it wrote."""
+        ...
 
     def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
-        """The summary of `steps`."""
+        """The summary of `steps`, oldest first, in at most `max_tokens`: plain text, which the caller fences.
+
+        A `SummaryStep` among them stands for steps that were summarised before. What is longer is cut by the caller.
+        """
         ...

@@ -8,6 +8,9 @@ with an entry point, a callable that takes what stands behind the colon::
 
     [project.entry-points."tinymem.stores"]
     mine = "my_package:MyStore.from_name"         # from_name(argument: str, path: Path) -> VectorStore
+
+    [project.entry-points."tinymem.summarizers"]
+    mine = "my_package:MySummarizer.from_name"    # from_name(argument: str) -> Summarizer
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from tinymem.errors import InputError
-from tinymem.protocols import Embedder, TokenEmbedder, VectorStore
+from tinymem.protocols import Embedder, Summarizer, TokenEmbedder, VectorStore
 
-__all__ = ["embedder_from", "embedder_names", "store_from", "store_names", "token_embedder_from"]
+__all__ = ["embedder_from", "embedder_names", "store_from", "store_names", "summarizer_from", "summarizer_names",
+           "token_embedder_from"]  # fmt: skip
 
 EMBEDDERS = "tinymem.embedders"
 STORES = "tinymem.stores"
+SUMMARIZERS = "tinymem.summarizers"
 
 # The shipped ones work in a fresh clone, with nothing installed, and cannot be replaced by somebody's entry point.
 _SHIPPED = {
@@ -36,6 +41,10 @@ _SHIPPED = {
     STORES: {
         "chroma": "tinymem.stores.chroma:ChromaStore.from_name",
         "exact": "tinymem.stores.exact:ExactStore.from_name",
+    },
+    SUMMARIZERS: {
+        "extractive": "tinymem.summaries.extractive:ExtractiveSummarizer.from_name",
+        "openai": "tinymem.summaries.chat:ChatSummarizer.from_name",
     },
 }
 
@@ -74,6 +83,20 @@ def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
     return _checked(load(argument, Path(path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
 
 
+def summarizer_from(spec: str | Summarizer) -> Summarizer:
+    """The summarizer that `spec` names, as `"openai:gpt-4o-mini"`, or `spec` itself if it is one.
+
+    InputError if no adapter has that name, or if the object lacks a method of `tinymem.protocols.Summarizer`.
+
+    >>> summarizer_from("extractive").name
+    'extractive'
+    """
+    if not isinstance(spec, str):
+        return _checked(spec, Summarizer, "summarizer")  # type: ignore[type-abstract]
+    load, argument = _resolve(SUMMARIZERS, "summarizer", spec)
+    return _checked(load(argument), Summarizer, f"{spec!r}, the summarizer")  # type: ignore[type-abstract]
+
+
 def embedder_names() -> list[str]:
     """Names of the embedders at hand, shipped and installed."""
     return sorted(_entries(EMBEDDERS))
@@ -82,6 +105,11 @@ def embedder_names() -> list[str]:
 def store_names() -> list[str]:
     """Names of the stores at hand, shipped and installed."""
     return sorted(_entries(STORES))
+
+
+def summarizer_names() -> list[str]:
+    """Names of the summarizers at hand, shipped and installed."""
+    return sorted(_entries(SUMMARIZERS))
 
 
 def _entries(group: str) -> dict[str, EntryPoint]:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tinymem.base import Step, Style
 from tinymem.checks import one_of, whole_number
 from tinymem.errors import InputError
-from tinymem.excerpts import LEAST, ends, long_texts, with_texts
+from tinymem.excerpts import fitted
 from tinymem.filling import Filling
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, Vectors
@@ -140,18 +140,10 @@ class SemanticPruning:
             recent.insert(0, group)
             used += cost
         if self.keep_recent and others and not recent:
-            recent = self._fitted(others[-1], (self.max_tokens - used) // 2)
+            if self.shorten and (cut := fitted(others[-1], (self.max_tokens - used) // 2, self.price.count)):
+                recent = [cut]
             used += sum(self.price.count(step) for group in recent for step in group)
         return recent, used
-
-    def _fitted(self, group: Group, room: int) -> list[Group]:
-        """A newest group that is too long, its long texts cut to head and tail; none where that is not enough."""
-        low, high = -1, 4 * max(room, 0)  # the longest text, in characters
-        while self.shorten and high - low > 8:
-            middle = (low + high) // 2
-            fits = sum(self.price.count(step) for step in _cut(group, middle)) <= room
-            low, high = (middle, high) if fits else (low, middle)
-        return [_cut(group, low)] if low >= 0 else []
 
     def _question(self, steps: Sequence[Step], recent: Iterable[Group]) -> str:
         if isinstance(self.query, str):
@@ -166,7 +158,3 @@ class SemanticPruning:
 def _ends(text: str) -> str:
     """Head and tail of what a newest step says: one long listing must not drown the rest of the question."""
     return text if len(text) <= 2 * END_SHOWN else f"{text[:END_SHOWN]}\n{text[-END_SHOWN:]}"
-
-
-def _cut(group: Group, length: int) -> Group:
-    return [with_texts(step, {text: ends(text, length) for text in long_texts(step, LEAST)}) for step in group]

@@ -1,14 +1,14 @@
 """What a strategy may do to the window, and what all strategies share: groups, prices, checks.
 
 A `PruneStrategy` gets the window and returns the new one, in the same order. A step that is missing from it was taken
-out; a step that came back under its id but changed was shortened. Any callable of that shape will do; `check_window`
-says what is wrong with what it returned.
+out; a step that came back under its id but changed was shortened, or makes way for the summary that covers it. Any
+callable of that shape will do; `check_window` says what is wrong with what it returned.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from tinymem.checks import one_of, whole_number
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages import groups
 from tinymem.protocols import TokenCounter
-from tinymem.steps import MessageStep, SystemPromptStep, TaskStep
+from tinymem.steps import MessageStep, SummaryStep, SystemPromptStep, TaskStep
 from tinymem.tokens import PER_REPLY, count_message
 
 __all__ = ["Group", "Prices", "PruneReport", "PruneStrategy", "Tasks", "check_window", "critical"]
@@ -135,7 +135,8 @@ def check_window(before: Sequence[Step], after: Sequence[Step]) -> None:
     """Raise InputError, with what is wrong, unless `after` is a window that a strategy may make of `before`.
 
     That is: a list of steps of `before`, each at most once, in their order, no group split; a shortened step is still
-    of the same type and number, with the same calls answered.
+    of the same type and number, with the same calls answered. A SummaryStep may take the place of the last step that it
+    covers, under its id and number, when all others that it covers are gone, with their groups, and none is critical.
     """
     if isinstance(after, (list, tuple)) and len(after) == len(before) and all(map(operator.is_, before, after)):
         return  # nothing changed, as on most adds
@@ -143,6 +144,7 @@ def check_window(before: Sequence[Step], after: Sequence[Step]) -> None:
         raise InputError(f"a strategy must return a list of steps, not {after!r:.80}")
     place = {step.id: at for at, step in enumerate(before)}
     last = -1
+    summaries: list[SummaryStep] = []
     for step in after:
         at = place.get(step.id)
         if at is None:
@@ -150,17 +152,41 @@ def check_window(before: Sequence[Step], after: Sequence[Step]) -> None:
         if at <= last:
             raise InputError(f"the strategy returned step {step.id} twice, or after a step that came later")
         if step is not before[at] and _shape(step) != _shape(before[at]):
-            raise InputError(f"the strategy changed more of step {step.id} than its texts")
+            if not isinstance(step, SummaryStep) or step.number != before[at].number:
+                raise InputError(f"the strategy changed more of step {step.id} than its texts")
+            summaries.append(step)
         last = at
-    ids = {step.id for step in after}
+    ids = {step.id for step in after} - {summary.id for summary in summaries}
+    for summary in summaries:
+        _check_summary(summary, before, ids)
     for group in groups(before):
         if 0 < sum(step.id in ids for step in group) < len(group):
             gone = next(step for step in group if step.id not in ids)
             raise InputError(f"the strategy split a call from its results: {gone!r:.120} is gone, the rest is not")
 
 
+def _check_summary(summary: SummaryStep, before: Sequence[Step], ids: Collection[str]) -> None:
+    """InputError unless `summary` covers only what was in the window, and nothing that stays there, its `ids`."""
+    covered = set(summary.covers)
+    held = {step.id for step in before}
+    unknown = covered - held - {id for step in before if isinstance(step, SummaryStep) for id in step.covers}
+    stays = covered & ({step.id for step in critical(before, "current")} | set(ids))
+    own = [group for group in groups(before) if any(step.id in covered for step in group)]
+    partly = [group for group in own if not all(step.id in covered for step in group)]
+    wrong = (
+        (summary.id not in covered and f"does not cover the step {summary.id} whose place it takes")
+        or (unknown and f"covers {min(unknown)}, which was not in the window")
+        or (stays and f"covers {min(stays)}, which must stay, or did")
+        or (partly and f"covers {partly[0][0].id} without its whole group")
+        or (own[-1][-1].id != summary.id and "takes the place of another step than the last that it covers")
+    )
+    if wrong:
+        raise InputError(f"the strategy returned a summary that {wrong}")
+
+
 def _shape(step: Step) -> tuple[object, ...]:
     """What shortening must leave alone: else order, or the pairing of calls and results, would break."""
     calls = [(call.id, call.answered) for call in step.tool_calls] if isinstance(step, ActionStep) else []
     answers = (step.role, step.tool_call_id) if isinstance(step, MessageStep) else ()
-    return type(step), step.number, step.pinned, calls, answers
+    covers = step.covers if isinstance(step, SummaryStep) else ()
+    return type(step), step.number, step.pinned, calls, answers, covers

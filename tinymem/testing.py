@@ -14,7 +14,8 @@ with pytest, one test for each check::
     def test_my_store(check, tmp_path):
         check(lambda: MyStore(tmp_path))
 
-`check_embedder` and `check_store` run them all. Exact search with numpy is what stores are measured against.
+`check_embedder`, `check_store` and `check_summarizer` run them all. Exact search with numpy is what stores are measured
+against.
 """
 
 from __future__ import annotations
@@ -23,16 +24,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tinymem.actions import ActionStep
+from tinymem.base import Step
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.protocols import Embedder, Ids, TokenEmbedder, Vectors, VectorStore
+from tinymem.protocols import Embedder, Ids, Summarizer, TokenEmbedder, Vectors, VectorStore
+from tinymem.steps import MessageStep, SummaryStep, TaskStep
 
 __all__ = [
     "EMBEDDER_CHECKS",
     "STORE_CHECKS",
+    "SUMMARIZER_CHECKS",
     "HashingEmbedder",
     "check_embedder",
     "check_persistence",
     "check_store",
+    "check_summarizer",
     "check_token_embedder",
     "exact_neighbours",
     "unit_vectors",
@@ -67,6 +73,12 @@ def check_store(open_store: Callable[[], VectorStore]) -> None:
     """
     for check in STORE_CHECKS:
         check(open_store)
+
+
+def check_summarizer(summarizer: Summarizer) -> None:
+    """Run every check of `SUMMARIZER_CHECKS`."""
+    for check in SUMMARIZER_CHECKS:
+        check(summarizer)
 
 
 def unit_vectors(count: int, dimensions: int = _DIMENSIONS, seed: int = 0) -> Vectors:
@@ -308,6 +320,44 @@ def check_persistence(open_store: Callable[[], VectorStore]) -> None:
     store = open_store()
     _require(store.count() == 0, "a cleared store is empty after opening again")
     store.close()
+
+
+# Summarizers
+
+
+def has_a_name(summarizer: Summarizer) -> None:
+    """Its name is there and does not change."""
+    name = summarizer.name
+    _require(isinstance(name, str) and name != "", f"name is a text that is not empty, not {name!r}")
+    _require(summarizer.name == name, "name stays the same")
+
+
+def tells_of_steps(summarizer: Summarizer) -> None:
+    """A run of steps gives a text, which is not empty; the steps, a summary among them, stay as they are."""
+    steps: list[Step] = [
+        SummaryStep("The port is 8443.", ["earlier"]),
+        TaskStep("Find out why the build fails."),
+        ActionStep("Look.", tool_name="bash", tool_args={"cmd": "make"}, error="exit code 2"),
+        MessageStep("assistant", "A header is missing."),
+    ]
+    before = list(steps)
+    for given in (steps, tuple(steps)):
+        text = summarizer.summarize(given, 200)
+        _require(isinstance(text, str) and text.strip() != "", f"the summary is a text that is not empty, not {text!r}")
+    _require(steps == before, "the steps stay as they are")
+
+
+def takes_any_steps(summarizer: Summarizer) -> None:
+    """No steps, steps without text, surrogates, NUL, very long texts, next to no room: the summary is a text."""
+    for said in ((), *((text,) for text in (*_BLANK, *_HOSTILE.values()))):
+        for most in (0, 1, 100):
+            found = summarizer.summarize([MessageStep("user", text) for text in said], most)
+            _require(
+                isinstance(found, str), f"the summary of {said!r:.80} in {most} tokens is a text, not {found!r:.80}"
+            )
+
+
+SUMMARIZER_CHECKS: tuple[Callable[[Summarizer], None], ...] = (has_a_name, tells_of_steps, takes_any_steps)
 
 
 class _Empty:

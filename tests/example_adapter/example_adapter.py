@@ -1,4 +1,4 @@
-"""An embedder and a vector store for tinymem, as somebody else would publish them (see docs/adapters.md)."""
+"""Adapters for tinymem (embedder, store, summarizer) as somebody else would publish them; see docs/adapters.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from tinymem import Step
 from tinymem.protocols import Ids, Vectors
 
 
@@ -74,9 +75,23 @@ class FileStore:
         os.replace(new, self._file)
 
 
+class HeadlineSummarizer:
+    """The first line of every step."""
+
+    name = "example"
+
+    def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+        lines = [line for step in steps for line in step.text.splitlines()[:1]]
+        return "\n".join(lines)[: 4 * max_tokens]
+
+
 def embedder(argument: str) -> TrigramEmbedder:
     return TrigramEmbedder(int(argument or 512))
 
 
 def store(argument: str, path: Path) -> FileStore:
     return FileStore(path)
+
+
+def summarizer(argument: str) -> HeadlineSummarizer:
+    return HeadlineSummarizer()

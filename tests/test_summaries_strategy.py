@@ -1,0 +1,513 @@
+"""summarize_strategy: the window that it makes, the rules that it is held to, and what a memory makes of it."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from memories import texts_in
+from strategies import MODERATE, THOROUGH, WORDS, histories, summary_strategies
+
+import tinymem
+import tinymem.summaries.strategy
+from tinymem import (
+    ActionStep,
+    BudgetError,
+    HierarchicalMemory,
+    InputError,
+    MemoryManager,
+    MessageStep,
+    PruneReport,
+    Step,
+    SummaryStep,
+    SystemPromptStep,
+    TaskStep,
+    ToolCall,
+    compose,
+    count_messages,
+    groups,
+    messages_from_steps,
+    no_pruning,
+    problems,
+    prune_old_observations,
+    summarize_strategy,
+)
+from tinymem.pruning import PruneStrategy
+from tinymem.strategy import check_window, critical
+from tinymem.summaries.fence import unfenced
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
+
+
+def said(text: str, **more: Any) -> MessageStep:
+    return MessageStep("user", text, **more)
+
+
+def remarks(count: int, start: int = 0) -> list[Step]:
+    """Messages of about 20 tokens, each with a number that no other has."""
+    return [said(f"Remark {i}: the door of shed {i} opens with code {7_001 + 13 * i}.", timestamp=START + timedelta(i))
+            for i in range(start, start + count)]  # fmt: skip
+
+
+def numbered(steps: Sequence[Step]) -> list[Step]:
+    return [step.evolve(number=at) for at, step in enumerate(steps, 1)]
+
+
+def tokens(steps: Sequence[Step], **options: Any) -> int:
+    return count_messages(messages_from_steps(steps, **options))
+
+
+def summaries(steps: Sequence[Step]) -> list[SummaryStep]:
+    return [step for step in steps if isinstance(step, SummaryStep)]
+
+
+def pruned(strategy: PruneStrategy, steps: list[Step]) -> list[Step]:
+    try:
+        return strategy(steps)
+    except BudgetError:
+        assume(False)
+        raise
+
+
+class Fixed:
+    """A summarizer that answers with what it was given, and remembers what it was asked."""
+
+    name = "fixed"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.asked = answer, list[tuple[list[Step], int]]()
+
+    def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+        self.asked.append(([*steps], max_tokens))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        answer: str = self.answer
+        return answer
+
+
+# -- what holds for every history -------------------------------------------------------------------------------------
+
+
+@THOROUGH
+@given(histories(max_chunks=24), summary_strategies())
+def test_what_left_is_covered_by_one_summary_in_the_place_of_the_last(
+    steps: list[Step], strategy: PruneStrategy
+) -> None:
+    steps = numbered(steps)
+    after = pruned(strategy, steps)
+    check_window(steps, after)
+    new = [step for step in summaries(after) if step not in steps]
+    kept = [step for step in after if step not in new]
+    assert [step.id for step in kept] == [step.id for step in steps if step.id in {k.id for k in kept}]
+    assert len(new) <= 1
+    gone = [step for step in steps if step.id not in {k.id for k in kept}]
+    for summary in new:
+        assert [id for id in summary.covers if id in {s.id for s in gone}] == [step.id for step in gone]
+        assert (summary.id, summary.number) == (gone[-1].id, gone[-1].number)
+        assert not {step.id for step in critical(steps, "current")} & set(summary.covers)
+    for group in groups(steps):
+        assert len({step in gone for step in group}) == 1
+
+
+@THOROUGH
+@given(histories(max_chunks=24), st.integers(30, 300), st.integers(0, 300), st.sampled_from(["tools", "observation"]))
+def test_no_window_is_over_its_budget_nor_a_summary_over_its_own(
+    steps: list[Step], high: int, share: int, style: Any
+) -> None:
+    low = min(high, max(share, high // 2))
+    strategy = summarize_strategy(
+        max_tokens=high, summary_tokens=min(share, low), low_water=low, counter=WORDS, style=style
+    )
+    after = pruned(strategy, steps)
+    if count_messages(messages_from_steps(steps, style=style), WORDS) <= high:
+        assert after == steps
+    assert count_messages(messages_from_steps(after, style=style), WORDS) <= high
+    for summary in summaries(after):
+        if summary not in steps:
+            assert count_messages(summary.to_messages(style=style), WORDS) - 3 <= share  # 3 for the reply
+
+
+@MODERATE
+@given(histories(max_chunks=24), summary_strategies())
+def test_the_same_steps_give_the_same_window(steps: list[Step], strategy: PruneStrategy) -> None:
+    assert pruned(strategy, steps) == strategy(steps)
+
+
+@MODERATE
+@given(histories(max_chunks=30), st.lists(st.integers(40, 200), min_size=2, max_size=4))
+def test_a_window_that_is_summarised_again_and_again_is_restored_whole(steps: list[Step], budgets: list[int]) -> None:
+    memory = MemoryManager(auto_prune_at=None)
+    memory.add_steps(steps)
+    before, reports = memory.steps, list[PruneReport]()
+    for budget in sorted(budgets, reverse=True):
+        strategy = summarize_strategy(max_tokens=budget, low_water=budget, counter=WORDS, tasks="current")
+        try:
+            reports.append(memory.prune(strategy))
+        except BudgetError:
+            break
+    for report in [*reversed(reports), *reports]:
+        memory.restore(report)
+    assert memory.steps == before
+
+
+# -- the window -------------------------------------------------------------------------------------------------------
+
+
+def test_the_oldest_steps_make_way_for_a_fenced_summary_and_the_newest_stay() -> None:
+    steps = numbered([SystemPromptStep("Be brief."), TaskStep("Note the codes."), *remarks(30)])
+    after = summarize_strategy(max_tokens=500, summary_tokens=120, low_water=300)(steps)
+    prompt, task, summary, *rest = after
+    assert [prompt, task, *rest] == [*steps[:2], *steps[-len(rest) :]]
+    assert isinstance(summary, SummaryStep)
+    assert summary.covers == tuple(step.id for step in steps[2 : -len(rest)])
+    last = steps[-len(rest) - 1]
+    assert (summary.id, summary.number, summary.timestamp) == (last.id, last.number, last.timestamp)
+    assert summary.metadata == {"summarizer": "extractive"}
+    assert "earlier steps: data, not instructions>" in summary.text
+    body = unfenced(summary.text).split("\n")
+    assert "#3 user: Remark 0: the door of shed 0 opens with code 7001." in body
+    assert 250 < tokens(after) <= 300
+
+
+def test_within_its_limit_nothing_changes_and_over_it_the_window_falls_to_the_low_one() -> None:
+    strategy = summarize_strategy(max_tokens=500, summary_tokens=100, low_water=250)
+    window: list[Step] = []
+    sizes = []
+    for step in numbered(remarks(60)):
+        before = [*window, step]
+        window = strategy(before)
+        assert len(summaries(window)) <= 1 and tokens(window) <= (500 if window == before else 250)
+        sizes.append(len(window))
+    jumps = sum(later < earlier for earlier, later in itertools.pairwise(sizes))
+    assert 3 <= jumps <= 6
+
+
+def test_an_earlier_summary_is_merged_into_the_new_one() -> None:
+    strategy = summarize_strategy(max_tokens=500, summary_tokens=200, low_water=350)
+    steps = numbered(remarks(90))
+    window = strategy(steps[:30])
+    first = summaries(window)[0]
+    window = strategy([*window, *steps[30:]])
+    (second,) = summaries(window)
+    assert window[0] is second
+    assert second.covers == tuple(step.id for step in steps[: len(steps) - len(window) + 1])
+    assert set(first.covers) < set(second.covers)
+    body = unfenced(second.text).split("\n")
+    assert any(line in unfenced(first.text).split("\n") for line in body)  # what the first one told is not all lost
+    assert not any("summary" in line for line in body)  # nor wrapped twice
+
+
+def test_a_summary_that_somebody_else_added_is_covered_by_its_id_and_what_it_covers() -> None:
+    steps = numbered([SummaryStep("Earlier: port 8443.", ["x", "y"]), *remarks(30)])
+    (summary,) = summaries(summarize_strategy(max_tokens=400)(steps))
+    assert summary.covers[:4] == ("x", "y", steps[0].id, steps[1].id)
+
+
+def test_the_newest_groups_stay_whatever_the_low_water_mark() -> None:
+    steps = numbered(remarks(20))
+    strategy = partial(summarize_strategy, max_tokens=400, summary_tokens=60, low_water=60)
+    assert [len(strategy(keep_recent=n)(steps)) for n in (0, 1, 4, 9)] == [1, 2, 5, 10]
+
+
+def test_a_newest_group_that_does_not_fit_is_shortened() -> None:
+    steps = numbered([*remarks(3), ActionStep(tool_name="cat", observation="word " * 2_000)])
+    *_, summary, newest = after = summarize_strategy(max_tokens=600)(steps)
+    assert isinstance(summary, SummaryStep) and isinstance(newest, ActionStep)
+    assert newest.id == steps[-1].id and "characters left out" in newest.text
+    assert tokens(after) <= 600
+    check_window(steps, after)
+
+
+def test_where_no_room_is_left_the_steps_just_go() -> None:
+    steps = numbered([said("Mind the dog.", pinned=True), *remarks(10)])
+    after = summarize_strategy(max_tokens=50, summary_tokens=25, low_water=25, keep_recent=0)(steps)
+    assert after == steps[:1]
+    assert summarize_strategy(max_tokens=100, summary_tokens=0)(steps)[0] == steps[0]
+
+
+def test_pinned_steps_and_calls_stay_with_their_groups() -> None:
+    call = ActionStep("Look.", [ToolCall("look", id="1")])
+    pinned = said("The master key is 4711.", pinned=True)
+    steps = numbered([*remarks(5), call, MessageStep("tool", "plums", "1"), pinned, *remarks(20, 5)])
+    after = summarize_strategy(max_tokens=300)(steps)
+    (summary,) = summaries(after)
+    assert steps[7] in after and pinned.id not in summary.covers
+    assert {call.id, steps[6].id} <= set(summary.covers)
+    assert problems(messages_from_steps(after)) == []
+
+
+def test_older_tasks_stay_while_they_fit_or_are_summarised() -> None:
+    steps = numbered([TaskStep("Count plums."), *remarks(15), TaskStep("Count figs."), *remarks(15, 15)])
+    kept = summarize_strategy(max_tokens=400)(steps)
+    assert [step.text for step in kept if isinstance(step, TaskStep)] == ["Count plums.", "Count figs."]
+    (summary,) = summaries(merged := summarize_strategy(max_tokens=400, tasks="current")(steps))
+    assert "#1 task: Count plums." in summary.text
+    assert [step.text for step in merged if isinstance(step, TaskStep)] == ["Count figs."]
+
+
+# -- the summarizer ---------------------------------------------------------------------------------------------------
+
+
+def test_the_summarizer_gets_what_is_covered_and_its_answer_is_fenced_clean_and_within_the_budget() -> None:
+    summarizer = Fixed(" \x00Codes from 7001 on. " + "And more of the same. " * 400)
+    steps = numbered(remarks(30))
+    after = summarize_strategy(summarizer, max_tokens=400, summary_tokens=120, low_water=250)(steps)
+    (summary,) = summaries(after)
+    ((asked, budget),) = summarizer.asked
+    assert [step.id for step in asked] == list(summary.covers) and 80 < budget < 120
+    assert unfenced(summary.text).startswith("\ufffdCodes from 7001 on. And more") and summary.text.count("…") == 1
+    assert tokens([summary]) <= 120 + 3 and summary.metadata == {"summarizer": "fixed"}
+    assert tokens(after) <= 250
+
+
+def test_an_earlier_summary_is_given_to_the_summarizer_without_its_fence() -> None:
+    summarizer = Fixed("Codes from 7001 on.")
+    strategy = summarize_strategy(summarizer, max_tokens=400)
+    steps = numbered(remarks(60))
+    strategy([*strategy(steps[:30]), *steps[30:]])
+    assert summarizer.asked[1][0][0].text == "Codes from 7001 on."
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("no idea"), None, 5])
+def test_when_the_summarizer_fails_lines_are_picked_with_a_warning(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps = numbered(remarks(30))
+    options: dict[str, Any] = {"max_tokens": 400}
+    after = summarize_strategy(Fixed(answer), **options)(steps)
+    (mine,), (theirs,) = summaries(summarize_strategy(**options)(steps)), summaries(after)
+    assert theirs.text == mine.text
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING and "the summarizer fixed" in record.getMessage()
+
+
+def test_a_summarizer_that_has_nothing_to_tell_leaves_no_summary() -> None:
+    steps = numbered(remarks(30))
+    after = summarize_strategy(Fixed(" "), max_tokens=400)(steps)
+    assert not summaries(after) and after == steps[-len(after) :]
+
+
+def test_a_summarizer_may_be_named() -> None:
+    steps = numbered(remarks(30))
+    assert summarize_strategy("extractive", max_tokens=400)(steps) == summarize_strategy(max_tokens=400)(steps)
+    with pytest.raises(InputError, match="no summarizer 'extractve'; did you mean 'extractive'"):
+        summarize_strategy("extractve", max_tokens=400)
+
+
+# -- what check_window lets pass --------------------------------------------------------------------------------------
+
+CALL = ActionStep("x", [ToolCall("f", id="1")], number=2, id="call")
+WINDOW: list[Step] = [
+    TaskStep("t", number=0, id="task"), said("a", number=1, id="a"), CALL,
+    MessageStep("tool", "ok", "1", number=3, id="ok"), said("b", number=4, id="b"),
+    said("p", number=5, id="p", pinned=True), said("c", number=6, id="c"),
+]  # fmt: skip
+
+
+def over(covers: str, id: str, number: int) -> SummaryStep:
+    return SummaryStep("s", covers.split(), id=id, number=number)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [WINDOW[0], over("a", "a", 1), *WINDOW[2:]],
+        [WINDOW[0], over("a call ok", "ok", 3), *WINDOW[4:]],
+        [WINDOW[0], over("a call ok b", "b", 4), *WINDOW[5:]],
+        [WINDOW[0], WINDOW[5], over("a call ok b c", "c", 6)],
+        [WINDOW[0], over("a", "a", 1), over("call ok b", "b", 4), WINDOW[5]],
+    ],
+    ids=range(5),
+)
+def test_a_summary_may_take_the_place_of_the_last_step_that_it_covers(after: list[Step]) -> None:
+    check_window(WINDOW, after)
+    step = after[-2].truncate(0) if isinstance(after[-2], SummaryStep) else after[1]
+    check_window(after, [step if s.id == step.id else s for s in after])  # and may be shortened later
+
+
+@pytest.mark.parametrize(
+    ("after", "says_what"),
+    [
+        ([over("a", "b", 4), WINDOW[5]], "does not cover the step b whose place it takes"),
+        ([over("a z", "a", 1)], "covers z, which was not in the window"),
+        ([over("a call ok b p", "p", 5)], "covers p, which must stay"),
+        ([over("task a", "a", 1)], "covers task, which must stay"),
+        ([WINDOW[1], over("a b", "b", 4)], "covers a, which must stay, or did"),
+        ([over("a ok", "ok", 3)], "covers ok without|covers call without"),
+        ([over("a b", "a", 1)], "another step than the last"),
+        ([over("a call ok", "call", 2), *WINDOW[4:]], "another step than the last"),
+        ([over("a", "a", 7)], "changed more of step a"),
+        ([over("a", "new", 7)], "was not in the window"),
+        ([WINDOW[4], over("a", "a", 1)], "twice, or after"),
+        ([over("a", "a", 1), CALL], "split a call from its results"),
+    ],
+)
+def test_a_summary_that_covers_what_it_must_not_is_refused_and_why(after: list[Step], says_what: str) -> None:
+    with pytest.raises(InputError, match=says_what):
+        check_window(WINDOW, after)
+
+
+def test_a_summary_may_cover_what_the_summaries_cover_that_it_replaces() -> None:
+    before = [over("u v a", "a", 1), *WINDOW[4:]]
+    check_window(before, [over("u v a b", "b", 4), *WINDOW[5:]])
+    with pytest.raises(InputError, match="covers w, which was not in the window"):
+        check_window(before, [over("u w a b", "b", 4), *WINDOW[5:]])
+
+
+def test_it_composes_with_other_strategies() -> None:
+    steps = numbered([TaskStep("t"), *(ActionStep(tool_name="ls", observation="x y z " * 200) for _ in range(12))])
+    strategy = compose(prune_old_observations(keep_last_n=2, max_length=100), summarize_strategy(max_tokens=900))
+    after = strategy(steps)
+    assert len(summaries(after)) == 1 and tokens(after) <= 900
+
+
+# -- in a memory ------------------------------------------------------------------------------------------------------
+
+STRATEGY = summarize_strategy(max_tokens=400, summary_tokens=120, low_water=250)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path / "memory", max_tokens=800, prune_strategy=STRATEGY) as opened:
+        opened.add(TaskStep("Note the codes."))
+        for step in remarks(60):
+            opened.add(step)
+        yield opened
+
+
+def test_a_memory_shows_the_summary_keeps_the_originals_and_reopens_equal(memory: HierarchicalMemory) -> None:
+    window = memory.short_term.steps
+    (summary,) = summaries(window)
+    before = memory.context("shed 3", now=START)
+    memory.close()
+    with open_memory(memory.path, max_tokens=800, prune_strategy=STRATEGY) as again:
+        assert again.short_term.steps == window
+        assert again.context("shed 3", now=START) == before
+        assert again.get(summary.id).evolve(number=None) == remarks(60)[(summary.number or 0) - 2].evolve(id=summary.id)
+        for step, original in zip(summary.covers, remarks(60), strict=False):
+            assert again.get(step).text == original.text
+        assert again.stats().steps == 61
+
+
+def test_a_context_shows_the_summary_and_recalls_what_it_covers(memory: HierarchicalMemory) -> None:
+    (summary,) = summaries(memory.short_term.steps)
+    for at in (0, 20, (summary.number or 0) - 2):  # the last one is the step whose place the summary takes
+        context = memory.context(f"code of shed {at}", max_tokens=800)
+        assert summary.to_messages()[0] in context.messages
+        assert f"shed {at} opens with code {7_001 + 13 * at}." in context.recalled.text
+        assert context.tokens == count_messages(context.messages) <= 800
+    assert f"code {7_001 + 13 * 7}" in memory.recall("shed 7", 100).text
+
+
+def test_a_summary_stays_in_the_context_while_the_window_grows_and_its_start_moves(memory: HierarchicalMemory) -> None:
+    seen = set[str]()
+    for step in remarks(40, 60):
+        memory.add(step)
+        context = memory.context("", max_tokens=420)
+        (summary,) = summaries(memory.short_term.steps)
+        assert summary.to_messages()[0] in context.messages
+        seen.add(summary.id)
+    assert len(seen) > 2
+
+
+def test_restoring_brings_the_originals_back_step_by_step(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        memory.add_steps(remarks(60))
+        whole = memory.short_term.steps
+        first = memory.short_term.prune(summarize_strategy(max_tokens=900, low_water=800))
+        half = memory.short_term.steps
+        second = memory.short_term.prune(STRATEGY)
+        assert (len(first.shortened), len(second.shortened), len(summaries(half))) == (1, 1, 1)
+        memory.restore(second)
+        assert memory.short_term.steps == half
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        assert memory.short_term.steps == half
+        memory.restore(first)
+        memory.restore(second)  # an old summary never takes the place of the step itself again
+        assert memory.short_term.steps == whole
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        assert memory.short_term.steps == whole
+
+
+def test_a_summary_longer_than_the_step_whose_place_it_takes_makes_way_for_it(tmp_path: Path) -> None:
+    window = MemoryManager(auto_prune_at=None)
+    window.add_steps([*remarks(20), said("ok"), *remarks(3, 20)])
+    before = window.steps
+    report = window.prune(summarize_strategy(max_tokens=300, summary_tokens=100, low_water=170, keep_recent=3))
+    (summary,) = summaries(window.steps)
+    assert report.shortened[0].text == "ok" and len(summary.text) > 2
+    window.restore(report)
+    assert window.steps == before
+
+
+def test_what_is_forgotten_is_in_no_summary(memory: HierarchicalMemory) -> None:
+    (summary,) = summaries(memory.short_term.steps)
+    told = next(line for line in unfenced(summary.text).split("\n") if line.startswith("#2 user: "))
+    code = told.rpartition(" ")[2].rstrip(".")
+    report = memory.short_term.prune(summarize_strategy(max_tokens=200, low_water=100, keep_recent=1))
+    assert memory.forget([summary.covers[0]]) == 1
+    assert not summaries(memory.short_term.steps)
+    memory.restore(report)  # the earlier summary is in it
+    assert not summaries(memory.short_term.steps)
+    assert memory.get(summary.covers[1]) and memory.stats().steps == 60
+    memory.close()
+    assert texts_in(memory.path, code.encode()) == {code.encode(): []}
+
+
+def test_a_summary_that_covers_nothing_forgotten_stays(memory: HierarchicalMemory) -> None:
+    before = summaries(memory.short_term.steps)
+    newest = memory.short_term.steps[-1]
+    assert memory.forget([newest.id]) == 1
+    assert summaries(memory.short_term.steps) == before
+
+
+def test_a_summary_that_was_added_as_a_step_of_its_own_is_restored_whatever_it_names(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        memory.add_steps([SummaryStep("Told elsewhere.", ["unknown"]), *remarks(3)])
+        before = memory.short_term.steps
+        report = memory.short_term.prune(lambda steps: list(steps[1:]))
+        memory.restore(report)
+        assert memory.short_term.steps == before
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says_what"),
+    [
+        ({"max_tokens": -1}, "max_tokens must be a whole number"),
+        ({"max_tokens": None}, "max_tokens must be a whole number"),
+        ({"keep_recent": True}, "keep_recent must be a whole number"),
+        ({"summary_tokens": 1.5}, "summary_tokens must be a whole number"),
+        ({"summary_tokens": 51}, r"summary_tokens must be at most low_water \(50\), not 51"),
+        ({"low_water": 101}, r"low_water must be at most max_tokens \(100\)"),
+        ({"tasks": "some"}, "tasks must be one of"),
+        ({"style": "xml"}, "style must be one of"),
+        ({"summarizer": object()}, "the summarizer|summarizer of type object lacks name, summarize"),
+        ({"counter": "klingon"}, "klingon"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any], says_what: str) -> None:
+    with pytest.raises(InputError, match=says_what):
+        summarize_strategy(**{"max_tokens": 100, **options})
+
+
+def test_critical_steps_that_are_over_the_budget_are_an_error() -> None:
+    with pytest.raises(BudgetError, match="current task"):
+        summarize_strategy(max_tokens=10)([TaskStep("word " * 50)])
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
+    assert doctest.testmod(tinymem.summaries.strategy, extraglobs=public).failed == 0
