@@ -11,6 +11,7 @@ from tinymem.checks import one_of, whole_number
 from tinymem.errors import InputError
 from tinymem.excerpts import LEAST, ends, long_texts, with_texts
 from tinymem.filling import Filling
+from tinymem.fitting import most_characters
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, Vectors
 from tinymem.recall.coverage import Coverage, Selection
@@ -146,12 +147,10 @@ class SemanticPruning:
 
     def _fitted(self, group: Group, room: int) -> list[Group]:
         """A newest group that is too long, its long texts cut to head and tail; none where that is not enough."""
-        low, high = -1, 4 * max(room, 0)  # the longest text, in characters
-        while self.shorten and high - low > 8:
-            middle = (low + high) // 2
-            fits = sum(self.price.count(step) for step in _cut(group, middle)) <= room
-            low, high = (middle, high) if fits else (low, middle)
-        return [_cut(group, low)] if low >= 0 else []
+        if not self.shorten:
+            return []
+        longest = most_characters(lambda most: sum(map(self.price.count, _cut(group, most))) <= room, room)
+        return [_cut(group, longest)] if longest >= 0 else []
 
     def _question(self, steps: Sequence[Step], recent: Iterable[Group]) -> str:
         if isinstance(self.query, str):
