@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 PER_MESSAGE = 3  # what the chat format puts around each message
 PER_REPLY = 3  # and before the answer
+LONGEST_TOKEN = 128  # characters that a token of cl100k_base has at most: a run of spaces
 PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
 _SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
 _REMEMBERED = 2_000_000  # characters whose tokens are remembered
