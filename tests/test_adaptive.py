@@ -30,6 +30,7 @@ from tinymem import (
     ToolCall,
     count_messages,
     groups,
+    messages_from_steps,
     no_pruning,
     problems,
     repair,
@@ -183,6 +184,9 @@ def test_prunings_are_as_few_as_the_marks_let_them_be(
             is_low = memory.tokens <= memory.low_water
             must = {step.id for step in critical(memory.steps, "current")}
             others = [group for group in groups(memory.steps) if must.isdisjoint(step.id for step in group)]
+            others = [
+                group for group in others if repair(messages_from_steps(group, style=style))
+            ]
             assert is_low or len(others) <= 1, "only what must stay, and the newest group, may be over the low mark"
     assert prunings * (max_tokens - int(low * max_tokens)) <= came_in
 
@@ -304,6 +308,16 @@ def test_a_newest_message_that_is_too_long_is_shortened_and_its_original_reporte
     memory.resize(10_000)
     memory.restore(report)
     assert memory.steps[-1] == long and words(memory) == ["w0", "w1", "w2", "w3", "w4", "crates"]
+
+
+def test_what_is_shortened_leaves_room_for_the_next_steps() -> None:
+    reports: list[PruneReport] = []
+    memory = filled(300, 0, on_prune=reports.append)
+    memory.add(said("7", 500))
+    assert 150 < memory.tokens <= memory.low_water == 200
+    for i in range(4):
+        memory.add(said(f"w{i}"))
+    assert len(reports) == 1 and len(memory) == 5
 
 
 def test_a_long_result_is_shortened_and_its_call_is_not() -> None:

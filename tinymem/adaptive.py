@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -176,21 +176,12 @@ class AdaptiveMemoryManager(MemoryManager):
         if base + sum(costs[step.id] for step in newest) <= self._max_tokens:
             return list(steps)
         held = {step.id for step in must}
-        self._check_least(kept, _cut(newest, LEAST, held), held, costs)
+        if held.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
+            least = self._sending.cost(_cut(newest, LEAST, held))
+            tokens_needed(kept, costs, self._max_tokens, {"newest group": least})
         room = max(self._low_water, (base + self._max_tokens) // 2) - base  # the next steps want some of it
         longest = most_characters(lambda most: self._sending.cost(_cut(newest, most, held)) <= room, room, LEAST)
         return [step for group in [*earlier, _cut(newest, longest, held)] for step in group]
-
-    def _check_least(
-        self, kept: Sequence[Group], least: Group, held: Collection[str], costs: Mapping[str, int]
-    ) -> None:
-        """BudgetError if critical groups and the shortest form of the newest group are over `max_tokens`."""
-        cost = self._sending.cost(least)
-        if any(step.id in held for step in least):
-            costs = {**costs, **dict.fromkeys((step.id for step in least), 0), least[0].id: cost}
-            tokens_needed([*kept, least], costs, self._max_tokens)
-        else:
-            tokens_needed(kept, costs, self._max_tokens, {"newest group": cost})
 
 
 def _cut(group: Group, most: int, held: Collection[str]) -> Group:
