@@ -184,9 +184,7 @@ def test_prunings_are_as_few_as_the_marks_let_them_be(
             is_low = memory.tokens <= memory.low_water
             must = {step.id for step in critical(memory.steps, "current")}
             others = [group for group in groups(memory.steps) if must.isdisjoint(step.id for step in group)]
-            others = [
-                group for group in others if repair(messages_from_steps(group, style=style))
-            ]
+            others = [group for group in others if repair(messages_from_steps(group, style=style))]
             assert is_low or len(others) <= 1, "only what must stay, and the newest group, may be over the low mark"
     assert prunings * (max_tokens - int(low * max_tokens)) <= came_in
 
