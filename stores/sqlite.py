@@ -21,6 +21,7 @@ __all__ = ["Mark", "SqliteJournal"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view"
 _MARK = "made"  # the setting that keeps the mark
+_END = 1 << 62  # above every number
 
 
 class Mark(NamedTuple):
@@ -158,6 +159,22 @@ class SqliteJournal:
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
         return [StepRow(*row) for row in self._read(sql, (after, limit))]
 
+    def newest(self, limit: int, before: int = _END, *, type: str, session: str | None = None) -> list[StepRow]:
+        """Up to `limit` steps of a type, and of the session if one is given, with numbers below `before`: the newest
+        first."""
+        where, values = ("", ()) if session is None else (" AND session = ?", (session,))
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ? AND type = ?{where} ORDER BY number DESC LIMIT ?"
+        return [StepRow(*row) for row in self._read(sql, (before, type, *values, limit))]
+
+    def newest_ids(self, limit: int, type: str) -> list[str]:
+        """The ids of up to `limit` steps of a type, the newest first."""
+        sql = "SELECT id FROM steps WHERE type = ? ORDER BY number DESC LIMIT ?"
+        return [id for (id,) in self._read(sql, (type, limit))]
+
+    def count(self, type: str) -> int:
+        """How many steps of a type there are."""
+        return int(self._read("SELECT count(*) FROM steps WHERE type = ?", (type,))[0][0])
+
     def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
         """Remove steps for good. `passages_of` has for each number the texts of its passages, in order.
 
@@ -275,7 +292,7 @@ class SqliteJournal:
         sql = "SELECT count(*), sum(window), sum(number >= ?), sum(tokens), sum(tokens * window) FROM steps"
         values = [int(value or 0) for value in self._read(sql, (self.mark.step,))[0]]
         names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens")
-        return {**dict(zip(names, values, strict=True)), "passages": self.passages_until(1 << 62)}
+        return {**dict(zip(names, values, strict=True)), "passages": self.passages_until(_END)}
 
     def close(self) -> None:
         """Close the file. Closing twice is no error."""

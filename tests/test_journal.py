@@ -24,6 +24,7 @@ from strategies import MODERATE
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import PassageRow, StepRow, Vectors
 from tinymem.serialization import load_step
+from tinymem.steps import Step, TaskStep
 from tinymem.stores import schema
 from tinymem.stores.schema import FORMAT
 from tinymem.stores.sqlite import Mark, SqliteJournal
@@ -383,6 +384,21 @@ def test_any_number_of_steps_is_read_at_once(journal: SqliteJournal) -> None:
     filled(journal, *(f"text {n}" for n in range(1_201)))
     assert len(journal.steps(range(1, 2_000))) == 1_201
     assert [len(journal.rows(after, 500)) for after in (0, 500, 1_000, 1_201)] == [500, 500, 201, 0]
+
+
+def test_the_newest_steps_of_a_type_are_read_from_the_end_backwards(journal: SqliteJournal) -> None:
+    steps: list[Step] = [said(f"text {n}", n, session=f"s{n % 2}") for n in range(1, 8)]
+    steps[3] = TaskStep("not a message", number=4, id="task", session="s0")
+    rows = [entry(step)[0] for step in steps]
+    journal.add(rows)
+    newest = rows[::-1]
+    assert journal.newest(2, type="message") == newest[:2]
+    assert [row.number for row in journal.newest(10, 6, type="message")] == [5, 3, 2, 1]
+    assert [row.number for row in journal.newest(2, 6, type="message", session="s0")] == [2]
+    assert [row.number for row in journal.newest(2, type="message", session="s1")] == [7, 5]
+    assert journal.newest(5, 1, type="message") == journal.newest(5, type="message", session="s9") == []
+    assert journal.newest_ids(4, "message") == ["id-000007", "id-000006", "id-000005", "id-000003"]
+    assert (journal.count("message"), journal.count("task"), journal.count("action")) == (6, 1, 0)
 
 
 def test_vectors_are_kept_to_half_precision_with_their_tokens(journal: SqliteJournal) -> None:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, WORDS, histories, steps
 
+import tinymem.fitting
 import tinymem.summaries.extractive
 import tinymem.summaries.fence
-import tinymem.summaries.fitting
 from tinymem import (
     ActionStep,
     FinalAnswerStep,
@@ -29,10 +29,10 @@ from tinymem import (
     ToolCall,
 )
 from tinymem.content import clean
+from tinymem.fitting import fitted
 from tinymem.protocols import Summarizer, TokenCounter
 from tinymem.summaries.extractive import ExtractiveSummarizer
 from tinymem.summaries.fence import summary_block, unfenced
-from tinymem.summaries.fitting import fitted
 from tinymem.testing import SUMMARIZER_CHECKS
 from tinymem.tokens import EstimatingCounter, default_counter
 
@@ -345,5 +345,5 @@ def test_a_fence_is_the_same_for_the_same_steps_and_another_for_others() -> None
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
-    for module in (tinymem.summaries.extractive, tinymem.summaries.fitting, tinymem.summaries.fence):
+    for module in (tinymem.summaries.extractive, tinymem.fitting, tinymem.summaries.fence):
         assert doctest.testmod(module).failed == 0

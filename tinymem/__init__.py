@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tinymem.actions import ActionStep, Signal, ToolCall
+    from tinymem.adaptive import AdaptiveMemoryManager
     from tinymem.base import Part, Step
     from tinymem.context import Context, Item
+    from tinymem.conversation import ConversationMemory, Message
     from tinymem.errors import (
         BudgetError,
         ClosedError,
@@ -57,11 +59,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActionStep",
+    "AdaptiveMemoryManager",
     "AgentMemory",
     "BudgetError",
     "ChatSummarizer",
     "ClosedError",
     "Context",
+    "ConversationMemory",
     "EmbedderError",
     "EmbedderMismatchError",
     "Excerpt",
@@ -73,6 +77,7 @@ __all__ = [
     "InputError",
     "Item",
     "MemoryManager",
+    "Message",
     "MessageError",
     "MessageStep",
     "MissingExtraError",
@@ -116,8 +121,10 @@ __all__ = [
 # Where each name lives; a test holds it against the imports above and `__all__`.
 _HOMES = {
     "tinymem.actions": "ActionStep Signal ToolCall",
+    "tinymem.adaptive": "AdaptiveMemoryManager",
     "tinymem.base": "Part Step",
     "tinymem.context": "Context Item",
+    "tinymem.conversation": "ConversationMemory Message",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tinymem.base import Message, Step
 from tinymem.errors import BudgetError
+from tinymem.fitting import most_characters
 from tinymem.messages import groups, messages_from_steps, repair
 from tinymem.protocols import TokenCounter
 from tinymem.recall import Recall
@@ -157,12 +158,8 @@ def _fitted(group: list[Step], room: int, counter: TokenCounter) -> list[Step]:
     if _cost(group, counter) <= room:
         return group
     room //= 2
-    low, high = -1, 4 * max(room, 0)  # the longest text, in characters
-    while high - low > 8:
-        middle = (low + high) // 2
-        fits = _cost([step.truncate(middle) for step in group], counter) <= room
-        low, high = (middle, high) if fits else (low, middle)
-    return [step.truncate(low) for step in group] if low >= 0 else []
+    longest = most_characters(lambda most: _cost([step.truncate(most) for step in group], counter) <= room, room)
+    return [step.truncate(longest) for step in group] if longest >= 0 else []
 
 
 def _from_start(

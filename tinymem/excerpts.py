@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tinymem.actions import ActionStep
 from tinymem.base import Step
 from tinymem.content import Content, left_out
+from tinymem.fitting import most_characters
 from tinymem.recall.passages import MOST, cut
 from tinymem.steps import MessageStep
 
@@ -92,12 +93,8 @@ def ends(text: str, length: int) -> str:
 def fitted(steps: Sequence[Step], room: int, count: Callable[[Step], int]) -> list[Step]:
     """`steps` with their long texts cut to head and tail, so that they cost `room` tokens at most; none where that is
     not enough."""
-    low, high = -1, 4 * max(room, 0)  # the longest text, in characters
-    while high - low > 8:
-        middle = (low + high) // 2
-        fits = sum(count(step) for step in _cut(steps, middle)) <= room
-        low, high = (middle, high) if fits else (low, middle)
-    return _cut(steps, low) if low >= 0 else []
+    longest = most_characters(lambda most: sum(map(count, _cut(steps, most))) <= room, room)
+    return _cut(steps, longest) if longest >= 0 else []
 
 
 def _cut(steps: Sequence[Step], length: int) -> list[Step]:

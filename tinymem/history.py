@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tinymem.actions import ActionStep
 from tinymem.content import shorten
+from tinymem.fitting import longest
 from tinymem.protocols import TokenCounter
-from tinymem.tokens import longest
 
 __all__ = ["history"]
 

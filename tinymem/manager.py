@@ -99,7 +99,7 @@ class MemoryManager:
             self._check_all(steps)
             numbered = [step.evolve(number=self._next + at) for at, step in enumerate(steps)]
             pruned = None
-            if self._auto_prune_at is not None and len(self) + len(numbered) > self._auto_prune_at:
+            if self._is_full(numbered):
                 pruned = self._chosen((*self._window.values(), *numbered), self._strategy)
             self._tell(self._on_add, numbered)
             for step in numbered:
@@ -107,6 +107,10 @@ class MemoryManager:
             if pruned is not None:
                 self._take(*pruned)
             return numbered
+
+    def _is_full(self, new: Sequence[Step]) -> bool:
+        """Whether the window is to be pruned when the steps `new` come to it."""
+        return self._auto_prune_at is not None and len(self) + len(new) > self._auto_prune_at
 
     def _check_all(self, steps: Sequence[Step]) -> None:
         waiting = set(self._open)

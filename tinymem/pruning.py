@@ -20,11 +20,10 @@ from tinymem.strategy import (
     Tasks,
     check_window,
     critical,
-    fill_with_newest,
     in_order,
     low_mark,
+    newest_within,
     split,
-    tokens_needed,
 )
 from tinymem.tokens import PER_REPLY, counter_from
 
@@ -125,12 +124,7 @@ def token_budget(
         costs = price(steps)
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
-        kept, rest = split(groups(steps), critical(steps, "current"))
-        older_tasks, others = split(rest, critical(steps, tasks))
-        used = tokens_needed(kept, costs, max_tokens)
-        used = fill_with_newest(kept, older_tasks, costs, used, max_tokens, max_tokens)
-        fill_with_newest(kept, others, costs, used, target, max_tokens)
-        return in_order(steps, kept)
+        return newest_within(steps, costs, max_tokens, target, tasks)
 
     return within_budget
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinymem.content import shorten
+from tinymem.fitting import longest
 from tinymem.protocols import TokenCounter
 from tinymem.shown import hanging
-from tinymem.tokens import longest
 
 __all__ = ["Section", "packed"]
 

@@ -81,9 +81,11 @@ class Prices:
         return sum(count_message(message, self._counter) for message in step.to_messages(style=self._style))
 
 
-def tokens_needed(kept: Sequence[Group], costs: Mapping[str, int], max_tokens: int) -> int:
-    """What the groups that must stay cost; BudgetError if that is too much."""
-    parts = {"reply": PER_REPLY}
+def tokens_needed(
+    kept: Sequence[Group], costs: Mapping[str, int], max_tokens: int, more: Mapping[str, int] | None = None
+) -> int:
+    """What the groups that must stay cost, with `more` by name; BudgetError if that is too much."""
+    parts = {"reply": PER_REPLY, **(more or {})}
     for group in kept:
         name = "pinned steps" if any(step.pinned for step in group) else "current task"
         name = "system prompt" if any(isinstance(step, SystemPromptStep) for step in group) else name
@@ -106,6 +108,19 @@ def fill_with_newest(
         elif base + cost <= limit:
             break  # the cut; a group that could never fit is passed over instead
     return used
+
+
+def newest_within(
+    steps: Sequence[Step], costs: Mapping[str, int], max_tokens: int, target: int, tasks: Tasks
+) -> list[Step]:
+    """Critical steps, and the newest groups up to `target` tokens, as `token_budget` has it; BudgetError if the former
+    alone are over `max_tokens`. A group costs what its steps do in `costs`, by id."""
+    kept, rest = split(groups(steps), critical(steps, "current"))
+    older_tasks, others = split(rest, critical(steps, tasks))
+    used = tokens_needed(kept, costs, max_tokens)
+    used = fill_with_newest(kept, older_tasks, costs, used, max_tokens, max_tokens)
+    fill_with_newest(kept, others, costs, used, target, max_tokens)
+    return in_order(steps, kept)
 
 
 def split(found: Iterable[Group], wanted: Iterable[Step]) -> tuple[list[Group], list[Group]]:

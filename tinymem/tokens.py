@@ -9,27 +9,20 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tinymem.content import as_text, to_json
 from tinymem.errors import InputError
 from tinymem.protocols import TokenCounter
 
-__all__ = [
-    "EstimatingCounter",
-    "TiktokenCounter",
-    "count_message",
-    "count_messages",
-    "counter_from",
-    "default_counter",
-    "longest",
-]
+__all__ = ["EstimatingCounter", "TiktokenCounter", "count_message", "count_messages", "counter_from", "default_counter"]
 
 logger = logging.getLogger(__name__)
 
 PER_MESSAGE = 3  # what the chat format puts around each message
 PER_REPLY = 3  # and before the answer
+LONGEST_TOKEN = 128  # characters that a token of cl100k_base has at most: a run of spaces
 PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
 _SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
 _REMEMBERED = 2_000_000  # characters whose tokens are remembered
@@ -161,20 +154,3 @@ def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
 def count_messages(messages: Iterable[Mapping[str, Any]], counter: TokenCounter | None = None) -> int:
     """Tokens of a whole prompt: its messages, and what the chat format puts before the answer."""
     return PER_REPLY + sum(count_message(message, counter) for message in messages)
-
-
-def longest(make: Callable[[int], str], max_tokens: int, counter: TokenCounter) -> str:
-    """`make(length)` of the greatest length, in characters, that a search finds to have at most `max_tokens`; or "".
-
-    >>> longest(lambda length: "word " * (length // 5), 3, default_counter())
-    'word word '
-    """
-    best, low, high = "", 0, 4 * max_tokens + 1
-    while low < high:
-        middle = (low + high) // 2
-        text = make(middle)
-        if counter.count(text) <= max_tokens:
-            best, low = text, middle + 1
-        else:
-            high = middle
-    return best

@@ -16,11 +16,11 @@ from tinymem.base import Step
 from tinymem.checks import some_tokens, whole_number
 from tinymem.content import clean
 from tinymem.errors import InputError
+from tinymem.fitting import fitted
 from tinymem.openai_client import address, checked_client, connected, explained
 from tinymem.protocols import TokenCounter
 from tinymem.summaries.extractive import ExtractiveSummarizer
 from tinymem.summaries.fence import data_block
-from tinymem.summaries.fitting import fitted
 from tinymem.summaries.pieces import labelled_parts
 from tinymem.tokens import counter_from
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from tinymem.base import Step
 from tinymem.checks import whole_number
 from tinymem.errors import InputError
+from tinymem.fitting import beginning
 from tinymem.protocols import TokenCounter
 from tinymem.recall.identifiers import identifiers
 from tinymem.stores.fulltext import STOP_WORDS
-from tinymem.summaries.fitting import longest
 from tinymem.summaries.pieces import Piece, pieces_of
 from tinymem.tokens import counter_from
 
@@ -99,7 +99,7 @@ class ExtractiveSummarizer:
     def _cut(self, pieces: Sequence[Piece], shown: dict[int, str], at: int, max_tokens: int) -> dict[int, str]:
         """The beginning of piece `at` that fits beside those that are `shown`, if it says enough."""
         label, text = pieces[at].label, pieces[at].text
-        cut = longest(text, lambda part: self._fits(_joined({**shown, at: label + part}), max_tokens))
+        cut = beginning(text, lambda part: self._fits(_joined({**shown, at: label + part}), max_tokens))
         return {at: label + cut} if len(cut) >= LEAST_CUT else {}
 
     def __repr__(self) -> str:

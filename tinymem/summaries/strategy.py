@@ -11,6 +11,7 @@ from tinymem.checks import one_of, whole_number
 from tinymem.content import as_text, clean
 from tinymem.errors import InputError
 from tinymem.excerpts import fitted as shortened
+from tinymem.fitting import fitted
 from tinymem.messages import groups
 from tinymem.protocols import Summarizer, TokenCounter
 from tinymem.registry import summarizer_from
@@ -29,7 +30,6 @@ from tinymem.strategy import (
 )
 from tinymem.summaries.extractive import ExtractiveSummarizer
 from tinymem.summaries.fence import summary_block, unfenced
-from tinymem.summaries.fitting import fitted
 from tinymem.tokens import PER_REPLY, counter_from
 
 __all__ = ["SummarizeStrategy", "summarize_strategy"]
