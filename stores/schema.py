@@ -12,13 +12,13 @@ from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 
 __all__ = ["FORMAT", "guarded", "opened"]
 
-FORMAT = 2
+FORMAT = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
     time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL,
-    window INTEGER NOT NULL, view TEXT);
+    window INTEGER NOT NULL, view TEXT, milestone INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
 CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
 CREATE TABLE IF NOT EXISTS passages (
@@ -26,6 +26,9 @@ CREATE TABLE IF NOT EXISTS passages (
     end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL,
     identifiers BLOB NOT NULL, tools TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
+CREATE TABLE IF NOT EXISTS summaries (
+    level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
+    PRIMARY KEY (level, first)) WITHOUT ROWID;
 """
 # Format 1 wrote passages and terms with each step, and kept no note of whether the store was filled. What is made from
 # steps is made again, under new ids: a store may hold other vectors under the old ones.
@@ -37,6 +40,12 @@ DROP TABLE IF EXISTS vocabulary;
 DROP TABLE IF EXISTS fulltext;
 INSERT OR REPLACE INTO meta VALUES ('indexed', '0'), ('store_filled', 'yes');
 """
+# Format 2 had no summaries and no milestones; what was a milestone then, is one.
+FROM_2 = """
+ALTER TABLE steps ADD COLUMN milestone INTEGER NOT NULL DEFAULT 0;
+UPDATE steps SET milestone = 1 WHERE type = 'final_answer';
+"""
+UPGRADES = {0: "", 1: FROM_1 + FROM_2, 2: FROM_2}
 
 
 @contextmanager
@@ -110,7 +119,7 @@ def _make_tables(db: sqlite3.Connection) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
         if (version := _version(db)) < FORMAT:  # another process may have been quicker
-            for statement in f"{FROM_1 if version == 1 else ''} {SCHEMA}".split(";"):
+            for statement in f"{UPGRADES.get(version, '')} {SCHEMA}".split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={FORMAT}")
         db.execute("COMMIT")

@@ -17,9 +17,9 @@ from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
 from tinymem.stores.schema import guarded, opened
 
-__all__ = ["Mark", "SqliteJournal"]
+__all__ = ["Mark", "Outlined", "SqliteJournal", "SummaryRow"]
 
-_COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view"
+_COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _MARK = "made"  # the setting that keeps the mark
 _END = 1 << 62  # above every number
 
@@ -29,6 +29,26 @@ class Mark(NamedTuple):
 
     step: int
     passages: int
+
+
+class SummaryRow(NamedTuple):
+    """A summary of the archived steps from `first` to `last`; level 1 is of steps, each other of those below it."""
+
+    level: int
+    first: int
+    last: int
+    session: str | None
+    text: str
+
+
+class Outlined(NamedTuple):
+    """A step without its text."""
+
+    number: int
+    type: str
+    session: str | None
+    tokens: int
+    window: bool
 
 
 class SqliteJournal:
@@ -91,7 +111,7 @@ class SqliteJournal:
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, durably, all or none. InputError for an id that is there, or a number from before the mark."""
-        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         try:
             with self._transaction() as db:
                 mark = self.mark
@@ -99,7 +119,7 @@ class SqliteJournal:
                     if (r.number, 0) < mark:  # nobody would make its passages
                         raise InputError(f"the number {r.number} was given before, elsewhere: open the memory again")
                     place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
-                    db.execute(sql, (*place, r.record, r.window, r.view))
+                    db.execute(sql, (*place, r.record, r.window, r.view, r.milestone))
         except FormatError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 ids = ", ".join(row.id for row in rows[:3])
@@ -130,6 +150,11 @@ class SqliteJournal:
         with self._transaction(derived=not views) as db:
             db.executemany("UPDATE steps SET window = 0, view = NULL WHERE number = ?", ((n,) for n in removed))
             db.executemany("UPDATE steps SET window = 1, view = ? WHERE number = ?", ((v, n) for n, v in views.items()))
+
+    def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
+        """Make these steps milestones, or none."""
+        with self._transaction() as db:
+            db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
 
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
         """The JSON of these steps, by number; those that are not there are left out."""
@@ -176,7 +201,8 @@ class SqliteJournal:
         return int(self._read("SELECT count(*) FROM steps WHERE type = ?", (type,))[0][0])
 
     def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
-        """Remove steps for good. `passages_of` has for each number the texts of its passages, in order.
+        """Remove steps for good, and the summaries that tell of them. `passages_of` has for each number the texts of
+        its passages, in order.
 
         Freed pages are overwritten, terms merged away, the write-ahead log emptied: nothing is left in the file.
         False, and nothing is removed, when a step has not as many passages: another process made or removed some.
@@ -190,6 +216,7 @@ class SqliteJournal:
                 self._fulltext.remove(zip(ids[number], texts, strict=True))
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
+                db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.optimize()
         with self._lock, guarded(self.path):
             self._db.execute("VACUUM")
@@ -268,13 +295,37 @@ class SqliteJournal:
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[Any]:
         """Passages with ids above `after`: (id, step, part, start, end, kind, asks, vector, tokens, type, session,
-        speaker, time, identifiers, tools)."""
+        speaker, time, identifiers, tools, milestone)."""
         sql = (
             "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
-            "s.speaker, s.time, p.identifiers, p.tools FROM passages p JOIN steps s ON s.number = p.step "
+            "s.speaker, s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step "
             "WHERE p.id > ? ORDER BY p.id LIMIT ?"
         )
         return self._read(sql, (after, limit))
+
+    # -- summaries ----------------------------------------------------------------------------------------------------
+
+    def summaries(self) -> list[SummaryRow]:
+        """All summaries, by level and in order."""
+        sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
+        return [SummaryRow(*row) for row in self._read(sql)]
+
+    def put_summaries(self, rows: Sequence[SummaryRow]) -> None:
+        """Keep summaries; of two processes that made the same one, the first keeps its own."""
+        with self._transaction(derived=True) as db:
+            db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?)", rows)
+
+    def outline(self, after: int = 0) -> list[Outlined]:
+        """The steps with numbers above `after`, in order, without their texts."""
+        sql = "SELECT number, type, session, tokens, window FROM steps WHERE number > ? ORDER BY number"
+        return [Outlined(*row) for row in self._read(sql, (after,))]
+
+    def archived_ids(self, first: int, last: int) -> list[str]:
+        """The ids of the steps from `first` to `last` that are not in the window, in order."""
+        sql = "SELECT id FROM steps WHERE number BETWEEN ? AND ? AND window = 0 ORDER BY number"
+        return [id for (id,) in self._read(sql, (first, last))]
+
+    # -- search and size ----------------------------------------------------------------------------------------------
 
     def search_text(self, query: str) -> tuple[Ids, Vectors]:
         """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""

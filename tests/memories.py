@@ -47,7 +47,8 @@ def entry(step: Step, position: int = 0, tokens: int = 7) -> Entry:
     """What the journal is given for a numbered step: first the row, later the passages."""
     assert step.number is not None
     time = step.timestamp.timestamp()
-    row = StepRow(step.number, step.id, step.type, step.session, step.speaker, time, tokens, position, dump_step(step))
+    place = (step.number, step.id, step.type, step.session, step.speaker, time, tokens, position)
+    row = StepRow(*place, dump_step(step), milestone=step.type == "final_answer")
     return row, passages_of(step)
 
 
@@ -217,6 +218,7 @@ def passage_rows(
         "time": [START.timestamp() + at for at in range(count)],
         "identifiers": [b""] * count,
         "tools": [""] * count,
+        "milestone": [0] * count,
         **more,
     }
     return list(zip(*columns.values(), strict=True))

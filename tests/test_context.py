@@ -328,7 +328,7 @@ def test_explain_has_a_line_for_every_item(memory: HierarchicalMemory) -> None:
     assert len(lines) == len(context.items)
     tiers = [line.split()[0] for line in lines]
     assert set(tiers) == {"fixed", "window", "recall", "out"}
-    assert re.match(r"fixed  #1 system_prompt +\d+ tokens +Be brief\.", lines[0])
+    assert re.match(r"fixed +#1 system_prompt +\d+ tokens +Be brief\.", lines[0])
     recalled = next(line for line in lines if line.startswith("recall"))
     assert re.search(r"\d+ tokens +[+-]\d+\.\d\d  \w+ [+-]\d", recalled)
 

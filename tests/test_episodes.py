@@ -1,16 +1,33 @@
-"""Episodes: the runs of steps that left the window, read from the journal."""
+"""Episodes: runs of steps that left the window, summarised once, told in as many tokens as there are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import texts_in
+from strategies import MODERATE
 
-from tinymem import HierarchicalMemory, MessageStep, Step, TaskStep, keep_last_n_steps
-from tinymem.episodes import EXTRACT, MOST, Episode
+from tinymem import (
+    Episode,
+    FinalAnswerStep,
+    HierarchicalMemory,
+    MessageStep,
+    Shares,
+    Step,
+    SummaryStep,
+    TaskStep,
+    keep_last_n_steps,
+)
+from tinymem.episodes import FAN, MOST, MOST_TOKENS, SUMMARY_TOKENS
+from tinymem.tokens import default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
@@ -22,26 +39,47 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
         yield opened
 
 
-def talk(count: int, **more: Any) -> list[Step]:
-    return [MessageStep("user", f"Line {i} of the talk.", **more) for i in range(count)]
+def talk(count: int, start: int = 0, **more: Any) -> list[Step]:
+    return [MessageStep("user", f"Pump {i} runs at {7000 + i} rpm.", **more) for i in range(start, start + count)]
 
 
 def spans(memory: HierarchicalMemory) -> list[tuple[int, int, str | None]]:
     return [(episode.first, episode.last, episode.session) for episode in memory.medium_term]
 
 
-def test_nothing_archived_is_no_episode(memory: HierarchicalMemory) -> None:
-    assert list(memory.medium_term) == []
-    memory.add_steps(talk(2))
-    assert list(memory.medium_term) == []
+class Counting:
+    """A summarizer that says what it was given."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+        self.asked.append([step.text for step in steps])
+        return f"{len(steps)} steps, the first: {steps[0].text}"
 
 
-def test_an_episode_covers_what_left_the_window_and_says_how_it_began(memory: HierarchicalMemory) -> None:
-    added = memory.add_steps(talk(10))
-    ids = tuple(step.id for step in added[:8])
-    assert list(memory.medium_term) == [Episode(1, 8, None, ids, "Line 0 of the talk.")]
-    memory.add(MessageStep("user", "One more."))
-    assert spans(memory) == [(1, 9, None)]
+# what an episode is
+
+
+def test_what_is_not_closed_is_no_episode_yet(memory: HierarchicalMemory) -> None:
+    assert spans(memory) == []
+    memory.add_steps(talk(MOST + 1))
+    assert spans(memory) == []
+
+
+def test_an_episode_has_so_many_steps_at_most(memory: HierarchicalMemory) -> None:
+    memory.add_steps(talk(2 * MOST + 12))
+    assert spans(memory) == [(1, MOST, None), (MOST + 1, 2 * MOST, None)]
+    memory.add_steps(talk(MOST, 200))
+    assert spans(memory)[2:] == [(2 * MOST + 1, 3 * MOST, None)]
+
+
+def test_an_episode_has_so_many_tokens_at_most(memory: HierarchicalMemory) -> None:
+    long = "The log of the pump says nothing new. " * (MOST_TOKENS // 30)
+    memory.add_steps([MessageStep("user", long) for _ in range(6)])
+    assert spans(memory) == [(1, 3, None)]
 
 
 def test_a_session_ends_an_episode(memory: HierarchicalMemory) -> None:
@@ -51,44 +89,168 @@ def test_a_session_ends_an_episode(memory: HierarchicalMemory) -> None:
     assert spans(memory) == [(1, 3, "monday"), (4, 6, "tuesday"), (7, 9, None), (10, 12, "monday")]
 
 
-def test_a_new_task_begins_an_episode(tmp_path: Path) -> None:
-    def old_ones_go(steps: Any) -> list[Step]:
+def test_a_new_task_begins_an_episode_and_a_final_answer_ends_one(tmp_path: Path) -> None:
+    def only_the_last(steps: Any) -> list[Step]:
         return list(steps[-1:])
 
-    with open_memory(tmp_path, prune_strategy=old_ones_go) as memory:
-        for task in ("Sow.", "Reap."):
-            memory.add(TaskStep(task))
-            memory.add_steps(talk(3))
-        memory.add(MessageStep("user", "Done."))
-        assert [(e.first, e.last, e.extract) for e in memory.medium_term] == [(1, 4, "Sow."), (5, 8, "Reap.")]
+    with open_memory(tmp_path, prune_strategy=only_the_last) as memory:
+        memory.add_steps([TaskStep("Sow."), *talk(3), TaskStep("Reap."), *talk(2), FinalAnswerStep("Reaped.")])
+        memory.add_steps(talk(2))
+        assert spans(memory) == [(1, 4, None), (5, 8, None)]
 
 
-def test_long_runs_are_cut(memory: HierarchicalMemory) -> None:
-    memory.add_steps(talk(2 * MOST + 12))
-    assert spans(memory) == [(1, MOST, None), (MOST + 1, 2 * MOST, None), (2 * MOST + 1, 2 * MOST + 10, None)]
-
-
-def test_more_steps_than_are_read_at_once_are_all_covered(memory: HierarchicalMemory) -> None:
-    added = memory.add_steps(talk(2_345))
-    assert [id for episode in memory.medium_term for id in episode.ids] == [step.id for step in added[:-2]]
-
-
-def test_an_extract_is_one_short_line(memory: HierarchicalMemory) -> None:
-    memory.add_steps([MessageStep("user", "A\n\n  long \t story. " * 100), *talk(2)])
-    [episode] = memory.medium_term
-    assert len(episode.extract) <= EXTRACT and episode.extract.startswith("A long story. A long story.")
-
-
-def test_what_was_forgotten_is_in_no_episode(memory: HierarchicalMemory) -> None:
-    added = memory.add_steps([MessageStep("user", "The password is xylophone."), *talk(9)])
-    memory.forget([added[0].id])
-    [episode] = memory.medium_term
-    assert added[0].id not in episode.ids and "xylophone" not in episode.extract
-
-
-def test_episodes_are_there_after_opening_again(tmp_path: Path) -> None:
+def test_a_step_that_leaves_the_window_late_is_in_the_episode_around_it(tmp_path: Path) -> None:
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
-        memory.add_steps(talk(10))
+        held = memory.add_steps([TaskStep("Watch the pumps."), *talk(MOST + 20)])[0]
+        assert spans(memory) == [(2, MOST + 1, None)]
+        memory.add_steps([TaskStep("Go home."), *talk(MOST, 500)])
+        assert spans(memory)[0] == (2, MOST + 1, None)
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+        assert spans(memory)[0] == (2, MOST + 1, None) and memory.get(held.id) == held
+
+
+def test_an_episode_opens_to_the_steps_that_it_covers(memory: HierarchicalMemory) -> None:
+    added = memory.add_steps(talk(2 * MOST + 12))
+    first, second = memory.medium_term
+    assert memory.medium_term.open(second) == added[MOST : 2 * MOST]
+    summary = memory.medium_term.as_step(first)
+    assert isinstance(summary, SummaryStep) and [memory.get(id) for id in summary.covers] == added[:MOST]
+    assert str(first).startswith(f"#1-{MOST}:\n")
+
+
+def test_a_summary_is_of_lines_word_for_word_within_its_tokens(memory: HierarchicalMemory) -> None:
+    said = memory.add_steps(talk(MOST + 5))
+    [episode] = memory.medium_term
+    assert default_counter().count(episode.summary) <= SUMMARY_TOKENS
+    texts = {step.text for step in said}
+    lines = [line.partition(": ")[2] for line in episode.summary.splitlines()]
+    assert len(lines) > 2 and set(lines[:-1]) <= texts
+
+
+# summaries are kept
+
+
+def test_each_episode_is_summarised_once_in_its_life(tmp_path: Path) -> None:
+    summarizer = Counting()
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), summarizer=summarizer) as memory:
+        for step in talk(3 * MOST + 5):
+            memory.add(step)
         before = list(memory.medium_term)
+        assert [len(texts) for texts in summarizer.asked] == [MOST] * 3
+        memory.context("pump 7")
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), summarizer=summarizer) as memory:
+        assert list(memory.medium_term) == before and len(summarizer.asked) == 3
+        assert before[1].summary.startswith(f"{MOST} steps, the first: Pump {MOST} runs")
+
+
+def test_a_summarizer_that_fails_is_replaced_and_nothing_is_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(Counting):
+        def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+            raise ConnectionError("no route to host")
+
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), summarizer=Broken()) as memory:
+        with caplog.at_level(logging.WARNING):
+            memory.add_steps(talk(MOST + 5))
+        assert "no route to host" in caplog.text and memory.stats().steps == MOST + 5
+        assert "rpm" in next(iter(memory.medium_term)).summary
+
+
+def test_a_summary_that_is_too_long_is_cut(tmp_path: Path) -> None:
+    class Chatty(Counting):
+        def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+            return "\x1b[31mword " * 10_000
+
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), summarizer=Chatty()) as memory:
+        memory.add_steps(talk(MOST + 5))
+        [episode] = memory.medium_term
+        assert 60 < default_counter().count(episode.summary) <= SUMMARY_TOKENS and "\x1b" not in episode.summary
+
+
+def test_what_was_forgotten_is_in_no_summary_and_in_no_file(tmp_path: Path) -> None:
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
-        assert list(memory.medium_term) == before
+        secret = MessageStep("user", "The password of vault 9931 is xylophone-77.")
+        added = memory.add_steps([*talk(MOST // 2), secret, *talk(FAN * MOST)])
+        memory.medium_term.settle()
+        levels = [row.level for row in memory.long_term.journal.summaries()]
+        assert levels == [1] * FAN + [2] and "xylophone" in next(iter(memory.medium_term)).summary
+        assert memory.forget([added[MOST // 2].id]) == 1
+        first, *others = memory.medium_term
+        assert (first.first, first.last, len(others)) == (1, MOST, FAN - 1)
+        assert [row.level for row in memory.long_term.journal.summaries()] == [1] * FAN + [2], "made again"
+        assert "xylophone" not in memory.context("vault", max_tokens=4_000).messages.__repr__()
+    assert texts_in(tmp_path, b"xylophone") == {b"xylophone": []}
+
+
+# telling them
+
+
+def told(memory: HierarchicalMemory, room: int) -> list[Episode]:
+    return memory.medium_term.told(room, lambda episode: default_counter().count(f"{episode}\n"))
+
+
+@pytest.fixture(scope="module")
+def long_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HierarchicalMemory]:
+    """A memory of FAN * FAN + FAN + 3 episodes."""
+    path = tmp_path_factory.mktemp("long")
+    with open_memory(path, prune_strategy=keep_last_n_steps(2), max_tokens=20_000) as opened:
+        for session in range(FAN * FAN + FAN + 3):
+            opened.add_steps(talk(5, 5 * session, session=f"s{session}"))
+        opened.add_steps(talk(2))
+        yield opened
+
+
+def test_what_is_old_is_told_in_outline_and_what_is_new_in_detail(long_memory: HierarchicalMemory) -> None:
+    every = list(long_memory.medium_term)
+    assert len(every) == FAN * FAN + FAN + 3 and told(long_memory, 1 << 20) == every
+    some = told(long_memory, 3_000)
+    levels = [episode.level for episode in some]
+    assert levels == sorted(levels, reverse=True) and {1, 2} <= set(levels)
+    few = told(long_memory, 800)
+    assert few[0].level == 3 and few[0].first == 1 and few[-1] == every[-1]
+
+
+@MODERATE
+@given(st.integers(1, 12_000))
+def test_episodes_told_follow_each_other_end_with_the_newest_and_fit(
+    long_memory: HierarchicalMemory, room: int
+) -> None:
+    shown = told(long_memory, room)
+    assert sum(default_counter().count(f"{episode}\n") for episode in shown) <= room
+    assert all(one.last < other.first for one, other in pairwise(shown))
+    assert not shown or shown[-1].last == 5 * (FAN * FAN + FAN + 3)
+
+
+def test_a_context_tells_the_episodes_in_their_share(long_memory: HierarchicalMemory) -> None:
+    for budget in (4_000, 8_000, 16_000):
+        context = long_memory.context("Which pump runs at 7003 rpm?", max_tokens=budget)
+        items = [item for item in context.items if item.tier == "episodes"]
+        assert items and all(isinstance(item.step, SummaryStep) and item.step.covers for item in items)
+        [block] = [m for m in context.messages if str(m["content"]).startswith("<episodes-")]
+        assert default_counter().count(block["content"]) <= 0.05 * budget and block["role"] == "user"
+        assert context.tokens <= budget
+        assert long_memory.add_messages([block]) == [], "it is never taken for something new"
+
+
+def test_small_contexts_have_no_room_for_episodes(long_memory: HierarchicalMemory) -> None:
+    tiers = {item.tier for item in long_memory.context("Which pump?", max_tokens=1_000).items}
+    assert "episodes" not in tiers and "recall" in tiers
+
+
+def test_without_a_share_there_are_none(tmp_path: Path) -> None:
+    shares = Shares(episodes=0)
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), shares=shares) as memory:
+        memory.add_steps(talk(4 * MOST))
+        assert {item.tier for item in memory.context("pump", max_tokens=8_000).items} == {"window", "recall"}
+
+
+def test_the_block_stays_the_same_until_an_episode_is_closed(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+        memory.add_steps(talk(3 * MOST + 6))
+        blocks = []
+        for step in talk(MOST, 900):
+            memory.add(step)
+            context = memory.context(step.text, max_tokens=8_000)
+            blocks += [str(m["content"]) for m in context.messages if str(m["content"]).startswith("<episodes-")]
+        assert len(blocks) == MOST and len(set(blocks)) == 2

@@ -24,10 +24,10 @@ from strategies import MODERATE
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import PassageRow, StepRow, Vectors
 from tinymem.serialization import load_step
-from tinymem.steps import Step, TaskStep
+from tinymem.steps import FinalAnswerStep, Step, TaskStep
 from tinymem.stores import schema
 from tinymem.stores.schema import FORMAT
-from tinymem.stores.sqlite import Mark, SqliteJournal
+from tinymem.stores.sqlite import Mark, SqliteJournal, SummaryRow
 
 HOSTILE = {
     "lone surrogates": "left \ud800 right \udfff",
@@ -788,6 +788,33 @@ def test_a_file_of_format_1_keeps_its_steps_and_what_is_made_of_them_is_made_aga
     journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     assert texts_in(tmp_path, b"shared", b"word3", b"more") == {b"shared": [], b"word3": [], b"more": []}
     journal.close()
+
+
+def test_a_file_of_format_2_keeps_all_that_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = SqliteJournal(path)
+    steps: list[Step] = [said("shared word1", 1), FinalAnswerStep("shared word2", id="the-end", number=2)]
+    entries = [entry(step) for step in steps]
+    add(journal, entries)
+    passages = journal.passages()
+    journal.close()
+    with sqlite3.connect(path) as db:
+        db.executescript("ALTER TABLE steps DROP COLUMN milestone; DROP TABLE summaries; PRAGMA user_version=2;")
+    db.close()
+    journal = SqliteJournal(path)
+    assert [row.record for row in journal.rows()] == [row.record for row, _ in entries]
+    assert [row.milestone for row in journal.rows()] == [0, 1]
+    assert [row[:-1] for row in journal.passages()] == [row[:-1] for row in passages]
+    assert (journal.mark, journal.summaries(), len(found(journal, "shared"))) == ((3, 0), [], 2)
+    journal.put_summaries([SummaryRow(1, 1, 2, None, "Two words.")])
+    assert journal.summaries() == [SummaryRow(1, 1, 2, None, "Two words.")]
+    journal.close()
+
+
+def test_of_two_processes_that_summarise_the_same_the_first_keeps_its_own(journal: SqliteJournal) -> None:
+    journal.put_summaries([SummaryRow(1, 1, 2, None, "One."), SummaryRow(2, 1, 9, "a", "Two.")])
+    journal.put_summaries([SummaryRow(1, 1, 3, None, "Other."), SummaryRow(1, 4, 5, None, "New.")])
+    assert [row.text for row in journal.summaries()] == ["One.", "New.", "Two."]
 
 
 def test_of_two_that_open_a_file_of_format_1_only_one_upgrades_it(

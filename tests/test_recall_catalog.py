@@ -44,7 +44,7 @@ def some_rows(count: int) -> tuple[Vectors, dict[str, list[object]], list[list[i
             ["message", "reply", "observation", "error", "thought", "code", "call", "final_answer"][i % 8]
             for i in range(count)
         ],
-        "type": ["final_answer" if i % 8 == 7 else "message" for i in range(count)],
+        "milestone": [i % 8 == 7 for i in range(count)],
         "session": [[None, "a", "b", ""][i // 3 % 4] for i in range(count)],
         "speaker": [[None, "Ana", "Ben"][i % 3] for i in range(count)],
         "asks": [i % 2 for i in range(count)],
@@ -86,7 +86,7 @@ def test_each_row_is_what_the_journal_has() -> None:
     assert np.allclose(np.linalg.norm(catalog.vectors, axis=1), 1, atol=1e-6), "half precision does not shorten them"
     assert catalog.kind[:8].tolist() == [SAID, SAID, 0, 0, 1, 1, 1, SAID]
     assert catalog.reply[:8].tolist() == [False, True, False, False, False, False, False, True]
-    assert catalog.milestone[:8].tolist() == [False] * 7 + [True]
+    assert catalog.milestone[:8].tolist() == columns["milestone"][:8] == [False] * 7 + [True]
     assert catalog.session[:12].tolist() == [-1] * 3 + [0] * 3 + [1] * 3 + [2] * 3
     assert catalog.speaker[:3].tolist() == [-1, 0, 1]
     assert catalog.step[:4].tolist() == [0, 0, 1, 1]

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from tinymem.actions import ActionStep, Signal, ToolCall
     from tinymem.adaptive import AdaptiveMemoryManager
     from tinymem.base import Part, Step
-    from tinymem.context import Context, Item
+    from tinymem.context import Context, Item, Shares
     from tinymem.conversation import ConversationMemory, Message
+    from tinymem.episodes import Episode
     from tinymem.errors import (
         BudgetError,
         ClosedError,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         TinymemError,
     )
     from tinymem.execution import ExecutionResult, execution_result
-    from tinymem.hierarchy import HierarchicalMemory, Stats
+    from tinymem.hierarchy import HierarchicalMemory
     from tinymem.manager import MemoryManager
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
     from tinymem.observations import prune_old_observations
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tinymem.recall import Excerpt, Recall
     from tinymem.scratchpad import AgentMemory
     from tinymem.semantic import semantic_pruning
+    from tinymem.stats import Stats
     from tinymem.steps import (
         FinalAnswerStep,
         MessageStep,
@@ -68,6 +70,7 @@ __all__ = [
     "ConversationMemory",
     "EmbedderError",
     "EmbedderMismatchError",
+    "Episode",
     "Excerpt",
     "ExecutionResult",
     "ExtractiveSummarizer",
@@ -88,6 +91,7 @@ __all__ = [
     "PruneStrategy",
     "Recall",
     "ScratchpadStep",
+    "Shares",
     "Signal",
     "Stats",
     "Step",
@@ -123,12 +127,13 @@ _HOMES = {
     "tinymem.actions": "ActionStep Signal ToolCall",
     "tinymem.adaptive": "AdaptiveMemoryManager",
     "tinymem.base": "Part Step",
-    "tinymem.context": "Context Item",
+    "tinymem.context": "Context Item Shares",
     "tinymem.conversation": "ConversationMemory Message",
+    "tinymem.episodes": "Episode",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
-    "tinymem.hierarchy": "HierarchicalMemory Stats",
+    "tinymem.hierarchy": "HierarchicalMemory",
     "tinymem.manager": "MemoryManager",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
     "tinymem.observations": "prune_old_observations",
@@ -136,6 +141,7 @@ _HOMES = {
     "tinymem.recall": "Excerpt Recall",
     "tinymem.scratchpad": "AgentMemory",
     "tinymem.semantic": "semantic_pruning",
+    "tinymem.stats": "Stats",
     "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
     "tinymem.strategy": "PruneReport PruneStrategy",
     "tinymem.summaries.chat": "ChatSummarizer",

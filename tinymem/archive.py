@@ -34,6 +34,7 @@ from tinymem.recall.results import Recall
 from tinymem.recall.scoring import Filter, Scored
 from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
+from tinymem.steps import FinalAnswerStep
 from tinymem.stores.sqlite import Mark, SqliteJournal
 from tinymem.tokens import count_message
 
@@ -98,6 +99,11 @@ class Archive:
             end += tokens
         self.journal.add(rows)
         return positions
+
+    def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
+        """Make these steps milestones, or none."""
+        self.journal.set_milestones(numbers, milestone)
+        self._catalog = None
 
     def embed_pending(self, at_least: int = 1) -> int:
         """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
@@ -256,4 +262,6 @@ def _row(step: Step, tokens: int, position: int, window: bool) -> StepRow:
     speaker = None if step.speaker is None else clean(step.speaker)
     session = None if step.session is None else clean(step.session)
     time = step.timestamp.timestamp()
-    return StepRow(step.number, step.id, step.type, session, speaker, time, tokens, position, dump_step(step), window)
+    milestone = isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True
+    place = (step.number, step.id, step.type, session, speaker, time, tokens, position)
+    return StepRow(*place, dump_step(step), window, milestone=milestone)

@@ -1,18 +1,20 @@
 """The budgeted assembly of a prompt: what must be in, the window's newest groups, and what recall brings back.
 
-    [system prompt, current task, pinned steps] [window from its start] [recalled block] [newest group]
+    [system prompt, current task, pinned steps] [episodes] [window from its start] [scratchpad] [recalled]
+    [newest group]
 
-The window's start moves in jumps and does not depend on what is recalled, so everything before the block stays the
-same from call to call and prompt caches hold.
+The window's start moves in jumps and does not depend on what is recalled, and episodes change when one is closed, so
+everything before the scratchpad stays the same from call to call and prompt caches hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from tinymem.base import Message, Step
-from tinymem.errors import BudgetError
+from tinymem.errors import BudgetError, InputError
 from tinymem.fitting import most_characters
 from tinymem.messages import groups, messages_from_steps, repair
 from tinymem.protocols import TokenCounter
@@ -20,15 +22,42 @@ from tinymem.recall import Recall
 from tinymem.steps import SummaryStep, SystemPromptStep, TaskStep
 from tinymem.tokens import PER_MESSAGE, PER_REPLY, count_message, count_messages
 
-__all__ = ["Context", "Item", "assemble", "current_task", "fixed_steps"]
+__all__ = ["Block", "Context", "Item", "Shares", "assemble", "current_task", "fixed_steps"]
 
-LEAST_RECALL = 64  # tokens below which a recalled block is not worth its fence
+LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
 
 
 @dataclass(frozen=True)
+class Shares:
+    """How much of a context, less the fixed steps, goes to each part at most; recall has what they leave.
+
+    The defaults are measured: benchmarks/README.md. Raises InputError unless each is from 0 to 1, all together too.
+    """
+
+    window: float = 0.5
+    episodes: float = 0.05
+    scratchpad: float = 0.2
+
+    def __post_init__(self) -> None:
+        shares = (self.window, self.episodes, self.scratchpad)
+        numbers = all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares)
+        if not numbers or sum(shares) > 1:
+            raise InputError(f"shares must be from 0 to 1, and no more than 1 together: {self!r}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the context that is no step of the window: its fenced `text`, and the steps that stand for it."""
+
+    text: str
+    steps: Sequence[Step] = ()
+
+
+@dataclass(frozen=True)
 class Item:
-    """One step's place in the context: its `tier` (`"fixed"`, `"window"`, `"recall"` or `"out"`), its tokens, why."""
+    """One step's place in the context: its `tier` (`"fixed"`, `"episodes"`, `"window"`, `"scratchpad"`, `"recall"` or
+    `"out"`), its tokens, why."""
 
     tier: str
     step: Step
@@ -53,8 +82,8 @@ class Context:
         for item in self.items:
             score = "" if item.score is None else f"{item.score:+.2f}"
             what = " ".join(item.step.text.split())[:60]
-            step = f"#{item.step.number} {item.step.type}"
-            lines.append(f"{item.tier:<7}{step:<22}{item.tokens:>6} tokens {score:>6}  {item.why or what}")
+            step = item.step.type if item.step.number is None else f"#{item.step.number} {item.step.type}"
+            lines.append(f"{item.tier:<11}{step:<22}{item.tokens:>6} tokens {score:>6}  {item.why or what}")
         return "\n".join(lines)
 
 
@@ -80,20 +109,22 @@ def assemble(
     budget: int,
     counter: TokenCounter,
     recall: Callable[[int, Collection[int]], Recall],
-    window_share: float,
+    shares: Shares,
     complete: bool,
     shortened: Collection[str] = (),
+    episodes: Callable[[int], Block] | None = None,
+    scratchpad: Callable[[int], Block] | None = None,
 ) -> Context:
     """The context of at most `budget` tokens.
 
     `steps` are the window, `positions` how many tokens came before each since the memory began. `recall(tokens, shown
-    numbers)` gives the block. `window_share` is the window's part of what the fixed steps leave; a `complete` window
-    (nothing was archived) that fits is shown whole. What the steps `shortened` (ids) lack in the window may be
-    recalled. Raises BudgetError when the fixed steps alone do not fit.
+    numbers)` gives the block, `episodes(tokens)` and `scratchpad(tokens)` give theirs. A `complete` window (nothing was
+    archived) that fits is shown whole. What the steps `shortened` (ids) lack in the window may be recalled. Raises
+    BudgetError when the fixed steps alone do not fit.
     """
     fixed = fixed_steps(steps)
     held = {step.id for step in fixed}
-    room = budget - _fixed_cost(fixed, budget, counter)
+    room = free = budget - _fixed_cost(fixed, budget, counter)
     *earlier, whole = groups(steps) or [[]]
     shown = [group for group in earlier if group[0].id not in held]
     newest, note = whole, -1  # no note when nothing is missing
@@ -103,19 +134,44 @@ def assemble(
             newest = _fitted(whole, room - note, counter)
             room -= _cost(newest, counter)
         end = max((positions[step.id] for step in whole), default=0)
-        share = int(window_share * (budget - _cost(fixed, counter)))
-        shown = _from_start(shown, end, positions, room - note, share, counter)
+        shown = _from_start(shown, end, positions, room - note, int(shares.window * free), counter)
     before = _before(steps, fixed, shown, whole)
-    head, tail = repair(messages_from_steps(before)), repair(messages_from_steps(newest))
-    head = _opened(head, note, budget - count_messages([*head, *tail], counter))
+    lead = list(takewhile(lambda step: step.id in held, before))
+    start, rest, tail = (repair(messages_from_steps(some)) for some in (lead, before[len(lead) :], newest))
+    head = _opened([*start, *rest], note, budget - count_messages([*start, *rest, *tail], counter))
     left = budget - count_messages([*head, *tail], counter)
+    pad = _block(scratchpad, min(left, int(shares.scratchpad * free)), counter)
+    left -= sum(count_message(message, counter) for message in pad[1])
+    told = _block(None if complete else episodes, min(left, int(shares.episodes * free)), counter)
+    left -= sum(count_message(message, counter) for message in told[1])
     hidden = _all_there(before, newest, whole, shortened)
-    recalled = recall(left - PER_MESSAGE - counter.count("user"), hidden) if left >= LEAST_RECALL else Recall("", 0, ())
-    messages = [*head, *([{"role": "user", "content": recalled.text}] if recalled else []), *tail]
+    recalled = recall(left - _overhead(counter), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
+    messages = [*start, *told[1], *rest, *pad[1], *_as_message(recalled.text), *tail]
     messages = _opened(messages, note, budget - count_messages(messages, counter))
     visible = [step for group in [*shown, newest] for step in group if step.id not in held]
-    items = _report(fixed, visible, steps, recalled, counter)
+    extra = [Item(tier, step, _cost([step], counter)) for tier, block in (("episodes", told), ("scratchpad", pad))
+             for step in block[0]]  # fmt: skip
+    items = _report(fixed, visible, steps, recalled, extra, counter)
     return Context(messages, count_messages(messages, counter), budget, recalled, items)
+
+
+def _block(
+    make: Callable[[int], Block] | None, room: int, counter: TokenCounter
+) -> tuple[Sequence[Step], list[Message]]:
+    """What `make` tells in a message of at most `room` tokens: its steps, and the message, if there is one."""
+    if make is None or room < LEAST_BLOCK:
+        return (), []
+    block = make(room - _overhead(counter))
+    return (block.steps, _as_message(block.text)) if block.text else ((), [])
+
+
+def _as_message(text: str) -> list[Message]:
+    return [{"role": "user", "content": text}] if text else []
+
+
+def _overhead(counter: TokenCounter) -> int:
+    """Tokens of a user's message beyond its text."""
+    return PER_MESSAGE + counter.count("user")
 
 
 def _opened(messages: list[Message], note: int, room: int) -> list[Message]:
@@ -195,9 +251,15 @@ def _before(
 
 
 def _report(
-    fixed: Sequence[Step], shown: Sequence[Step], steps: Sequence[Step], found: Recall, counter: TokenCounter
+    fixed: Sequence[Step],
+    shown: Sequence[Step],
+    steps: Sequence[Step],
+    found: Recall,
+    extra: Iterable[Item],
+    counter: TokenCounter,
 ) -> tuple[Item, ...]:
     items = [Item("fixed", step, _cost([step], counter)) for step in fixed]
+    items += extra
     items += [Item("window", step, _cost([step], counter)) for step in shown]
     items += [
         Item(

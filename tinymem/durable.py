@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tinymem.archive import Archive
 from tinymem.base import Step
+from tinymem.callbacks import Callbacks
 from tinymem.manager import MemoryManager
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import SummaryStep
@@ -21,8 +22,9 @@ class DurableWindow:
     those that the window does not show whole.
     """
 
-    def __init__(self, archive: Archive, strategy: PruneStrategy) -> None:
-        self._archive = archive
+    def __init__(self, archive: Archive, strategy: PruneStrategy, callbacks: Callbacks | None = None) -> None:
+        self._archive, self._callbacks = archive, callbacks or Callbacks()
+        self._reports: list[PruneReport] = []  # that nobody was told of yet
         rows = archive.journal.window()
         self.positions = {row.id: row.position for row in rows}
         self.shortened = {row.id for row in rows if row.view}
@@ -32,6 +34,7 @@ class DurableWindow:
             prune_strategy=strategy,
             auto_prune_at=0,
             on_add=self._journal,
+            on_prune=self._reports.append,
         )
         self._on_disk = {step.id: step for step in self.manager.steps}
 
@@ -89,4 +92,11 @@ class DurableWindow:
                 (self.shortened.add if views[number] else self.shortened.discard)(changed[number].id)
             if any(step.id not in self.positions for step in whole.values()):
                 self.positions.update((row.id, row.position) for row in self._archive.journal.window())
+        self._tell(sorted(gone.values()))
         return sorted(gone.values())
+
+    def _tell(self, gone: Sequence[int]) -> None:
+        while self._reports:
+            self._callbacks.pruned(self._reports.pop(0))
+        if gone and self._callbacks.wants_archived:
+            self._callbacks.archived(list(self._archive.fetch(gone).values()))

@@ -1,61 +1,194 @@
-"""Medium-term memory: runs of consecutive steps that left the window, each with a short extract that stands for it.
+"""Medium-term memory: episodes, runs of consecutive steps that left the window, each with a summary.
 
-An episode ends where the session changes, where a new task begins, or after `MOST` steps.
+An episode is closed where the session changes, behind a final answer, before a new task, or when it has MOST steps or
+MOST_TOKENS tokens; then it is summarised, once. FAN consecutive summaries are summarised in their turn, and so on, so
+that a history of any length can be told in few tokens: what is recent in detail, what is old in outline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import takewhile
 
-from tinymem.content import shorten
-from tinymem.serialization import load_step
-
-if TYPE_CHECKING:
-    from tinymem.archive import Archive
-    from tinymem.protocols import StepRow
+from tinymem.archive import Archive
+from tinymem.base import Step
+from tinymem.content import clean
+from tinymem.errors import TinymemError
+from tinymem.fitting import fitted
+from tinymem.protocols import Summarizer
+from tinymem.steps import SummaryStep
+from tinymem.stores.sqlite import Outlined, SummaryRow
+from tinymem.summaries.extractive import ExtractiveSummarizer
 
 __all__ = ["Episode", "Episodes"]
 
-MOST = 40
-EXTRACT = 160  # characters
+logger = logging.getLogger(__name__)
+
+MOST, MOST_TOKENS = 40, 8_000  # steps of an episode, and their tokens
+SUMMARY_TOKENS = 80  # of a summary
+FAN = 8  # summaries that one of the next level stands for
 
 
 @dataclass(frozen=True)
 class Episode:
-    """Steps `first` to `last` (numbers), `ids` in order, and the text that its first step begins with."""
+    """The archived steps with numbers from `first` to `last`, and their summary; those of a higher `level` are made of
+    episodes of the level below. `session` is None where there is none, or more than one."""
 
     first: int
     last: int
     session: str | None
-    ids: tuple[str, ...]
-    extract: str
+    summary: str
+    level: int = 1
+
+    def __str__(self) -> str:
+        steps = f"#{self.first}" if self.first == self.last else f"#{self.first}-{self.last}"
+        return f"{steps}{f' ({self.session})' if self.session else ''}:\n{self.summary}"
 
 
 class Episodes:
-    """The episodes of an archive, read from its journal: nothing is kept twice."""
+    """The episodes of an archive, oldest first, with summaries by `summarizer`, which the journal keeps."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, summarizer: Summarizer | None = None) -> None:
         self._archive = archive
+        self._extractive = ExtractiveSummarizer(archive.counter)
+        self._summarizer = summarizer or self._extractive
+        self._rows: list[SummaryRow] | None = None
+        self._after = 0  # all steps up to here are in an episode, or cannot be
 
     def __iter__(self) -> Iterator[Episode]:
-        run: list[StepRow] = []
-        for row in self._archived():
-            if run and (row.session != run[-1].session or row.type == "task" or len(run) >= MOST):
-                yield _episode(run)
+        self.settle()
+        return iter(self._of(1))
+
+    def open(self, episode: Episode) -> list[Step]:
+        """The steps that an episode covers, whole, in order."""
+        ids = self._archive.journal.archived_ids(episode.first, episode.last)
+        found = self._archive.fetch(self._archive.journal.numbers(ids))
+        return [found[number] for number in sorted(found)]
+
+    def as_step(self, episode: Episode) -> SummaryStep:
+        """The summary as a step, whose `covers` are the ids of the steps that it stands for."""
+        covers = self._archive.journal.archived_ids(episode.first, episode.last)
+        return SummaryStep(episode.summary, covers, session=episode.session)
+
+    # -- making them --------------------------------------------------------------------------------------------------
+
+    def settle(self) -> int:
+        """Summarise what is closed and was not yet; how many summaries were made."""
+        made = 0
+        for run in self._closed():
+            steps = list(self._archive.fetch([row.number for row in run]).values())
+            if steps:
+                self._keep(1, run[0].number, run[-1].number, _shared([row.session for row in run]), steps)
+                made += 1
+        while run_of_summaries := self._unparented():
+            level, children = run_of_summaries
+            steps = [SummaryStep(child.text) for child in children]
+            session = _shared([child.session for child in children])
+            self._keep(level + 1, children[0].first, children[-1].last, session, steps)
+            made += 1
+        return made
+
+    def forget(self) -> None:
+        """Read again what the journal has: summaries of forgotten steps went with them."""
+        self._rows, self._after = None, 0
+
+    def _closed(self) -> list[list[Outlined]]:
+        """The runs of archived steps that are closed, and in no episode yet."""
+        ranges = [(row.first, row.last) for row in self._summaries() if row.level == 1]
+        runs: list[list[Outlined]] = []
+        run: list[Outlined] = []
+        held = 0  # how many of the ranges end before the step at hand
+        for row in self._archive.journal.outline(self._after):
+            while held < len(ranges) and ranges[held][1] < row.number:
+                held += 1
+            inside = held < len(ranges) and ranges[held][0] <= row.number
+            if run and (inside or _begins_anew(row, run)):
+                runs.append(run)
                 run = []
-            run.append(row)
-        if run:
-            yield _episode(run)
+            if not inside and not row.window:
+                run.append(row)
+        if run and run[-1].type == "final_answer":
+            runs.append(run)
+            run = []
+        if runs:
+            self._after = max(self._after, runs[-1][-1].number)
+        return runs
 
-    def _archived(self) -> Iterator[StepRow]:
-        after = 0
-        while rows := self._archive.journal.rows(after):
-            yield from (row for row in rows if not row.window)
-            after = rows[-1].number
+    def _unparented(self) -> tuple[int, list[SummaryRow]] | None:
+        """FAN consecutive summaries of a level that no summary of the next one stands for, and the level."""
+        rows = self._summaries()
+        for level in sorted({row.level for row in rows}):
+            parents = [(row.first, row.last) for row in rows if row.level == level + 1]
+            loose = [
+                row
+                for row in rows
+                if row.level == level and not any(first <= row.first and row.last <= last for first, last in parents)
+            ]
+            if len(loose) >= FAN:
+                return level, loose[:FAN]
+        return None
+
+    def _keep(self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step]) -> None:
+        row = SummaryRow(level, first, last, session, self._summary(steps))
+        self._archive.journal.put_summaries([row])
+        self._rows = None
+
+    def _summary(self, steps: Sequence[Step]) -> str:
+        try:
+            found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
+        except Exception as error:  # a summary is never worth losing a step for
+            logger.warning("the summarizer %s failed: %r; lines are picked instead", self._summarizer.name, error)
+            found = self._extractive.summarize(steps, SUMMARY_TOKENS)
+        return fitted(found, SUMMARY_TOKENS, self._archive.counter)
+
+    def _summaries(self) -> list[SummaryRow]:
+        if self._rows is None:
+            self._rows = self._archive.journal.summaries()
+        return self._rows
+
+    def _of(self, level: int) -> list[Episode]:
+        return [
+            Episode(row.first, row.last, row.session, row.text, level)
+            for row in self._summaries()
+            if row.level == level and row.text
+        ]
+
+    # -- telling them -------------------------------------------------------------------------------------------------
+
+    def told(self, room: int, cost: Callable[[Episode], int]) -> list[Episode]:
+        """The whole history in episodes that `cost` at most `room` in sum, in order: as many as may be in detail, the
+        oldest in outline; where even the outline is too long, the oldest of it are left out."""
+        try:
+            self.settle()
+        except TinymemError as error:  # the steps are safe
+            logger.warning("summarising is behind: %s", error)
+        shown = self._of(1)
+        total = sum(map(cost, shown))
+        for level in range(2, 1 + max((row.level for row in self._summaries()), default=1)):
+            for parent in self._of(level) if total > room else ():
+                if total > room:
+                    shown = _replaced(shown, parent)
+                    total = sum(map(cost, shown))
+        while total > room:
+            total -= cost(shown.pop(0))
+        return shown
 
 
-def _episode(run: list[StepRow]) -> Episode:
-    extract = shorten(" ".join(load_step(run[0].record).text.split()), EXTRACT)
-    return Episode(run[0].number, run[-1].number, run[0].session, tuple(row.id for row in run), extract)
+def _begins_anew(row: Outlined, run: Sequence[Outlined]) -> bool:
+    """Whether a step begins another episode than that of the `run` before it."""
+    last = run[-1]
+    more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it
+    too_long = len(run) >= MOST or sum(one.tokens for one in run) + more > MOST_TOKENS
+    return too_long or row.type == "task" or last.type == "final_answer" or row.session != last.session
+
+
+def _replaced(shown: Sequence[Episode], parent: Episode) -> list[Episode]:
+    """`shown` with the episodes that `parent` covers replaced by it."""
+    before = list(takewhile(lambda episode: episode.last < parent.first, shown))
+    return [*before, parent, *(episode for episode in shown if episode.first > parent.last)]
+
+
+def _shared(sessions: Sequence[str | None]) -> str | None:
+    return sessions[0] if len(set(sessions)) == 1 else None

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tinymem.archive import Archive
 from tinymem.base import Step
+from tinymem.blocks import KeptScratchpad, episodes_block, scratchpad_block
+from tinymem.callbacks import Callbacks, StepCallbacks
 from tinymem.checks import a_text, an_aware_time, some_tokens
 from tinymem.content import Content
-from tinymem.context import Context, assemble, current_task
+from tinymem.context import Context, Shares, assemble, current_task
 from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
@@ -22,42 +23,26 @@ from tinymem.folders import namespace_folder
 from tinymem.ids import utc_now
 from tinymem.manager import PruneReport
 from tinymem.messages import groups
-from tinymem.protocols import Embedder, TokenCounter, VectorStore
+from tinymem.protocols import Embedder, Summarizer, TokenCounter, VectorStore
 from tinymem.pruning import PruneStrategy
 from tinymem.recall import Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
-from tinymem.registry import embedder_from, store_from, store_names
+from tinymem.registry import embedder_from, store_from, store_names, summarizer_from
+from tinymem.scratchpad import AgentMemory
+from tinymem.stats import Stats, stats_of
 from tinymem.steps import SystemPromptStep
 from tinymem.tokens import counter_from
 from tinymem.window import default_strategy, or_the_newest
 
-__all__ = ["HierarchicalMemory", "Stats"]
+__all__ = ["HierarchicalMemory"]
 
 logger = logging.getLogger(__name__)
 
-WINDOW_SHARE = 0.5  # the window's part of a context, after the fixed steps
 QUERY_GROUPS = 2  # newest groups that a context without a query asks for
 QUERY_LENGTH = 6_000  # characters of them, from the end
-
-
-@dataclass(frozen=True)
-class Stats:
-    """What a namespace holds. Tokens are those of steps as sent; `waiting_steps` are not cut into passages yet."""
-
-    namespace: str
-    steps: int
-    window_steps: int
-    archived_steps: int
-    waiting_steps: int
-    passages: int
-    tokens: int
-    window_tokens: int
-    embedder: str
-    store: str
-    bytes_on_disk: int
 
 
 class HierarchicalMemory:
@@ -67,8 +52,13 @@ class HierarchicalMemory:
     `max_tokens` unless given), which `prune_strategy` keeps; what leaves it is archived and comes back by `context`
     and `recall`. Opened again, a memory goes on where it was.
 
-    `embedder` and `store` are adapters or their names (see `tinymem.registry`); `counter` is a TokenCounter or the name
-    of a tiktoken encoding. With `create=False` the memory must be there.
+    `embedder`, `store` and `summarizer` are adapters or their names (see `tinymem.registry`); `counter` is a
+    TokenCounter or the name of a tiktoken encoding. `shares` say how much of a context each part gets. With
+    `create=False` the memory must be there.
+
+    `step_callbacks` (a list, or by type of step) are called with every step that is added, `on_prune` with what left
+    the window, `on_archive` with the steps that are in the archive only from now on, `on_recall` with what came back:
+    each when it is on disk. What they raise is logged.
 
     >>> import tempfile
     >>> with HierarchicalMemory(tempfile.mkdtemp(), max_tokens=2_000) as memory:
@@ -93,19 +83,27 @@ class HierarchicalMemory:
         store: str | VectorStore = "chroma",
         counter: TokenCounter | str | None = None,
         fusion: Fusion | None = None,
+        summarizer: str | Summarizer = "extractive",
+        shares: Shares = Shares(),  # noqa: B008 (it is frozen)
+        on_prune: Callable[[PruneReport], object] | None = None,
+        on_archive: Callable[[Sequence[Step]], object] | None = None,
+        on_recall: Callable[[Recall], object] | None = None,
+        step_callbacks: StepCallbacks | None = None,
         create: bool = True,
     ) -> None:
         self.max_tokens = some_tokens("max_tokens", max_tokens)
         self.window_tokens = some_tokens(
             "window_tokens", max_tokens // 2 or 1 if window_tokens is None else window_tokens
         )
-        self.path, self.namespace = Path(path), namespace
+        self.path, self.namespace, self.shares = Path(path), namespace, shares
+        self._callbacks = Callbacks(on_prune, on_archive, on_recall, step_callbacks)
         self._lock = threading.RLock()
         self._closed = False
         self._counter = counter_from(counter)
         if prune_strategy is not None and not callable(prune_strategy):
             raise InputError(f"prune_strategy must be a callable, not {prune_strategy!r}")
-        embedder, store = embedder_from(embedder), _known_store(store)  # wrong names are found before a folder is made
+        # Wrong names are found before a folder is made.
+        embedder, store, summarizer = embedder_from(embedder), _known_store(store), summarizer_from(summarizer)
         folder = namespace_folder(self.path, namespace, create)
         self._store_name = store if isinstance(store, str) else store.name
         self.long_term = Archive(
@@ -116,11 +114,12 @@ class HierarchicalMemory:
             create=create,
             fusion=fusion,
         )
-        self.medium_term = Episodes(self.long_term)
+        self.medium_term = Episodes(self.long_term, summarizer)
         try:
             strategy = prune_strategy or default_strategy(self.window_tokens, self._counter)
-            self._window = DurableWindow(self.long_term, or_the_newest(strategy))
+            self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks)
             self.short_term = self._window.manager
+            self._scratchpad = KeptScratchpad(self.long_term, self.archive)
             if system_prompt is not None and self.short_term.system_prompt != system_prompt:
                 self.add(SystemPromptStep(system_prompt))
         except BaseException:
@@ -141,9 +140,7 @@ class HierarchicalMemory:
         """Add steps in one transaction: all of them, or none when one is refused."""
         with self._lock:
             self._check_open()
-            added = self.short_term.add_steps(steps)
-            self._settle()
-            return added
+            return self._settled(self.short_term.add_steps(steps))
 
     def add_messages(
         self,
@@ -160,13 +157,11 @@ class HierarchicalMemory:
             self._check_open()
             own = {at: message for at, message in enumerate(messages) if not self._recalled(message)}
             try:
-                added = self.short_term.add_messages(own.values(), session=session, timestamp=timestamp)
+                return self._settled(self.short_term.add_messages(own.values(), session=session, timestamp=timestamp))
             except MessageError as error:
                 if error.index is None or [*own][error.index] == error.index:
                     raise
                 raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
-            self._settle()
-            return added
 
     def archive(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
@@ -176,8 +171,23 @@ class HierarchicalMemory:
         with self._lock:
             self._check_open()
             added = self._window.pass_by(steps)
-            self._settle(passed_by=bool(added))
-            return added
+            self._callbacks.archived(added)
+            return self._settled(added, passed_by=True)
+
+    def mark(self, id: str | int, milestone: bool = True) -> None:
+        """Make a step a milestone, which ranks a little higher in recall, or none; final answers and pinned steps are
+        milestones anyway, and so is a step added with `metadata={"milestone": True}`. Raises InputError as `get`."""
+        with self._lock:
+            step = self.get(id)
+            self.long_term.set_milestones([step.number or 0], milestone)
+
+    @property
+    def scratchpad(self) -> AgentMemory:
+        """The agent's scratchpad. It has a part of every context, and is kept over a restart: what cannot be is named.
+
+        `forget` concerns steps; what is noted here goes by `scratchpad.clear()`.
+        """
+        return self._scratchpad.memory
 
     def _recalled(self, message: object) -> bool:
         """Whether a message is a block of this memory. A tool's result is none: its call would be left without it."""
@@ -186,13 +196,16 @@ class HierarchicalMemory:
         content = message.get("content")
         return isinstance(content, str) and is_block(content, self.long_term.key)
 
-    def _settle(self, passed_by: bool = False) -> None:
-        """Keep what left the window, and embed and index it once enough has come together."""
+    def _settled(self, added: list[Step], passed_by: bool = False) -> list[Step]:
+        """Keep what left the window, and embed, index and summarise it once enough has come together."""
+        self._callbacks.added(added)
         try:
             if self._window.keep() or passed_by:
                 self.long_term.settle()
+                self.medium_term.settle()
         except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
             logger.warning("archiving is behind: %s", error)
+        return added
 
     def restore(self, report: PruneReport) -> None:
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
@@ -207,9 +220,10 @@ class HierarchicalMemory:
     ) -> Context:
         """The messages to send, of at most `max_tokens` (the memory's own unless given), valid for the chat APIs.
 
-        System prompt, current task and pinned steps are always in, then the window's newest groups, and what of the
-        rest bears on `query` (unless given, the current task and the newest steps) in one block before the newest
-        group. `now` is when it is asked. Raises BudgetError when the first three alone do not fit.
+        System prompt, current task and pinned steps are always in, then summaries of earlier episodes, the window's
+        newest groups, the scratchpad, and what of the rest bears on `query` (unless given, the current task and the
+        newest steps) in one block before the newest group. `now` is when it is asked. Raises BudgetError when the first
+        three alone do not fit.
         """
         with self._lock:
             self._check_open()
@@ -221,16 +235,20 @@ class HierarchicalMemory:
             def recall(tokens: int, shown: Collection[int]) -> Recall:
                 return self.long_term.recall(asked, tokens, when, hidden=shown)
 
-            return assemble(
+            context = assemble(
                 steps,
                 self._window.positions,
                 some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
                 self._counter,
                 recall,
-                WINDOW_SHARE,
+                self.shares,
                 complete=not self.long_term.journal.any_archived(),
                 shortened=self._window.shortened,
+                episodes=episodes_block(self.medium_term, self.long_term),
+                scratchpad=scratchpad_block(self.scratchpad, self.long_term),
             )
+            self._callbacks.recalled(context.recalled)
+            return context
 
     @staticmethod
     def _default_query(steps: Sequence[Step]) -> str:
@@ -271,7 +289,9 @@ class HierarchicalMemory:
             )
             when = an_aware_time("now", now) or utc_now()
             budget = some_tokens("max_tokens", max_tokens)
-            return self.long_term.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
+            found = self.long_term.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
+            self._callbacks.recalled(found)
+            return found
 
     def get(self, id: str | int) -> Step:
         """The step with this id, or this number, whole. Raises InputError when there is none."""
@@ -291,17 +311,7 @@ class HierarchicalMemory:
         with self._lock:
             self._check_open()
             self._window.keep()
-            counts = self.long_term.journal.counts()
-            folder = self.long_term.journal.path.parent
-            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            return Stats(
-                namespace=self.namespace,
-                archived_steps=counts["steps"] - counts["window_steps"],
-                embedder=self.long_term.embedder.name,
-                store=self._store_name,
-                bytes_on_disk=size,
-                **counts,
-            )
+            return stats_of(self.long_term, self.namespace, self._store_name)
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
@@ -325,6 +335,7 @@ class HierarchicalMemory:
                 finally:  # when it fails half way, the window has what the journal has
                     self.short_term.drop(set(numbers) - self.long_term.fetch(numbers).keys())
                     self._window.keep()
+                    self.medium_term.forget()
             return len(numbers)
 
     def close(self) -> None:
@@ -334,6 +345,7 @@ class HierarchicalMemory:
                 self._closed = True
                 try:
                     self._window.keep()
+                    self._scratchpad.keep()
                 finally:
                     self.long_term.close()
 

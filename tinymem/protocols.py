@@ -40,7 +40,8 @@ class StepRow:
     """A step as the journal keeps it: `record` is its JSON, `time` is in seconds since 1970.
 
     `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view`
-    is the JSON of the shortened step that the window shows instead, if a strategy shortened it.
+    is the JSON of the shortened step that the window shows instead, if a strategy shortened it. A `milestone` ranks a
+    little higher.
     """
 
     number: int
@@ -54,6 +55,7 @@ class StepRow:
     record: str
     window: bool = True
     view: str | None = None
+    milestone: bool = False
 
 
 @dataclass(frozen=True)

@@ -126,9 +126,24 @@ class Catalog:
         """Append passages as `SqliteJournal.passages` gives them; up to 65,536 at once."""
         if not rows:
             return
-        (ids, step, part, start, end, kind, asks, vector, tokens, types, session, speaker, time, names, tools) = zip(
-            *rows, strict=True
-        )
+        (
+            ids,
+            step,
+            part,
+            start,
+            end,
+            kind,
+            asks,
+            vector,
+            tokens,
+            types,
+            session,
+            speaker,
+            time,
+            names,
+            tools,
+            marks,
+        ) = zip(*rows, strict=True)
         vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
         vectors = vectors.astype(np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # 1, but for half precision
@@ -137,7 +152,7 @@ class Catalog:
             "id": ids, "step": step, "part": part, "start": start, "end": end, "asks": asks, "time": time,
             "kind": [KINDS.get(k, SAID) for k in kind],
             "reply": [k in ("reply", "final_answer") for k in kind],
-            "milestone": [t == "final_answer" for t in types],
+            "milestone": marks,
             "session": [self.sessions.of(s) for s in session],
             "speaker": [self.speakers.of(s) for s in speaker],
             "type": [self.types.of(t) for t in types],

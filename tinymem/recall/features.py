@@ -35,7 +35,7 @@ NAMES = (
     "answers",  # bm25 of the step before, where that one asks
     "speaker",  # 1 where the speaker is named in the question
     "reply",  # 1 for what an assistant said
-    "milestone",  # 1 for final answers
+    "milestone",  # 1 for final answers, pinned steps, and what the user marked
     "dated",  # 1 in the spans of time that the question names, falling to 0 by days
     "day",  # as session, of the passages of a day
     "introduces",  # where the question is a stretch of a run: ln(1 + identifiers that come up here first),

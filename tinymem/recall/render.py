@@ -19,7 +19,8 @@ from tinymem.steps import MessageStep
 __all__ = ["block", "fenced", "header", "is_block", "label", "line", "one_line"]
 
 CALL_SHOWN = 60  # characters of a call that stand before its result
-_BLOCK = re.compile(r"\s*<recalled-([0-9a-f]{8}) [^>\n]*>\n(.*)\n</recalled-\1>\s*", re.DOTALL)
+KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context
+_BLOCK = re.compile(rf"\s*<((?:{'|'.join(KINDS)})-([0-9a-f]{{8}})) [^>\n]*>\n(.*)\n</\1>\s*", re.DOTALL)
 
 
 def block(lines: Iterable[tuple[str, str]], key: bytes) -> str:
@@ -49,7 +50,7 @@ def _mark(body: str, key: bytes) -> str:
 def is_block(text: str, key: bytes) -> bool:
     """Whether `text` is a block that this memory made: such text is never archived again."""
     found = _BLOCK.fullmatch(text)
-    return found is not None and hmac.compare_digest(_mark(found[2], key), found[1])
+    return found is not None and hmac.compare_digest(_mark(found[3], key), found[2])
 
 
 def header(step: Step) -> str:

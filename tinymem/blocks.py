@@ -1,0 +1,71 @@
+"""The parts of a context beside the window, fenced, in an exact number of tokens: episodes and the scratchpad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinymem.archive import Archive
+from tinymem.context import Block
+from tinymem.episodes import Episode, Episodes
+from tinymem.recall.render import fenced
+from tinymem.scratchpad import AgentMemory, Archiver
+from tinymem.steps import ScratchpadStep
+
+__all__ = ["KeptScratchpad", "episodes_block", "scratchpad_block"]
+
+SCRATCHPAD = "scratchpad"  # the journal's setting that keeps it
+FENCE = 32  # tokens of a fence, about: what it really takes is counted
+
+
+class KeptScratchpad:
+    """A scratchpad, `memory`, that the journal keeps: at every update, and whenever `keep` is called."""
+
+    def __init__(self, archive: Archive, archiver: Archiver) -> None:
+        self._journal = archive.journal
+        kept = self._journal.setting(SCRATCHPAD)
+        self._kept = AgentMemory().dump() if kept is None else kept
+        self.memory = AgentMemory.load(self._kept, archive=archiver, on_change=self.keep, counter=archive.counter)
+
+    def keep(self) -> None:
+        """Write down what changed; values are held by reference, so that needs no update."""
+        text = self.memory.dump()
+        if text != self._kept:
+            self._journal.keep({SCRATCHPAD: text})
+            self._kept = text
+
+
+def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Block]:
+    """Makes the block of episodes: the whole history, what is old in outline."""
+    count = archive.counter.count
+
+    def cost(episode: Episode) -> int:
+        return count(f"{episode}\n")
+
+    def block(tokens: int) -> Block:
+        shown = episodes.told(tokens - FENCE, cost)
+        while shown:
+            body = "\n".join(map(str, shown))
+            text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)
+            if count(text) <= tokens:
+                return Block(text, [episodes.as_step(episode) for episode in shown])
+            shown = shown[1:]
+        return Block("")
+
+    return block
+
+
+def scratchpad_block(scratchpad: AgentMemory, archive: Archive) -> Callable[[int], Block]:
+    """Makes the block of the scratchpad."""
+    count = archive.counter.count
+
+    def block(tokens: int) -> Block:
+        room = tokens - FENCE
+        while scratchpad and room > 0:
+            body = scratchpad.to_context(room)
+            text = fenced("scratchpad", "of this agent", body, archive.key)
+            if not body or count(text) <= tokens:
+                return Block(text, [ScratchpadStep(body)]) if body else Block("")
+            room -= count(text) - tokens
+        return Block("")
+
+    return block
