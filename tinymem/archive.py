@@ -34,7 +34,7 @@ from tinymem.recall.results import Recall
 from tinymem.recall.scoring import Filter, Scored
 from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
-from tinymem.steps import FinalAnswerStep
+from tinymem.steps import is_milestone
 from tinymem.stores.sqlite import Mark, SqliteJournal
 from tinymem.tokens import count_message
 
@@ -262,6 +262,5 @@ def _row(step: Step, tokens: int, position: int, window: bool) -> StepRow:
     speaker = None if step.speaker is None else clean(step.speaker)
     session = None if step.session is None else clean(step.session)
     time = step.timestamp.timestamp()
-    milestone = isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True
     place = (step.number, step.id, step.type, session, speaker, time, tokens, position)
-    return StepRow(*place, dump_step(step), window, milestone=milestone)
+    return StepRow(*place, dump_step(step), window, milestone=is_milestone(step))

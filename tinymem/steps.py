@@ -26,6 +26,7 @@ __all__ = [
     "SystemPromptStep",
     "TaskStep",
     "ToolCall",
+    "is_milestone",
 ]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -165,3 +166,8 @@ class MessageStep(Step):
     def _map_text(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, MessageStep)
         return self.evolve(content=map_text(self.content, change))
+
+
+def is_milestone(step: Step) -> bool:
+    """Whether a step is one to come back to: a final answer, a pinned step, or one marked so in its metadata."""
+    return isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True

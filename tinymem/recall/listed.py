@@ -29,6 +29,7 @@ from tinymem.recall.identifiers import hashes
 from tinymem.recall.overlap import hashed, overlap
 from tinymem.recall.query import Query, analyse, embedded
 from tinymem.registry import token_embedder_from
+from tinymem.steps import is_milestone
 
 __all__ = ["Listed", "StepIndex"]
 
@@ -154,6 +155,9 @@ def _rows(steps: Sequence[Step], entries: Sequence[_Entry]) -> list[Any]:
         for at, (step, entry) in enumerate(zip(steps, entries, strict=True))
     )
     return [
-        (row, at, *place, text.vector, text.tokens, step.type, step.session, step.speaker, 0.0, text.identifiers, "")
+        (
+            *(row, at, *place, text.vector, text.tokens, step.type, step.session, step.speaker, 0.0),
+            *(text.identifiers, "", is_milestone(step)),
+        )
         for row, (at, step, place, text) in enumerate(found, 1)
     ]
