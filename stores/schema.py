@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 
-__all__ = ["FORMAT", "guarded", "opened"]
+__all__ = ["FORMAT", "MIGRATIONS", "Migration", "guarded", "opened"]
 
-FORMAT = 3
+FORMAT = 4
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
@@ -29,23 +30,57 @@ CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
 CREATE TABLE IF NOT EXISTS summaries (
     level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
     PRIMARY KEY (level, first)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, tokens BLOB NOT NULL);
 """
-# Format 1 wrote passages and terms with each step, and kept no note of whether the store was filled. What is made from
-# steps is made again, under new ids: a store may hold other vectors under the old ones.
-FROM_1 = """
-UPDATE sqlite_sequence SET name = 'passages of format 1' WHERE name = 'passages';
-DROP TABLE IF EXISTS passages;
-UPDATE sqlite_sequence SET name = 'passages' WHERE name = 'passages of format 1';
-DROP TABLE IF EXISTS vocabulary;
-DROP TABLE IF EXISTS fulltext;
-INSERT OR REPLACE INTO meta VALUES ('indexed', '0'), ('store_filled', 'yes');
-"""
-# Format 2 had no summaries and no milestones; what was a milestone then, is one.
-FROM_2 = """
-ALTER TABLE steps ADD COLUMN milestone INTEGER NOT NULL DEFAULT 0;
-UPDATE steps SET milestone = 1 WHERE type = 'final_answer';
-"""
-UPGRADES = {0: "", 1: FROM_1 + FROM_2, 2: FROM_2}
+
+
+class Migration(NamedTuple):
+    """What makes a file of format `to` of one of the format before it, in one transaction with all that follow."""
+
+    to: int
+    why: str
+    sql: str
+
+
+# Each is complete in itself and stays as it is: a later change of SCHEMA is a migration of its own. A file of every
+# format is kept in tests/data, and is opened by the tests.
+MIGRATIONS = (
+    Migration(
+        2,
+        "Passages and terms are made after their steps, in batches, and whether the store was filled is noted. What is "
+        "made from steps is made again, under new ids: a store may hold other vectors under the old ones.",
+        """
+        UPDATE sqlite_sequence SET name = 'passages of format 1' WHERE name = 'passages';
+        DROP TABLE IF EXISTS passages;
+        CREATE TABLE passages (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
+            end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL,
+            identifiers BLOB NOT NULL, tools TEXT NOT NULL);
+        CREATE INDEX passages_by_step ON passages (step);
+        UPDATE sqlite_sequence SET name = 'passages' WHERE name = 'passages of format 1';
+        DROP TABLE IF EXISTS vocabulary;
+        DROP TABLE IF EXISTS fulltext;
+        INSERT OR REPLACE INTO meta VALUES ('indexed', '0'), ('store_filled', 'yes');
+        """,
+    ),
+    Migration(
+        3,
+        "There are summaries and milestones. What was a milestone before, is one.",
+        """
+        ALTER TABLE steps ADD COLUMN milestone INTEGER NOT NULL DEFAULT 0;
+        UPDATE steps SET milestone = 1 WHERE type = 'final_answer';
+        CREATE TABLE summaries (
+            level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
+            PRIMARY KEY (level, first)) WITHOUT ROWID;
+        """,
+    ),
+    Migration(
+        4,
+        "Vectors of another embedder are kept beside those in use, until all are made. An older version would leave "
+        "the ones of forgotten steps there.",
+        "CREATE TABLE reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, tokens BLOB NOT NULL);",
+    ),
+)
 
 
 @contextmanager
@@ -102,10 +137,15 @@ def _prepare_once_free(db: sqlite3.Connection, path: Path, deadline: float) -> N
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    _check_format(db, path)  # before anything is changed
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
         db.execute(f"PRAGMA {pragma}")
     if _version(db) < FORMAT:
         _make_tables(db)
+    _check_format(db, path)  # a newer version may have opened it meanwhile
+
+
+def _check_format(db: sqlite3.Connection, path: Path) -> None:
     if (version := _version(db)) > FORMAT:
         raise FormatError(f"{path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
 
@@ -118,9 +158,11 @@ def _make_tables(db: sqlite3.Connection) -> None:
     """Make the tables, or bring up those of an older format: once, whoever else opens the file."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        if (version := _version(db)) < FORMAT:  # another process may have been quicker
-            for statement in f"{UPGRADES.get(version, '')} {SCHEMA}".split(";"):
-                db.execute(statement)
+        version = _version(db)  # another process may have been quicker
+        missing = [migration.sql for migration in MIGRATIONS if migration.to > version] if version else [SCHEMA]
+        for statement in "".join(missing).split(";"):
+            db.execute(statement)
+        if version < FORMAT:
             db.execute(f"PRAGMA user_version={FORMAT}")
         db.execute("COMMIT")
     except BaseException:

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinymem.errors import FormatError, InputError, StorageError
+from tinymem.errors import FormatError, InputError
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
 from tinymem.stores.schema import guarded, opened
+from tinymem.stores.upkeep import EMBEDDER, Upkeep
 
 __all__ = ["Mark", "Outlined", "SqliteJournal", "SummaryRow"]
 
@@ -51,7 +52,7 @@ class Outlined(NamedTuple):
     window: bool
 
 
-class SqliteJournal:
+class SqliteJournal(Upkeep):
     """A namespace's journal at `path`, made if `create`. Safe to use from several threads.
 
     Vectors are kept as float16 (`(n, dimensions)`), token ids as uint16. While another process writes, it is waited for
@@ -71,12 +72,16 @@ class SqliteJournal:
 
     @contextmanager
     def _transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
-        """All or nothing; the lock is held, so that threads do not share a transaction.
+        """All or nothing; one inside another is part of that one. The lock is held, so that threads do not share a
+        transaction.
 
         What is `derived` from steps that are on disk is not waited for: it survives a killed process, and where the
         power fails before the next step is written, it is made again.
         """
         with self._lock, guarded(self.path):
+            if self._db.in_transaction:
+                yield self._db
+                return
             if derived:
                 self._db.execute("PRAGMA synchronous=NORMAL")
             try:
@@ -214,18 +219,12 @@ class SqliteJournal:
                 return False
             for number, texts in passages_of.items():
                 self._fulltext.remove(zip(ids[number], texts, strict=True))
+                db.executemany("DELETE FROM reindexed WHERE passage = ?", ((id,) for id in ids[number]))
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.optimize()
-        with self._lock, guarded(self.path):
-            self._db.execute("VACUUM")
-            busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        if busy:
-            raise StorageError(
-                f"{self.path}: the steps are deleted, but somebody else reads the file, so their text stays in it "
-                "until that reader and this memory are closed"
-            )
+        self.scrub("the steps are deleted", "their text stays")
         return True
 
     # -- passages -----------------------------------------------------------------------------------------------------
@@ -269,11 +268,13 @@ class SqliteJournal:
         passages: Sequence[tuple[int, PassageRow]],
         vectors: Vectors,
         tokens: Sequence[TokenIds],
+        embedder: str | None = None,
     ) -> bool:
         """Keep the `passages` (number of the step, passage) between two marks with their terms, vectors `(n,
         dimensions)` and token ids, and move the mark.
 
-        False, and nothing is kept, when somebody else was there first: the mark is not `since`, or a step is gone.
+        False, and nothing is kept, when somebody else was there first: the mark is not `since`, a step is gone, or the
+        journal's vectors are no longer those of `embedder` (its fingerprint, if given).
         """
         sql = (
             "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens, identifiers, tools) "
@@ -282,6 +283,8 @@ class SqliteJournal:
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
             if self.mark != since or len(self.steps(steps := sorted({n for n, _ in passages}))) < len(steps):
+                return False
+            if embedder not in (None, self.setting(EMBEDDER)):
                 return False
             ids: list[int] = []
             for (number, p), vector, some in zip(passages, halves, tokens, strict=True):

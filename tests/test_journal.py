@@ -24,9 +24,8 @@ from strategies import MODERATE
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import PassageRow, StepRow, Vectors
 from tinymem.serialization import load_step
-from tinymem.steps import FinalAnswerStep, Step, TaskStep
+from tinymem.steps import Step, TaskStep
 from tinymem.stores import schema
-from tinymem.stores.schema import FORMAT
 from tinymem.stores.sqlite import Mark, SqliteJournal, SummaryRow
 
 HOSTILE = {
@@ -641,18 +640,6 @@ def test_another_kind_of_file_is_a_format_error_and_stays_as_it_is(tmp_path: Pat
     assert path.read_bytes() == content
 
 
-def test_a_newer_format_is_refused_and_the_file_stays_usable(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    journal = SqliteJournal(path)
-    journal._read(f"PRAGMA user_version={FORMAT + 1}")
-    journal.close()
-    with pytest.raises(FormatError, match=rf"has format {FORMAT + 1}, .* reads {FORMAT}: upgrade tinymem"):
-        SqliteJournal(path)
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (FORMAT + 1,)
-    db.close()
-
-
 def test_a_name_with_signs_that_mean_something_in_an_address_is_only_a_name(tmp_path: Path) -> None:
     folder = tmp_path / "50% a?b#c&mode=ro é"
     folder.mkdir()
@@ -790,27 +777,6 @@ def test_a_file_of_format_1_keeps_its_steps_and_what_is_made_of_them_is_made_aga
     journal.close()
 
 
-def test_a_file_of_format_2_keeps_all_that_it_has(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    journal = SqliteJournal(path)
-    steps: list[Step] = [said("shared word1", 1), FinalAnswerStep("shared word2", id="the-end", number=2)]
-    entries = [entry(step) for step in steps]
-    add(journal, entries)
-    passages = journal.passages()
-    journal.close()
-    with sqlite3.connect(path) as db:
-        db.executescript("ALTER TABLE steps DROP COLUMN milestone; DROP TABLE summaries; PRAGMA user_version=2;")
-    db.close()
-    journal = SqliteJournal(path)
-    assert [row.record for row in journal.rows()] == [row.record for row, _ in entries]
-    assert [row.milestone for row in journal.rows()] == [0, 1]
-    assert [row[:-1] for row in journal.passages()] == [row[:-1] for row in passages]
-    assert (journal.mark, journal.summaries(), len(found(journal, "shared"))) == ((3, 0), [], 2)
-    journal.put_summaries([SummaryRow(1, 1, 2, None, "Two words.")])
-    assert journal.summaries() == [SummaryRow(1, 1, 2, None, "Two words.")]
-    journal.close()
-
-
 def test_of_two_processes_that_summarise_the_same_the_first_keeps_its_own(journal: SqliteJournal) -> None:
     journal.put_summaries([SummaryRow(1, 1, 2, None, "One."), SummaryRow(2, 1, 9, "a", "Two.")])
     journal.put_summaries([SummaryRow(1, 1, 3, None, "Other."), SummaryRow(1, 4, 5, None, "New.")])
@@ -841,26 +807,6 @@ def test_of_two_that_open_a_file_of_format_1_only_one_upgrades_it(
     assert (journal.mark, journal.waiting()) == ((6, 0), 0)
     quicker[0].close()
     journal.close()
-
-
-def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "journal.db"
-    format_1(path)
-
-    def tables() -> list[Any]:
-        with sqlite3.connect(path) as db:
-            version = db.execute("PRAGMA user_version").fetchone()
-            rows = [db.execute(f"SELECT * FROM {name}").fetchall() for name in ("meta", "passages", "vocabulary")]
-        db.close()
-        return [version, *rows]
-
-    before = tables()
-    monkeypatch.setattr(schema, "SCHEMA", f"{schema.SCHEMA} nonsense;")
-    with pytest.raises(StorageError):
-        SqliteJournal(path)
-    assert tables() == before
 
 
 # closed

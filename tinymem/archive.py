@@ -8,6 +8,7 @@ EXACT_UP_TO passages on, batch by batch, and asked from EXACT_UP_TO on; what it 
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
@@ -36,9 +37,12 @@ from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import is_milestone
 from tinymem.stores.sqlite import Mark, SqliteJournal
+from tinymem.stores.upkeep import EMBEDDER, EMBEDDER_NAME, WATERMARK
 from tinymem.tokens import count_message
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "row_of"]
+
+logger = logging.getLogger(__name__)
 
 BATCH = 256  # passages that are embedded at once
 WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
@@ -64,6 +68,7 @@ class Archive:
         exact_up_to: int = EXACT_UP_TO,
     ) -> None:
         self.embedder, self.counter = embedder, counter
+        self._fingerprint = embedder.fingerprint
         self._fusion, self._exact_up_to = fusion, exact_up_to
         self._catalog: Catalog | None = None
         self._steps: tuple[int, Steps] | None = None
@@ -77,13 +82,16 @@ class Archive:
 
     def _fence_key(self) -> str:
         """The key from when the memory was made; the embedder must be the one from then."""
-        given = self.embedder.fingerprint
-        if self.journal.setting("embedder") is None:  # of two processes that make a memory at once, one decides
-            settings = {"embedder": given, "fence_key": secrets.token_hex(16), "indexed": "0"}
-            self.journal.keep(settings, replace=False)
-        if (stored := self.journal.setting("embedder") or "") != given:
-            raise EmbedderMismatchError(stored, given)
+        if self.journal.setting(EMBEDDER) is None:  # of two processes that make a memory at once, one decides
+            settings = {EMBEDDER: self._fingerprint, "fence_key": secrets.token_hex(16), WATERMARK: "0"}
+            self.journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
+        self.check_embedder()
         return self.journal.setting("fence_key") or ""
+
+    def check_embedder(self) -> None:
+        """EmbedderMismatchError when the journal's vectors are another embedder's, be it since a moment ago."""
+        if (stored := self.journal.setting(EMBEDDER) or "") != self._fingerprint:
+            raise EmbedderMismatchError(stored, self._fingerprint, self.embedder.name)
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -95,7 +103,7 @@ class Archive:
         for step in steps:
             tokens = sum(count_message(message, self.counter) for message in step.to_messages())
             positions[step.id] = end
-            rows.append(_row(step, tokens, end, window))
+            rows.append(row_of(step, tokens, end, window))
             end += tokens
         self.journal.add(rows)
         return positions
@@ -105,22 +113,24 @@ class Archive:
         self.journal.set_milestones(numbers, milestone)
         self._catalog = None
 
-    def embed_pending(self, at_least: int = 1) -> int:
+    def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
         """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
-        many passages there were."""
+        many passages there were. `advance` hears, batch by batch, up to which step all are made."""
         done = 0
         if self.journal.waiting() < at_least:
             return done
         mark: Mark | None = None
         while mark is None:
             mark = self.journal.mark
+            self.check_embedder()
             for until, passages in self._new_passages(mark):
                 texts = [passage.text for _, passage in passages]
                 vectors, tokens = self._vectors(texts)
-                if not self.journal.put_passages(mark, until, passages, vectors, tokens):
+                if not self.journal.put_passages(mark, until, passages, vectors, tokens, self._fingerprint):
                     mark = None  # another process was quicker
                     break
                 mark, done = until, done + len(passages)
+                advance(mark.step)
         return done
 
     def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
@@ -160,6 +170,7 @@ class Archive:
 
     def settle(self) -> None:
         """Embed new steps once they are many, and bring the index along where it is, or soon will be, of use."""
+        self.check_embedder()
         self.embed_pending(WAITING)
         if self._index_is_of_use:
             self.index.keep_up()
@@ -175,12 +186,17 @@ class Archive:
         """The arrays over all embedded passages, brought up to the journal."""
         if self._catalog is None:
             self._catalog = Catalog(self.embedder.dimensions, len(self.token_embedder.token_table))
-        while rows := self.journal.passages(self._catalog.last_id):
-            try:
+        try:
+            while rows := self.journal.passages(self._catalog.last_id):
                 self._catalog.extend(rows)
-            except ValueError as error:  # a vector of another length
-                self._catalog = None
-                raise FormatError(f"{self.journal.path} is damaged: {error}") from error
+            self.check_embedder()  # afterwards: all that was read until then are vectors of this one
+        except EmbedderMismatchError:
+            self._catalog = None
+            raise
+        except ValueError as error:  # a vector of another length
+            self._catalog = None
+            self.check_embedder()
+            raise FormatError(f"{self.journal.path} is damaged: {error}") from error
         return self._catalog
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
@@ -222,6 +238,7 @@ class Archive:
         if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
             with self.index.resting_after_failure():
                 found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
+                self.check_embedder()  # as above: the index may have been filled anew, by another process
         if found is None:  # the journal has all vectors
             found = gather(query, catalog, lexical, allowed, None)
         matrix = features(query, found, catalog, self._stepwise(catalog), self.token_embedder.token_table)
@@ -252,12 +269,15 @@ class Archive:
         """Embed what is left, and release the files."""
         try:
             self.embed_pending()
+        except EmbedderMismatchError as error:  # whoever opens it with the other one embeds what waits
+            logger.warning("closing without embedding the newest steps: %s", error)
         finally:
             self.index.close()
             self.journal.close()
 
 
-def _row(step: Step, tokens: int, position: int, window: bool) -> StepRow:
+def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
+    """A numbered step as the journal keeps it; `tokens` before it make its `position`."""
     assert step.number is not None
     speaker = None if step.speaker is None else clean(step.speaker)
     session = None if step.session is None else clean(step.session)

@@ -90,12 +90,13 @@ class FormatError(StorageError):
 
 
 class EmbedderMismatchError(StorageError):
-    """The memory was written with embedder `stored` and opened with `given`: their vectors cannot be compared."""
+    """The memory was written with embedder `stored` and opened with `given` (fingerprints): their vectors cannot be
+    compared. `name` is how the given one is named."""
 
-    def __init__(self, stored: str, given: str) -> None:
+    def __init__(self, stored: str, given: str, name: str = "NAME") -> None:
         super().__init__(
             f"this memory was written with the embedder {stored}, and {given} was given; vectors of the two cannot be "
-            "compared: open it with the first, or reindex it with the second"
+            f"compared: open it with the first, or make all vectors anew: tinymem reindex --embedder {name}"
         )
         self.stored, self.given = stored, given
 

@@ -21,6 +21,7 @@ from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
 from tinymem.stores.sqlite import SqliteJournal
+from tinymem.stores.upkeep import FILLED, STALE, WATERMARK
 
 __all__ = ["Index"]
 
@@ -29,8 +30,6 @@ logger = logging.getLogger(__name__)
 BATCH = 2_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
 LONGEST_REST = 60.0  # but not longer than so many seconds
-WATERMARK = "indexed"  # the setting with the id of the last passage that the store holds
-FILLED = "store_filled"  # the setting that says that a store's files may hold vectors: this store's, or another's
 
 
 class Index:
@@ -46,7 +45,11 @@ class Index:
         """The store; it is filled anew if it holds less than it should."""
         if self._store is None:
             store = self._open_store()
-            try:  # another store than before, or somebody deleted its files
+            try:
+                if self._journal.setting(STALE):
+                    store.clear()
+                    self._journal.keep({STALE: "", WATERMARK: "0"})
+                # another store than before, or somebody deleted its files
                 if store.count() < self._journal.passages_until(self._watermark):
                     self._journal.keep({WATERMARK: "0"})
             except BaseException:

@@ -1,0 +1,192 @@
+"""What is done to a journal as a whole: looked through, measured, copied from, cleaned, given another embedder."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from tinymem.errors import StorageError
+from tinymem.protocols import TokenIds, Vectors
+from tinymem.stores.schema import guarded
+
+__all__ = ["EMBEDDER", "EMBEDDER_NAME", "FILLED", "STALE", "WATERMARK", "Placed", "Upkeep"]
+
+# Settings of a journal.
+EMBEDDER, EMBEDDER_NAME = "embedder", "embedder_name"  # the fingerprint that its vectors have, and who gives such ones
+REINDEXING = "reindexing"  # the fingerprint that the vectors get that are being made
+WATERMARK = "indexed"  # the id of the last passage that the store holds
+FILLED = "store_filled"  # that a store's files may hold vectors: this store's, or another's
+STALE = "store_stale"  # that those are another embedder's, and must go before the store is used
+
+_LIMITS = {
+    **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
+    **{"since": "time >= ?", "until": "time <= ?", "before": "time < ?"},
+}
+_WEIGHT = "SELECT ifnull(sum(length(record) + ifnull(length(view), 0)), 0) FROM steps"
+_DERIVED_WEIGHT = "SELECT ifnull(sum(length(vector) + length(tokens) + length(identifiers)), 0) FROM passages"
+# Ids of passages only grow, so all above the newest vector that was made anew are still to come.
+_BEHIND = (
+    "FROM passages p JOIN steps s ON s.number = p.step WHERE p.id > (SELECT ifnull(max(passage), 0) FROM reindexed)"
+)
+
+_JournalT = TypeVar("_JournalT", bound="Upkeep")
+
+
+class Placed(NamedTuple):
+    """A passage, `id`: a slice `[start, end)` of a part of a step."""
+
+    id: int
+    step: int
+    part: int
+    start: int
+    end: int
+
+
+class Upkeep(ABC):
+    """The part of a journal that its users seldom need. See `tinymem.stores.sqlite.SqliteJournal`."""
+
+    path: Path
+    _lock: threading.RLock
+    _db: sqlite3.Connection
+
+    @abstractmethod
+    def _transaction(self, derived: bool = False) -> AbstractContextManager[sqlite3.Connection]: ...
+    @abstractmethod
+    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]: ...
+    @abstractmethod
+    def setting(self, key: str) -> str | None:
+        """A value that was kept, or None."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file."""
+
+    # -- looked through and measured ----------------------------------------------------------------------------------
+
+    def matching(self, limits: Mapping[str, str | float]) -> list[int]:
+        """Numbers of the steps that are within all `limits`: `session`, `speaker` and `type` are equal; `since` (at or
+        after), `until` (at or before) and `before` are seconds since 1970."""
+        where = "".join(f" AND {_LIMITS[name]}" for name in limits)
+        return [
+            n for (n,) in self._read(f"SELECT number FROM steps WHERE 1{where} ORDER BY number", [*limits.values()])
+        ]
+
+    def size(self) -> int:
+        """Bytes of the file that are in use."""
+        pages, free, each = (
+            int(self._read(f"PRAGMA {name}")[0][0]) for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * each
+
+    def weight(self) -> int:
+        """Bytes that the steps take, without what serves to find them: their JSON, vectors and token ids."""
+        return sum(int(self._read(sql)[0][0]) for sql in (_WEIGHT, _DERIVED_WEIGHT))
+
+    def weight_of(self, number: int) -> int:
+        """Likewise, of one step."""
+        sqls = (f"{_WEIGHT} WHERE number = ?", f"{_DERIVED_WEIGHT} WHERE step = ?")
+        return sum(int(self._read(sql, (number,))[0][0]) for sql in sqls)
+
+    def vectors(self, number: int) -> list[tuple[bytes, bytes]]:
+        """The vector and the token ids of each passage of a step, in order, as they are kept."""
+        return self._read("SELECT vector, tokens FROM passages WHERE step = ? ORDER BY id", (number,))
+
+    # -- copied -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def snapshot(self: _JournalT) -> Iterator[_JournalT]:
+        """The journal as it is now, to read from, whoever writes meanwhile.
+
+        As long as this lasts, whoever forgets steps is told that somebody reads, and that their text is still there.
+        """
+        other = type(self)(self.path, create=False)  # type: ignore[call-arg]
+        try:
+            with guarded(self.path):
+                other._db.execute("BEGIN")
+            other.setting("")  # it is the first look that counts
+            yield other
+        finally:
+            other.close()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is written through this journal inside is one transaction."""
+        with self._transaction():
+            yield
+
+    def go_on_from(self, number: int) -> None:
+        """Let no step that is yet to come have a number below `number`."""
+        with self._transaction() as db:
+            if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'steps'").fetchone():
+                db.execute("INSERT INTO sqlite_sequence VALUES ('steps', 0)")
+            db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'steps'", (number - 1,))
+
+    # -- cleaned ------------------------------------------------------------------------------------------------------
+
+    def scrub(self, done: str, what: str) -> None:
+        """Leave nothing in the file of what was removed. While somebody else reads, that is a StorageError which says
+        what was `done`, and `what` is still there."""
+        with self._lock, guarded(self.path):
+            self._db.execute("VACUUM")
+            busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            raise StorageError(
+                f"{self.path}: {done}, but somebody else reads the file, so {what} in it until that reader and this "
+                "memory are closed"
+            )
+
+    # -- another embedder ---------------------------------------------------------------------------------------------
+
+    def begin_reindexing(self, embedder: str) -> None:
+        """From now on, vectors of `embedder` (a fingerprint) are made; those of a third one, half made, are dropped."""
+        with self._transaction() as db:
+            if self.setting(REINDEXING) != embedder:
+                db.execute("DELETE FROM reindexed")
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (REINDEXING, embedder))
+
+    def reindexed(self) -> tuple[int, int]:
+        """How many passages have a vector of the other embedder, and how many are to get one, in sum."""
+        done = int(self._read("SELECT count(*) FROM reindexed")[0][0])
+        return done, done + int(self._read(f"SELECT count(*) {_BEHIND}")[0][0])
+
+    def to_reindex(self, limit: int) -> list[Placed]:
+        """Up to `limit` passages that have no vector of the other embedder, in order."""
+        sql = f"SELECT p.id, p.step, p.part, p.start, p.end {_BEHIND} ORDER BY p.id LIMIT ?"
+        return [Placed(*row) for row in self._read(sql, (limit,))]
+
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds]) -> None:
+        """Keep vectors `(n, dimensions)` and token ids of the other embedder; those of passages that were forgotten
+        meanwhile are not. StorageError when somebody began to reindex with a third embedder."""
+        sql = "INSERT OR IGNORE INTO reindexed SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)"
+        halves = vectors.astype("<f2")
+        with self._transaction(derived=True) as db:
+            if (now := self.setting(REINDEXING)) != embedder:
+                what = f"began to reindex it with {now}" if now else "has reindexed it"
+                raise StorageError(f"{self.path}: another process {what} meanwhile; run one of them at a time")
+            blobs = ((id, half.tobytes(), some.tobytes()) for id, half, some in zip(ids, halves, tokens, strict=True))
+            db.executemany(sql, blobs)
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Put the vectors of the other embedder in the place of those in use; the store's are stale from then on.
+
+        False, and nothing changes, when some passage has none yet.
+        """
+        with self._transaction() as db:
+            if self.setting(REINDEXING) != embedder or self.to_reindex(1):
+                return False
+            db.execute(
+                "UPDATE passages SET (vector, tokens) = (SELECT r.vector, r.tokens FROM reindexed r "
+                "WHERE r.passage = passages.id) WHERE id IN (SELECT passage FROM reindexed)"
+            )
+            db.execute("DELETE FROM reindexed")
+            db.execute("DELETE FROM meta WHERE key = ?", (REINDEXING,))
+            settings = {EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0"}
+            if self.setting(FILLED):
+                settings[STALE] = "yes"
+            db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+            return True
