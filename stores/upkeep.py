@@ -14,14 +14,14 @@ from tinymem.errors import StorageError
 from tinymem.protocols import TokenIds, Vectors
 from tinymem.stores.schema import guarded
 
-__all__ = ["EMBEDDER", "EMBEDDER_NAME", "FILLED", "STALE", "WATERMARK", "Placed", "Upkeep"]
+__all__ = ["CHANGES", "EMBEDDER", "EMBEDDER_NAME", "FILLED", "WATERMARK", "Placed", "Upkeep"]
 
 # Settings of a journal.
 EMBEDDER, EMBEDDER_NAME = "embedder", "embedder_name"  # the fingerprint that its vectors have, and who gives such ones
 REINDEXING = "reindexing"  # the fingerprint that the vectors get that are being made
 WATERMARK = "indexed"  # the id of the last passage that the store holds
 FILLED = "store_filled"  # that a store's files may hold vectors: this store's, or another's
-STALE = "store_stale"  # that those are another embedder's, and must go before the store is used
+CHANGES = "embedder_changes"  # how often the embedder was changed; and, with a store's name, when this was last cleared
 
 _LIMITS = {
     **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
@@ -149,6 +149,13 @@ class Upkeep(ABC):
                 db.execute("DELETE FROM reindexed")
                 db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (REINDEXING, embedder))
 
+    def stop_reindexing(self) -> None:
+        """Drop the vectors of the other embedder, if there are some."""
+        if self.setting(REINDEXING):
+            with self._transaction() as db:
+                db.execute("DELETE FROM reindexed")
+                db.execute("DELETE FROM meta WHERE key = ?", (REINDEXING,))
+
     def reindexed(self) -> tuple[int, int]:
         """How many passages have a vector of the other embedder, and how many are to get one, in sum."""
         done = int(self._read("SELECT count(*) FROM reindexed")[0][0])
@@ -172,7 +179,7 @@ class Upkeep(ABC):
             db.executemany(sql, blobs)
 
     def switch(self, embedder: str, name: str) -> bool:
-        """Put the vectors of the other embedder in the place of those in use; the store's are stale from then on.
+        """Put the vectors of the other embedder in the place of those in use; what stores hold is stale then.
 
         False, and nothing changes, when some passage has none yet.
         """
@@ -185,8 +192,7 @@ class Upkeep(ABC):
             )
             db.execute("DELETE FROM reindexed")
             db.execute("DELETE FROM meta WHERE key = ?", (REINDEXING,))
-            settings = {EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0"}
-            if self.setting(FILLED):
-                settings[STALE] = "yes"
+            changes = str(int(self.setting(CHANGES) or 0) + 1)
+            settings = {EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0", CHANGES: changes}
             db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
             return True

@@ -21,7 +21,7 @@ from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
 from tinymem.stores.sqlite import SqliteJournal
-from tinymem.stores.upkeep import FILLED, STALE, WATERMARK
+from tinymem.stores.upkeep import CHANGES, FILLED, WATERMARK
 
 __all__ = ["Index"]
 
@@ -46,9 +46,7 @@ class Index:
         if self._store is None:
             store = self._open_store()
             try:
-                if self._journal.setting(STALE):
-                    store.clear()
-                    self._journal.keep({STALE: "", WATERMARK: "0"})
+                self._clear_of_another_embedder(store)
                 # another store than before, or somebody deleted its files
                 if store.count() < self._journal.passages_until(self._watermark):
                     self._journal.keep({WATERMARK: "0"})
@@ -57,6 +55,13 @@ class Index:
                 raise
             self._store = store
         return self._store
+
+    def _clear_of_another_embedder(self, store: VectorStore) -> None:
+        """Clear what a store holds from before the memory was reindexed: other vectors, maybe of another length."""
+        changes, cleared = self._journal.setting(CHANGES), f"{CHANGES} {store.name}"
+        if changes and self._journal.setting(cleared) != changes:
+            store.clear()
+            self._journal.keep({cleared: changes, WATERMARK: "0"})
 
     @property
     def _watermark(self) -> int:

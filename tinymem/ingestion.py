@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from tinymem.base import Step
 from tinymem.errors import InputError
+from tinymem.progress import bar
 from tinymem.readers import read_runs
 
 if TYPE_CHECKING:
@@ -74,16 +75,16 @@ def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
 @contextmanager
 def progress(files: Sequence[Path], stream: TextIO) -> Iterator[Advance]:
     """A bar on `stream`, if that is a terminal; the files are then read once before, to know how long it will be."""
-    if not stream.isatty():
-        yield lambda steps: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    with bar(stream, "ingesting", "steps") as show:
+        total = _count(files) if stream.isatty() else None
+        done = 0
 
-    columns = (TextColumn("ingesting"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
-        task = bar.add_task("", total=_count(files))
-        yield lambda steps: bar.update(task, advance=steps)
+        def advance(steps: int) -> None:
+            nonlocal done
+            done += steps
+            show(done, total)
+
+        yield advance
 
 
 def _count(files: Sequence[Path]) -> int | None:

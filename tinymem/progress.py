@@ -1,0 +1,31 @@
+"""A bar for people who watch: on a terminal only, and taken away when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO, TypeAlias
+
+__all__ = ["Progress", "bar", "unseen"]
+
+Progress: TypeAlias = Callable[[int, int | None], object]  # hears how much is done, and of how much (None: unknown)
+
+
+def unseen(done: int, total: int | None) -> None:
+    """A Progress that shows nothing."""
+
+
+@contextmanager
+def bar(stream: TextIO, doing: str, unit: str) -> Iterator[Progress]:
+    """A bar on `stream`, if that is a terminal: what is being done, and how many of a unit are."""
+    if not stream.isatty():
+        yield unseen
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
+    with Bar(*columns, console=Console(file=stream), transient=True) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
