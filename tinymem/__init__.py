@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
     from tinymem.recall import Excerpt, Recall
+    from tinymem.reindexing import Reindexed, reindex
+    from tinymem.retention import Retention, RetentionReport, Retired
     from tinymem.scratchpad import AgentMemory
     from tinymem.semantic import semantic_pruning
     from tinymem.stats import Stats
@@ -90,6 +92,10 @@ __all__ = [
     "PruneReport",
     "PruneStrategy",
     "Recall",
+    "Reindexed",
+    "Retention",
+    "RetentionReport",
+    "Retired",
     "ScratchpadStep",
     "Shares",
     "Signal",
@@ -115,6 +121,7 @@ __all__ = [
     "no_pruning",
     "problems",
     "prune_old_observations",
+    "reindex",
     "repair",
     "semantic_pruning",
     "steps_from_messages",
@@ -139,6 +146,8 @@ _HOMES = {
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Recall",
+    "tinymem.reindexing": "Reindexed reindex",
+    "tinymem.retention": "Retention RetentionReport Retired",
     "tinymem.scratchpad": "AgentMemory",
     "tinymem.semantic": "semantic_pruning",
     "tinymem.stats": "Stats",

@@ -145,7 +145,7 @@ class Archive:
         following = mark.step
         while records := self.journal.records(following, STEPS):
             for number, record in records:
-                for at, passage in enumerate(passages_of(self._loaded(record))):
+                for at, passage in enumerate(passages_of(self.loaded(record))):
                     if (number, at) >= mark:
                         batch.append((number, passage))
                     if len(batch) == BATCH:
@@ -201,9 +201,10 @@ class Archive:
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
-        return {n: self._loaded(record) for n, record in self.journal.steps(numbers).items()}
+        return {n: self.loaded(record) for n, record in self.journal.steps(numbers).items()}
 
-    def _loaded(self, record: str) -> Step:
+    def loaded(self, record: str) -> Step:
+        """The step of a record of the journal; FormatError when that is damaged."""
         try:
             return load_step(record)
         except StepError as error:

@@ -20,6 +20,7 @@ from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
 from tinymem.folders import namespace_folder
+from tinymem.housekeeping import Housekeeping
 from tinymem.ids import utc_now
 from tinymem.manager import PruneReport
 from tinymem.messages import groups
@@ -31,6 +32,7 @@ from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
 from tinymem.registry import embedder_from, store_from, store_names, summarizer_from
+from tinymem.retention import Retention
 from tinymem.scratchpad import AgentMemory
 from tinymem.stats import Stats, stats_of
 from tinymem.steps import SystemPromptStep
@@ -45,7 +47,7 @@ QUERY_GROUPS = 2  # newest groups that a context without a query asks for
 QUERY_LENGTH = 6_000  # characters of them, from the end
 
 
-class HierarchicalMemory:
+class HierarchicalMemory(Housekeeping):
     """A memory in the folder `path`, for one `namespace` (a folder of its own: nothing crosses it).
 
     Steps that are added are durable when `add` returns. The newest stay in a window of about `window_tokens` (half of
@@ -54,7 +56,8 @@ class HierarchicalMemory:
 
     `embedder`, `store` and `summarizer` are adapters or their names (see `tinymem.registry`); `counter` is a
     TokenCounter or the name of a tiktoken encoding. `shares` say how much of a context each part gets. With
-    `create=False` the memory must be there.
+    `create=False` the memory must be there. With a `retention`, what is over its limits is forgotten when the memory is
+    opened, and after every 1,000 steps; `retain` says what goes.
 
     `step_callbacks` (a list, or by type of step) are called with every step that is added, `on_prune` with what left
     the window, `on_archive` with the steps that are in the archive only from now on, `on_recall` with what came back:
@@ -89,6 +92,7 @@ class HierarchicalMemory:
         on_archive: Callable[[Sequence[Step]], object] | None = None,
         on_recall: Callable[[Recall], object] | None = None,
         step_callbacks: StepCallbacks | None = None,
+        retention: Retention | None = None,
         create: bool = True,
     ) -> None:
         self.max_tokens = some_tokens("max_tokens", max_tokens)
@@ -99,6 +103,9 @@ class HierarchicalMemory:
         self._callbacks = Callbacks(on_prune, on_archive, on_recall, step_callbacks)
         self._lock = threading.RLock()
         self._closed = False
+        if retention is not None and not isinstance(retention, Retention):
+            raise InputError(f"retention must be a Retention, not {retention!r:.80}")
+        self._retention = retention
         self._counter = counter_from(counter)
         if prune_strategy is not None and not callable(prune_strategy):
             raise InputError(f"prune_strategy must be a callable, not {prune_strategy!r}")
@@ -122,6 +129,7 @@ class HierarchicalMemory:
             self._scratchpad = KeptScratchpad(self.long_term, self.archive)
             if system_prompt is not None and self.short_term.system_prompt != system_prompt:
                 self.add(SystemPromptStep(system_prompt))
+            self._keep_within_limits()
         except BaseException:
             self.long_term.journal.close()
             raise
@@ -205,6 +213,7 @@ class HierarchicalMemory:
                 self.medium_term.settle()
         except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
             logger.warning("archiving is behind: %s", error)
+        self._keep_within_limits(len(added))
         return added
 
     def restore(self, report: PruneReport) -> None:
@@ -312,31 +321,6 @@ class HierarchicalMemory:
             self._check_open()
             self._window.keep()
             return stats_of(self.long_term, self.namespace, self._store_name)
-
-    # -- away ---------------------------------------------------------------------------------------------------------
-
-    def forget(self, ids: Iterable[str] = (), *, session: str | None = None, before: datetime | None = None) -> int:
-        """Remove steps for good, wherever they are: by id, of a session, or from before a time. How many there were.
-
-        Text, vectors and terms are gone from every file when this returns; the index is made anew. A summary in the
-        window that covers one of them goes too.
-        """
-        with self._lock:
-            self._check_open()
-            named = [a_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
-            if not named and session is None and before is None:
-                raise InputError("say what to forget: ids, session or before")
-            of, until = None if session is None else a_text("session", session), an_aware_time("before", before)
-            numbers = self.long_term.journal.numbers(named, of, until.timestamp() if until else None)
-            if numbers:
-                self._window.forget_summaries(numbers)
-                try:
-                    self.long_term.forget(numbers)
-                finally:  # when it fails half way, the window has what the journal has
-                    self.short_term.drop(set(numbers) - self.long_term.fetch(numbers).keys())
-                    self._window.keep()
-                    self.medium_term.forget()
-            return len(numbers)
 
     def close(self) -> None:
         """Embed what is left, and release all files. Closing twice is no error."""

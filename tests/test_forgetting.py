@@ -1,0 +1,259 @@
+"""Forgetting, by whatever says what is meant: gone from every file, and nothing else with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from memories import LATER, START, python, said, sentences, texts_in
+
+from tinymem import (
+    ActionStep,
+    HierarchicalMemory,
+    InputError,
+    MessageStep,
+    NotAMemoryError,
+    Step,
+    StorageError,
+    ToolCall,
+    keep_last_n_steps,
+)
+from tinymem.retention import Retention
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+WORDS = [b"zyxqvortex", b"QuokkaFlange", b"wobbul", b"secret-", b"Rumpelstilz", b"whisper", b"cellar-talk"]
+PIECES = [b"vortex", b"quokka", b"flang", b"rumpel", b"whisp"]  # full-text terms are stored in pieces
+OTHERS = sentences(90)
+PAST = START - timedelta(days=400)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path) as opened:
+        yield opened
+
+
+# in every file
+
+
+def secret(at: int) -> Step:
+    """A step that every way of forgetting can mean, and nothing else is like it."""
+    seen = f"zyxqvortex QuokkaFlange wobbulating {at}. " + "And so on, and so on. " * 60
+    more: dict[str, Any] = {"session": "cellar-talk", "speaker": "Rumpelstilz", "timestamp": PAST + timedelta(days=at)}
+    return ActionStep("I tell.", [ToolCall("whisper", {}, f"c{at}", seen)], id=f"secret-{at}", **more)
+
+
+WAYS: dict[str, Callable[[HierarchicalMemory], object]] = {
+    "id": lambda m: m.forget([f"secret-{at}" for at in range(4)]),
+    "session": lambda m: m.forget(session="cellar-talk"),
+    "before": lambda m: m.forget(before=START),
+    "since and until": lambda m: m.forget(since=PAST, until=PAST + timedelta(days=3)),
+    "speaker": lambda m: m.forget(speaker="Rumpelstilz"),
+    "tool": lambda m: m.forget(tool="whisper"),
+    "type": lambda m: m.forget(type="action"),
+    "all filters": lambda m: m.forget(
+        session="cellar-talk", speaker="Rumpelstilz", tool="whisper", type="action", since=PAST, before=START
+    ),
+    "age": lambda m: m.retain(Retention(max_age=timedelta(days=30)), now=START + timedelta(days=1)),
+    "number": lambda m: m.retain(Retention(max_steps=80)),
+    "bytes": lambda m: m.retain(Retention(max_bytes=m.long_term.journal.size() - 30_000)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(tmp_path: Path, way: str) -> None:
+    retention = way in ("age", "number", "bytes")
+    with open_memory(tmp_path, embedder="static", store="chroma", prune_strategy=keep_last_n_steps(3)) as memory:
+        memory.long_term._exact_up_to = 0  # the index is of use, however little there is
+        memory.add_steps([secret(0), secret(1), secret(2)])
+        memory.add_steps([said(text, at + 1) for at, text in enumerate(OTHERS)])
+        if not retention:  # which leaves the window alone
+            memory.add(secret(3))
+        assert "zyxqvortex" in next(iter(memory.medium_term)).summary
+        memory.long_term.embed_pending()
+        memory.long_term.index.follow()
+        halves = [row[7][:64] for row in memory.long_term.journal.passages() if row[1] <= 3]
+        singles = [np.frombuffer(half, "<f2").astype("<f4").tobytes() for half in halves]
+        assert len(halves) > 6 and all(texts_in(tmp_path, *halves, *singles, *WORDS).values())
+        WAYS[way](memory)
+        for _ in range(2):
+            assert not any(texts_in(tmp_path, *halves, *singles, *WORDS, *PIECES).values())
+            assert "vortex" not in str(memory.context("zyxqvortex", max_tokens=4_000).messages)
+            memory.long_term.index.follow()
+        kept = memory.stats().steps
+        assert kept == len(OTHERS) if way not in ("number", "bytes") else 3 < kept <= len(OTHERS)
+        assert OTHERS[-1] in memory.recall(OTHERS[-1], 300, now=LATER).text
+    assert not any(texts_in(tmp_path, *halves, *singles, *WORDS, *PIECES).values())
+
+
+# filters
+
+
+def test_filters_narrow_each_other_and_ids_come_on_top(memory: HierarchicalMemory) -> None:
+    for day in range(4):
+        for speaker in ("Ann", "Bob"):
+            at = START + timedelta(days=day)
+            memory.add(MessageStep("user", f"{speaker} {day}", speaker=speaker, session=f"{day % 2}", timestamp=at))
+
+    def left() -> list[str]:
+        return [step.text for step in memory.short_term.steps]
+
+    assert memory.forget(speaker="Ann", session="1", before=START + timedelta(days=3)) == 1
+    assert left() == ["Ann 0", "Bob 0", "Bob 1", "Ann 2", "Bob 2", "Ann 3", "Bob 3"]
+    assert memory.forget([memory.short_term.steps[0].id], speaker="Bob", session="0") == 3
+    assert left() == ["Bob 1", "Ann 2", "Ann 3", "Bob 3"]
+    assert memory.forget(since=START + timedelta(days=3), until=START + timedelta(days=3), type="message") == 2
+    assert memory.forget(since=START + timedelta(days=1), before=START + timedelta(days=2)) == 1
+    assert left() == ["Ann 2"]
+
+
+def test_a_tool_is_meant_by_its_whole_name_in_any_of_a_steps_calls(memory: HierarchicalMemory) -> None:
+    calls = [ToolCall("look", {}, "a", "plums"), ToolCall("look_up", {}, "b", "figs")]
+    memory.add(ActionStep("Both.", calls))
+    memory.add(ActionStep("One.", calls[1:]))
+    memory.add(said("look"))
+    assert memory.forget(tool="look", dry_run=True) == 1
+    assert memory.forget(tool="look_up", dry_run=True) == 2
+    assert memory.forget(tool="look", speaker="Ann") == memory.forget(tool="LOOK") == memory.forget(tool="loo") == 0
+    assert memory.forget(tool="look") == 1
+    assert [step.text.partition("\n")[0] for step in memory.short_term.steps] == ["One.", "look"]
+
+
+def test_tools_are_found_among_more_steps_than_are_read_at_once(
+    memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tinymem.forgetting.AT_ONCE", 3)
+    memory.archive([ActionStep("Act.", [ToolCall(f"tool{n % 2}", {}, f"c{n}", "done")]) for n in range(10)])
+    assert memory.forget(tool="tool1") == 5
+    assert memory.forget(tool="tool0", type="action") == 5
+
+
+def test_a_dry_run_forgets_nothing(memory: HierarchicalMemory) -> None:
+    memory.add_steps([said("a", session="s"), said("b", session="t")])
+    assert memory.forget(session="s", dry_run=True) == 1
+    assert memory.stats().steps == len(memory.short_term.steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ({}, "say what to forget"),
+        ({"ids": []}, "say what to forget"),
+        ({"type": "acton"}, "type must be one of"),
+        ({"speaker": 5}, "speaker must be a string"),
+        ({"tool": b"x"}, "tool must be a string"),
+        ({"since": datetime(2025, 1, 1)}, "since must be an aware datetime"),
+        ({"session": "s", "before": "2025"}, "before must be an aware datetime"),
+        ({"until": 0}, "until must be an aware datetime"),
+    ],
+)
+def test_what_makes_no_sense_forgets_nothing(memory: HierarchicalMemory, what: dict[str, Any], error: str) -> None:
+    memory.add(said("a", session="s"))
+    with pytest.raises(InputError, match=error):
+        memory.forget(**what)
+    assert memory.stats().steps == 1
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\x00", "' OR 1 --", "", "𝔸" * 10_000])
+def test_any_text_is_a_filter_and_means_only_itself(memory: HierarchicalMemory, text: str) -> None:
+    memory.add_steps([said("a", session=text, speaker=text), said("b", session="s", speaker="s"), said("c")])
+    assert memory.forget(tool=text) == 0
+    assert memory.forget(session=text, speaker=text) == 1
+    assert [step.text for step in memory.short_term.steps] == ["b", "c"]
+
+
+# namespaces
+
+
+def test_a_namespace_goes_with_its_folder_and_others_stay(tmp_path: Path) -> None:
+    for name in ("ann", "bob/../ann"):
+        with open_memory(tmp_path, namespace=name, store="chroma") as memory:
+            memory.add(said(f"The code of {name} is zyxqvortex."))
+            memory.long_term.embed_pending()
+            memory.long_term.index.follow()
+    HierarchicalMemory.forget_namespace(tmp_path, "bob/../ann")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ann", "tinymem.json"]
+    assert all(name.startswith("ann/") for name in texts_in(tmp_path, b"zyxqvortex")[b"zyxqvortex"])
+    with open_memory(tmp_path, namespace="ann") as memory:
+        assert memory.stats().steps == 1
+    HierarchicalMemory.forget_namespace(tmp_path, "ann")
+    assert texts_in(tmp_path, b"zyxqvortex") == {b"zyxqvortex": []}
+    for _ in range(2):
+        with pytest.raises(NotAMemoryError):
+            HierarchicalMemory.forget_namespace(tmp_path, "ann")
+    with open_memory(tmp_path, namespace="ann") as memory:  # and begins anew
+        assert memory.add(said("Hello.")).number == 1
+
+
+def test_only_a_memory_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "default").mkdir()
+    (tmp_path / "default" / "journal.db").write_text("mine")
+    with pytest.raises(NotAMemoryError):
+        HierarchicalMemory.forget_namespace(tmp_path, "default")
+    for bad in ("", "..", "/", "\ud800", 5, None):
+        with pytest.raises((InputError, NotAMemoryError)):
+            HierarchicalMemory.forget_namespace(tmp_path, bad)  # type: ignore[arg-type]
+    assert (tmp_path / "default" / "journal.db").read_text() == "mine"
+
+
+HOLDER = """
+import sys
+from tinymem import HierarchicalMemory
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", create=False)
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_namespace_that_is_open_stays_as_it_is(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add(said("Here."))
+        with pytest.raises(StorageError, match="is in use: close the memories"):
+            HierarchicalMemory.forget_namespace(tmp_path, "default")
+        assert memory.add(said("Still.")).number == 2
+    with python(HOLDER, tmp_path) as process:
+        assert process.stdout and process.stdout.readline() == "open\n"
+        with pytest.raises(StorageError, match="is in use"):
+            HierarchicalMemory.forget_namespace(tmp_path, "default")
+        process.communicate()
+    with open_memory(tmp_path, create=False) as memory:
+        assert memory.stats().steps == 2
+    HierarchicalMemory.forget_namespace(tmp_path, "default")
+
+
+def test_a_damaged_namespace_can_be_removed_and_what_it_links_to_stays(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as memory:
+        memory.add(said("Here."))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "thesis.txt").write_text("mine")
+    folder = tmp_path / "memory" / "default"
+    os.symlink(elsewhere, folder / "index")
+    (folder / "journal.db").write_bytes(b"damaged")
+    HierarchicalMemory.forget_namespace(tmp_path / "memory", "default")
+    assert not folder.exists() and (elsewhere / "thesis.txt").read_text() == "mine"
+
+
+def test_a_removal_that_fails_half_way_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_memory(tmp_path, store="chroma") as memory:
+        memory.add(said("Here."))
+        memory.long_term.embed_pending()
+        memory.long_term.index.follow()
+
+    def refuse(path: Path) -> None:
+        raise OSError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", refuse)
+        with pytest.raises(StorageError, match="cannot be removed: Permission denied; do so again"):
+            HierarchicalMemory.forget_namespace(tmp_path, "default")
+    assert (tmp_path / "default" / "journal.db").exists()
+    HierarchicalMemory.forget_namespace(tmp_path, "default")
+    assert not (tmp_path / "default").exists()

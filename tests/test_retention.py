@@ -1,0 +1,249 @@
+"""Retention: what goes, in which order and why, and what never does."""
+
+from __future__ import annotations
+
+import logging
+import random
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memories import START, said
+from strategies import MODERATE
+
+import tinymem.housekeeping
+from tinymem import (
+    ActionStep,
+    FinalAnswerStep,
+    HierarchicalMemory,
+    InputError,
+    MessageStep,
+    Retention,
+    RetentionReport,
+    Step,
+    ToolCall,
+    groups,
+    keep_last_n_steps,
+    no_pruning,
+)
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+DAY = timedelta(days=1)
+
+
+def days(count: int, **more: Any) -> list[Step]:
+    """One step a day."""
+    return [said(f"Day {day}.", id=f"day-{day}", timestamp=START + day * DAY, **more) for day in range(count)]
+
+
+def held(memory: HierarchicalMemory) -> list[str]:
+    return [row.id for row in memory.long_term.journal.rows(limit=10_000)]
+
+
+def gone(report: RetentionReport) -> list[tuple[str, str]]:
+    return [(one.id, one.reason) for one in report.removed]
+
+
+# limits
+
+
+def test_what_is_older_than_max_age_goes(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive(days(10))
+        report = memory.retain(Retention(max_age=4 * DAY), now=START + 10 * DAY)
+        assert gone(report) == [(f"day-{day}", "max_age") for day in range(6)]
+        assert held(memory) == [f"day-{day}" for day in range(6, 10)]
+        assert (report.kept, report.reasons) == (4, {"max_age": 6})
+        first = report.removed[0]
+        assert (first.number, first.type, first.session, first.timestamp) == (1, "message", None, START)
+        assert gone(memory.retain(Retention(max_age=4 * DAY), now=START + 10 * DAY)) == []
+        assert memory.retain(Retention(max_age=timedelta.max)).removed == ()
+
+
+def test_of_more_than_max_steps_the_ones_added_first_go(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive(days(10)[::-1])
+        assert gone(memory.retain(Retention(max_steps=7))) == [(f"day-{day}", "max_steps") for day in (9, 8, 7)]
+        assert memory.retain(Retention(max_steps=7)).removed == ()
+        assert memory.retain(Retention(max_steps=0)).kept == 0
+
+
+def test_over_max_bytes_the_ones_added_first_go_until_the_file_is_small_enough(tmp_path: Path) -> None:
+    dice = random.Random(1)
+    texts = ["".join(dice.choices("abcdefgh ", k=dice.choice([10, 400, 9_000]))) for _ in range(120)]
+    with open_memory(tmp_path) as memory:
+        memory.archive([said(text, at) for at, text in enumerate(texts)])
+        memory.long_term.embed_pending()
+        most = memory.long_term.journal.size() // 2
+        report = memory.retain(Retention(max_bytes=most))
+        assert report.bytes_before > most >= report.bytes_after == memory.long_term.journal.size()
+        assert report.bytes_after > most * 0.8, "and not many more"
+        assert [one.number for one in report.removed] == list(range(1, 121 - report.kept))
+        assert {one.reason for one in report.removed} == {"max_bytes"}
+        memory.long_term.journal._read("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert memory.long_term.journal.path.stat().st_size <= most
+        assert memory.retain(Retention(max_bytes=0)).kept == 0
+
+
+def test_limits_add_up_and_each_step_goes_for_one_of_them(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive(days(10))
+        report = memory.retain(Retention(max_age=7 * DAY, max_steps=5), now=START + 10 * DAY)
+        assert report.reasons == {"max_age": 3, "max_steps": 2}
+        assert held(memory) == [f"day-{day}" for day in range(5, 10)]
+        assert memory.retain(Retention()).removed == ()
+
+
+def test_a_dry_run_tells_what_would_go(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive(days(10))
+        for limits in (Retention(max_steps=6), Retention(max_bytes=0)):
+            report = memory.retain(limits, dry_run=True)
+            assert report.removed and report.kept == 10 - len(report.removed)
+            assert len(held(memory)) == 10
+            assert report.bytes_before == report.bytes_after
+
+
+# exempt
+
+
+def test_the_window_pinned_steps_and_milestones_stay(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+        memory.archive(
+            [
+                said("pinned", id="pinned", pinned=True, timestamp=START),
+                said("noted", id="noted", metadata={"milestone": True}, timestamp=START),
+                FinalAnswerStep("42", id="answer", timestamp=START),
+                said("marked", id="marked", timestamp=START),
+                said("unmarked", id="unmarked", pinned=True, timestamp=START),
+            ]
+        )
+        memory.mark("marked")
+        memory.mark("unmarked", False)
+        memory.add_steps(days(10))
+        for limits in (Retention(max_age=timedelta(0)), Retention(max_steps=1), Retention(max_bytes=1)):
+            memory.retain(limits)
+            left = held(memory)
+            assert left == ["pinned", "noted", "answer", "marked", "unmarked", "day-8", "day-9"]
+            assert memory.retain(limits).removed == ()
+
+
+def test_a_call_goes_with_its_results_or_stays_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinymem.retention.AT_ONCE", 2)  # so that groups are cut
+    old: dict[str, Any] = {"timestamp": START}
+    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
+        memory.archive(
+            [
+                ActionStep("a", [ToolCall("f", {}, "1"), ToolCall("f", {}, "2")], id="a", **old),
+                said("meanwhile", id="b", **old),
+                MessageStep("tool", "x", "1", id="c", **old),
+                said("more", id="d", **old),
+                MessageStep("tool", "y", "2", id="e", timestamp=START + 5 * DAY),
+                said("after", id="f", **old),
+                ActionStep("open", [ToolCall("f", {}, "3")], id="g", **old),
+                said("end", id="h", **old),
+            ]
+        )
+        report = memory.retain(Retention(max_age=DAY), now=START + 3 * DAY)
+        assert [one.id for one in report.removed] == ["f", "g", "h"]
+        assert len(memory.retain(Retention(max_steps=4), dry_run=True).removed) == 5
+        assert memory.retain(Retention(max_steps=4)).kept == 0
+
+
+@settings(MODERATE, max_examples=30)
+@given(st.data())
+def test_only_whole_groups_go_and_of_those_the_first(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    folder = tmp_path_factory.mktemp("memory")
+    steps: list[Step] = []
+    for at in range(data.draw(st.integers(1, 12))):
+        calls = data.draw(st.integers(0, 2))
+        pinned = data.draw(st.booleans() if at % 3 == 0 else st.just(False))
+        if calls:
+            steps.append(ActionStep("Act.", [ToolCall("f", {}, f"{at}-{n}") for n in range(calls)], pinned=pinned))
+            steps += [MessageStep("tool", "Done.", f"{at}-{n}") for n in range(calls) if data.draw(st.booleans())]
+        else:
+            steps.append(said("Hm.", pinned=pinned))
+    most = data.draw(st.integers(0, len(steps)))
+    free = [group for group in groups(steps) if not any(step.pinned for step in group)]
+    expected, excess = list[str](), len(steps) - most
+    for group in free:
+        if excess > 0:
+            expected += [step.id for step in group]
+            excess -= len(group)
+    with pytest.MonkeyPatch.context() as patched, open_memory(folder) as memory:
+        patched.setattr("tinymem.retention.AT_ONCE", data.draw(st.integers(1, 5)))
+        memory.archive(steps)
+        assert [one.id for one in memory.retain(Retention(max_steps=most)).removed] == expected
+        assert held(memory) == [step.id for step in steps if step.id not in expected]
+
+
+# a memory's own
+
+
+def test_a_memory_with_a_retention_keeps_to_it_when_it_is_opened_and_while_it_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tinymem.housekeeping, "RETAIN_EVERY", 10)
+    with open_memory(tmp_path) as memory:
+        memory.archive(days(30))
+    caplog.set_level(logging.INFO)
+    with open_memory(tmp_path, retention=Retention(max_steps=20), prune_strategy=keep_last_n_steps(2)) as memory:
+        assert len(held(memory)) == 20
+        assert "10 steps went by the memory's retention: {'max_steps': 10}" in caplog.text
+        for n in range(9):
+            memory.add(said(f"{n}"))
+        assert len(held(memory)) == 29
+        assert memory.add(said("the tenth")).number == 40
+        assert len(held(memory)) == 20
+        memory.archive([said(f"{n}") for n in range(4)])
+        assert memory.retain().reasons == {"max_steps": 4}
+
+
+def test_a_retention_that_cannot_be_kept_is_logged_and_adding_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive(days(5))
+    with open_memory(tmp_path) as other, other.long_term.journal.snapshot():
+        monkeypatch.setattr(type(other.long_term.journal).__init__, "__defaults__", (True, 0.2))
+        with open_memory(tmp_path, retention=Retention(max_steps=2)) as memory:
+            assert "over its retention" in caplog.text and "somebody else reads" in caplog.text
+            memory.add(said("goes on"))
+            assert len(held(memory)) == 3
+
+
+# mistakes
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_age": 5},
+        {"max_age": -DAY},
+        {"max_age": datetime.now()},
+        {"max_steps": -1},
+        {"max_steps": 1.5},
+        {"max_steps": True},
+        {"max_bytes": "2GB"},
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(limits))} must be"):
+        Retention(**limits)
+
+
+def test_what_is_no_retention_is_refused(tmp_path: Path) -> None:
+    for bad in (5, {"max_steps": 1}):
+        with pytest.raises(InputError, match="retention must be a Retention"):
+            open_memory(tmp_path / "new", retention=bad)  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+    with open_memory(tmp_path) as memory:
+        for nothing in (None, 5):
+            with pytest.raises(InputError, match="retention must be a Retention"):
+                memory.retain(nothing)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="now must be an aware datetime"):
+            memory.retain(Retention(), now=datetime(2025, 1, 1))

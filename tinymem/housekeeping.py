@@ -1,0 +1,137 @@
+"""What is done to a memory as a whole: forgetting, retention, export."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from tinymem.archive import Archive
+from tinymem.blocks import KeptScratchpad
+from tinymem.checks import a_text, an_aware_time
+from tinymem.durable import DurableWindow
+from tinymem.episodes import Episodes
+from tinymem.errors import InputError, TinymemError
+from tinymem.forgetting import chosen, forget_namespace
+from tinymem.ids import utc_now
+from tinymem.manager import MemoryManager
+from tinymem.recall.scoring import Filter
+from tinymem.retention import Retention, RetentionReport, retain
+
+__all__ = ["Housekeeping"]
+
+logger = logging.getLogger(__name__)
+
+RETAIN_EVERY = 1_000  # steps that are added until a memory's own retention is looked at again
+
+
+class Housekeeping(ABC):
+    """The part of a HierarchicalMemory that is about what it holds, and not about what is asked of it."""
+
+    path: Path
+    namespace: str
+    long_term: Archive
+    medium_term: Episodes
+    short_term: MemoryManager
+    _window: DurableWindow
+    _scratchpad: KeptScratchpad
+    _lock: threading.RLock
+    _retention: Retention | None
+    _unlooked: int = 0  # steps that were added since the retention was looked at
+
+    @abstractmethod
+    def _check_open(self) -> None: ...
+
+    # -- forgetting ---------------------------------------------------------------------------------------------------
+
+    def forget(
+        self,
+        ids: Iterable[str] = (),
+        *,
+        session: str | None = None,
+        before: datetime | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Remove steps for good, wherever they are: those with one of the ids, and those that all filters let pass. How
+        many there are; with `dry_run`, that is all.
+
+        Filters are those of `recall`, and `before`, which leaves out the moment itself. Text, vectors and terms are
+        gone from every file when this returns; the index is made anew. Summaries that tell of one of them go too.
+        Raises InputError when nothing is said, and StorageError when somebody else reads, or holds the index.
+
+        >>> import tempfile
+        >>> from tinymem import HierarchicalMemory, MessageStep
+        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
+        ...     step = memory.add(MessageStep("user", "My number is 555-0100.", speaker="Ann", session="monday"))
+        ...     memory.forget(speaker="Ann", session="monday")
+        1
+        """
+        with self._lock:
+            self._check_open()
+            named = [a_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
+            texts = {"session": session, "speaker": speaker, "tool": tool, "type": type}
+            cleaned = {name: a_text(name, text) for name, text in texts.items() if text is not None}
+            only = Filter(an_aware_time("since", since), an_aware_time("until", until), **cleaned)
+            before = an_aware_time("before", before)
+            if not named and only == Filter() and before is None:
+                raise InputError("say what to forget: ids, session, before, since, until, speaker, tool or type")
+            numbers = chosen(self.long_term, named, only, before)
+            if numbers and not dry_run:
+                self._remove(numbers)
+            return len(numbers)
+
+    def _remove(self, numbers: Sequence[int]) -> None:
+        self._window.forget_summaries(numbers)
+        try:
+            self.long_term.forget(numbers)
+        finally:  # when it fails half way, the window has what the journal has
+            self.short_term.drop(set(numbers) - self.long_term.fetch(numbers).keys())
+            self._window.keep()
+            self.medium_term.forget()
+
+    @staticmethod
+    def forget_namespace(path: str | Path, namespace: str) -> None:
+        """Remove a namespace of the memory at `path`, for good: its folder goes. Other namespaces are as they were.
+
+        Raises NotAMemoryError where there is none, and StorageError when somebody has it open, or a file cannot be
+        removed; called again, it goes on.
+        """
+        forget_namespace(path, namespace)
+
+    # -- retention ----------------------------------------------------------------------------------------------------
+
+    def retain(
+        self, retention: Retention | None = None, *, now: datetime | None = None, dry_run: bool = False
+    ) -> RetentionReport:
+        """Forget what is over the limits of `retention` (the memory's own unless given), as `forget` does; what went,
+        and why. With `dry_run`, what would go. `now` is what ages are reckoned from.
+
+        Raises InputError when there are no limits, and what `forget` raises.
+        """
+        with self._lock:
+            self._check_open()
+            limits = self._retention if retention is None else retention
+            if not isinstance(limits, Retention):
+                raise InputError(f"retention must be a Retention, not {limits!r:.80}: retain(Retention(max_steps=...))")
+            self._window.keep()
+            return retain(self.long_term, limits, self._remove, an_aware_time("now", now) or utc_now(), dry_run)
+
+    def _keep_within_limits(self, added: int = RETAIN_EVERY) -> None:
+        """Apply the memory's own retention once enough steps were `added`."""
+        self._unlooked += added
+        if self._retention is not None and self._unlooked >= RETAIN_EVERY:
+            self._unlooked = 0
+            try:
+                report = self.retain()
+            except TinymemError as error:  # as when another process reads; the next time will do
+                logger.warning("the memory is over its retention: %s", error)
+            else:
+                logger.info("%d steps went by the memory's retention: %s", len(report.removed), report.reasons)
