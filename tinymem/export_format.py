@@ -1,0 +1,225 @@
+"""A memory as JSON lines: what stands in each line, and what a line that somebody else wrote must be like.
+
+::
+
+    {"tinymem_export":1,"embedder":"static","fingerprint":"...","next_number":4,"steps":3}
+    {"step":{...},"tokens":12,"position":0}                          oldest first; `step` as `Step.to_dict` gives it
+    {"step":{...},"tokens":9,"position":12,"milestone":true}
+    {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
+    {"episode":{"level":1,"first":1,"last":2,"session":null,"text":"..."}}
+    {"scratchpad":{...}}
+    {"end":{"steps":3,"episodes":1}}
+
+`tokens` is what a step costs when sent, `position` what all before it did. With vectors, a step has
+`"vectors":[["...","..."]]`, for each of its passages the vector (float16) and the token ids (uint16), little-endian, in
+base64. All is ASCII. Not in it are the key of the fences, passages and terms (they are made of the steps), and whatever
+else a memory can do without.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinymem.archive import row_of
+from tinymem.base import Step
+from tinymem.content import clean
+from tinymem.errors import FormatError, InputError
+from tinymem.protocols import StepRow, TokenIds, Vectors
+from tinymem.scratchpad_format import loaded
+from tinymem.serialization import dump_step, step_from_dict
+from tinymem.stores.sqlite import SummaryRow
+
+__all__ = ["FORMAT", "Episodes", "Header", "StepLine", "episode_line", "header_line", "json_line", "scratchpad_of",
+           "step_line"]  # fmt: skip
+
+FORMAT = 1
+MOST = 1 << 53  # of a number: what every JSON reader can hold
+MOST_LEVELS = 64  # of episodes: each stands for eight of the level below
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line: the embedder's name (None: not known) and fingerprint, the number of the next step, and how many
+    steps follow."""
+
+    embedder: str | None
+    fingerprint: str
+    next_number: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """A step, as the journal keeps it, and what was made of its passages: vectors and token ids, as they were written;
+    None where there are none."""
+
+    row: StepRow
+    step: Step
+    made: tuple[Vectors, list[TokenIds]] | None = None
+
+
+def json_line(value: Any) -> str:
+    """A value as a line of compact ASCII JSON."""
+    return json.dumps(value, separators=(",", ":")) + "\n"
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+
+def header_line(header: Header) -> str:
+    """The line of a header."""
+    return json_line({"tinymem_export": FORMAT, **vars(header)})
+
+
+def step_line(row: StepRow, vectors: list[tuple[bytes, bytes]] | None = None) -> str:
+    """The line of a step, with what was made of its passages if it is given. JSON of the journal is taken as it is."""
+    more = [f'"tokens":{row.tokens}', f'"position":{row.position}']
+    more += ['"window":true'] * bool(row.window) + ['"milestone":true'] * bool(row.milestone)
+    if row.view is not None:
+        more.append(f'"view":{row.view}')
+    if vectors is not None:
+        more.append(f'"vectors":{json_line([[_coded(one) for one in pair] for pair in vectors]).rstrip()}')
+    return f'{{"step":{row.record},{",".join(more)}}}\n'
+
+
+def episode_line(row: SummaryRow) -> str:
+    """The line of an episode."""
+    return json_line({"episode": row._asdict()})
+
+
+def _coded(blob: bytes) -> str:
+    return base64.b64encode(blob).decode()
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+def read_header(value: Any) -> Header:
+    """The header; FormatError for that of a newer format."""
+    if not isinstance(value, dict) or "tinymem_export" not in value:
+        raise InputError("this is no export of a memory: its first line must be an object with tinymem_export")
+    if type(version := value["tinymem_export"]) is not int or version < 1:
+        raise InputError(f"tinymem_export must be the number of a format, not {version!r:.80}")
+    if version > FORMAT:
+        raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
+    fields = _Fields(value, "the header", "tinymem_export", "embedder", "fingerprint", "next_number", "steps")
+    embedder = fields.text("embedder", or_none=True)
+    numbers = fields.number("next_number", least=1), fields.number("steps")
+    return Header(embedder, fields.text("fingerprint") or "", *numbers)
+
+
+def read_step(value: Mapping[str, Any]) -> StepLine:
+    """The step of a line, checked to the last field: a memory that holds it can be opened, searched and sent."""
+    fields = _Fields(value, "the line", "step", "tokens", "position", "window", "milestone", "view", "vectors")
+    step = _step(value["step"])
+    row = row_of(step, fields.number("tokens"), fields.number("position"), fields.flag("window"))
+    if (view := value.get("view")) is not None:
+        shown = _step(view)
+        if not row.window or (shown.id, shown.number) != (step.id, step.number):
+            raise InputError("a view is of a step in the window, and has its id and number")
+        row = replace(row, view=dump_step(shown))
+    made = None if value.get("vectors") is None else _made(value["vectors"])
+    return StepLine(replace(row, milestone=fields.flag("milestone")), step, made)
+
+
+def _step(record: Any) -> Step:
+    step = step_from_dict(record)
+    _Fields(record, "the step", *record).number("number", least=1)
+    for name in ("session", "speaker"):
+        if not isinstance(getattr(step, name), (str, type(None))):
+            raise InputError(f"{name} must be a string, not {getattr(step, name)!r:.80}")
+    if not isinstance(step.pinned, bool) or not isinstance(step.metadata, Mapping):
+        raise InputError("pinned must be true or false, and metadata an object")
+    if not all(isinstance(id, str) for id in getattr(step, "covers", ())):
+        raise InputError("covers must be a list of ids")
+    for style in ("tools", "observation"):
+        json.dumps(step.to_messages(style=style))  # type: ignore[arg-type]  # whatever is wrong with it shows here
+    for part in step.parts():
+        clean(part.text)
+    return step
+
+
+def _made(value: Any) -> tuple[Vectors, list[TokenIds]]:
+    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        raise InputError("vectors must be a list of pairs")
+    halves = [np.frombuffer(base64.b64decode(vector, validate=True), "<f2") for vector, _ in value]
+    tokens = [np.frombuffer(base64.b64decode(some, validate=True), "<u2").astype(np.uint16) for _, some in value]
+    if len({len(half) for half in halves}) > 1 or not all(np.isfinite(half).all() for half in halves):
+        raise InputError("vectors must be of one length, and finite")
+    return np.array(halves, np.float32).reshape(len(halves), -1), tokens
+
+
+class Episodes:
+    """Reads the lines of episodes, and sees to it that they are ones: apart from each other, and each of a higher level
+    made of some of the level below."""
+
+    def __init__(self) -> None:
+        self._last = (0, 0)  # level, and step where the episode before ended
+        self._ends: tuple[set[int], set[int]] = (set(), set())  # first and last steps, of the level before
+        self._new: tuple[set[int], set[int]] = (set(), set())  # and of this one
+
+    def read(self, value: Mapping[str, Any]) -> SummaryRow:
+        """The episode of a line."""
+        _Fields(value, "the line", "episode")
+        fields = _Fields(value["episode"], "the episode", *SummaryRow._fields)
+        level, first = fields.number("level", least=1), fields.number("first", least=1)
+        last = fields.number("last", least=first)
+        self._begin(level)
+        if first <= self._last[1] or (level > 1 and not (first in self._ends[0] and last in self._ends[1])):
+            raise InputError(f"the episode of steps {first} to {last} does not fit the ones before it")
+        self._last = (level, last)
+        self._new[0].add(first)
+        self._new[1].add(last)
+        session = fields.text("session", or_none=True)
+        return SummaryRow(level, first, last, session, fields.text("text") or "")
+
+    def _begin(self, level: int) -> None:
+        if level == self._last[0] + 1 and level <= MOST_LEVELS:
+            self._last, self._ends, self._new = (level, 0), self._new, (set(), set())
+        elif level != self._last[0]:
+            raise InputError(f"an episode of level {level} cannot stand behind one of level {self._last[0]}")
+
+
+def scratchpad_of(value: Mapping[str, Any]) -> str:
+    """The scratchpad of a line, as the journal keeps it."""
+    _Fields(value, "the line", "scratchpad")
+    text = json.dumps(value["scratchpad"], separators=(",", ":"))
+    loaded(text)
+    return text
+
+
+class _Fields:
+    """The fields of an object, each checked when it is asked for; unknown ones are refused at once."""
+
+    def __init__(self, value: Any, what: str, *known: str) -> None:
+        if not isinstance(value, dict):
+            raise InputError(f"{what} must be an object, not {type(value).__name__}")
+        if unknown := [name for name in value if name not in known]:
+            raise InputError(f"{what} has the unknown field {unknown[0]!r:.80}")
+        self._value, self._what = value, what
+
+    def number(self, name: str, least: int = 0) -> int:
+        """A whole number."""
+        number = self._value.get(name)
+        if type(number) is not int or not least <= number <= MOST:
+            raise InputError(f"{name} of {self._what} must be a whole number from {least} on, not {number!r:.80}")
+        return number
+
+    def flag(self, name: str) -> bool:
+        """True or false; false where it is missing."""
+        if type(flag := self._value.get(name, False)) is not bool:
+            raise InputError(f"{name} of {self._what} must be true or false, not {flag!r:.80}")
+        return flag
+
+    def text(self, name: str, or_none: bool = False) -> str | None:
+        """A string, with what cannot be stored replaced."""
+        text = self._value.get(name)
+        if not isinstance(text, str) and not (or_none and text is None):
+            raise InputError(f"{name} of {self._what} must be a string, not {text!r:.80}")
+        return None if text is None else clean(text)
