@@ -9,7 +9,6 @@ scored as in `benchmarks.recall`. Lines of a summary are word for word, and clai
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import Claim, Haystack, Question, Recalled, read_haystacks, sha256
-from benchmarks.documents import placed, settle
+from benchmarks.documents import parser_of, placed, settle
 from benchmarks.methods import Setup, Tinymem
 from benchmarks.recall import budgets, claimed
 from benchmarks.scoring import score
@@ -129,15 +128,12 @@ def table(record: Mapping[str, Any]) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Measure, or put the table into place."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog=f"python -m {PROGRAM}", description=__doc__, formatter_class=raw)
+    parser = parser_of(PROGRAM, __doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", default=[], metavar="FILE", help="haystacks: JSON lines, also gzip'd")
     add("--shares", default="0,0.05,0.1,0.2", help="default: %(default)s")
     add("--budgets", type=budgets, default=(1024, 2048, 4096, 8192), metavar="N,N", help="tokens")
     add("--out", type=Path, required=True, metavar="RESULTS.json")
-    add("--write", action="store_true", help="put the table into README.md")
-    add("--check", action="store_true", help="exit with 1 if another table is there")
     args = parser.parse_args(given)
     try:
         if args.data:
