@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tinymem.checks import whole_number
 from tinymem.picture import MemoryPicture, visualize_memory
 from tinymem.survey import Memory, StepLine, Tier, survey
-from tinymem.terminal import Column, Line, Shown, Table
+from tinymem.terminal import Column, Line, Shown, Table, many
 
 if TYPE_CHECKING:
     from tinymem.hierarchy import Stats
@@ -55,7 +55,7 @@ class DebugReport(Shown):
 
     def blocks(self) -> Iterator[Line | Table]:
         """The report: what the memory is, its tiers, its steps."""
-        yield [(self.kind, "bold"), (f": {self.steps:,} steps, {self.tokens:,} tokens", "")]
+        yield [(self.kind, "bold"), (f": {many(self.steps, 'step')}, {many(self.tokens, 'token')}", "")]
         for name, value in self._facts():
             yield [(f"{name:<10}", "dim"), (value, "")]
         yield []
@@ -64,8 +64,8 @@ class DebugReport(Shown):
         if self.listed:
             yield []
             yield Table(STEPS, [_row(step) for step in self.listed])
-        if unlisted := self.steps - len(self.listed):
-            yield [(f"{unlisted:,} earlier steps are not listed", "dim")]
+        if unlisted := max(0, self.steps - len(self.listed)):
+            yield [(f"… {many(unlisted, 'earlier step')}, not listed", "dim")]
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         if self.stats is not None:
@@ -74,7 +74,7 @@ class DebugReport(Shown):
             yield "embedder", self.stats.embedder
             yield "store", self.stats.store
             yield "passages", f"{self.stats.passages:,}"
-            yield "waiting", f"{self.stats.waiting_steps:,} steps, not cut into passages yet"
+            yield "waiting", f"{many(self.stats.waiting_steps, 'step')}, not cut into passages yet"
             yield "episodes", f"{self.episodes:,}"
             yield "on disk", f"{self.stats.bytes_on_disk:,} bytes"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tinymem.checks import whole_number
 from tinymem.errors import InputError
 from tinymem.survey import NAME, EpisodeLine, Memory, SessionLine, StepLine, Tier, survey
-from tinymem.terminal import Line, Shown, cells, fitted, padded, safe
+from tinymem.terminal import Line, Shown, cells, fitted, many, padded, safe
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -106,7 +106,8 @@ class MemoryPicture(Shown):
     def blocks(self) -> Iterable[Line]:
         """The lines of the picture, none wider than `width`."""
         for line in self._lines():
-            yield _cut([(self._printable(text), style) for text, style in line], self.width)
+            cut = _cut([(self._printable(text), style) for text, style in line], self.width)
+            yield [(self._printable(text), style) for text, style in cut]  # where it was cut there is a mark now
 
     def _printable(self, text: str) -> str:
         return safe(text).translate(ASCII).encode("ascii", "replace").decode() if self.ascii else safe(text)
@@ -118,10 +119,10 @@ class MemoryPicture(Shown):
     def _lines(self) -> Iterator[Line]:
         steps, tokens = sum(tier.steps for tier in self.tiers), sum(tier.tokens for tier in self.tiers)
         name = self.kind if self.namespace is None else f"{self.kind} {self.namespace}"
-        yield [(name, "bold"), (f": {_many(steps, 'step')}, {_many(tokens, 'token')}", "")]
+        yield [(name, "bold"), (f": {many(steps, 'step')}, {many(tokens, 'token')}", "")]
         if self.dates:
             yield [(self.dates, "dim")]
-        yield from self._section("tiers", [_Row(t.name, t.tokens, _many(t.steps, "step"), t.name) for t in self.tiers])
+        yield from self._section("tiers", [_Row(t.name, t.tokens, many(t.steps, "step"), t.name) for t in self.tiers])
         held = [tier for tier in self.tiers if tier.name != "archive"]
         before = sum(tier.tokens for tier in held) - sum(step.tokens for step in self.window)
         rest = _rest(sum(tier.steps for tier in held) - len(self.window), "step", before)
@@ -144,11 +145,11 @@ class MemoryPicture(Shown):
     def _session(one: SessionLine) -> _Row:
         name = "(no session)" if one.session is None else fitted(safe(one.session), NAME)
         types = " ".join(f"{count}{LETTERS.get(kind, '?')}" for kind, count in one.types.items())
-        return _Row(f"{one.first:%Y-%m-%d} {name}", one.tokens, f"{_many(one.steps, 'step')}: {types}", "session")
+        return _Row(f"{one.first:%Y-%m-%d} {name}", one.tokens, f"{many(one.steps, 'step')}: {types}", "session")
 
     @staticmethod
     def _episode(one: EpisodeLine) -> _Row:
-        return _Row(f"#{one.first} to #{one.last}", one.tokens, f"{_many(one.steps, 'step')}: {one.words}", "episode")
+        return _Row(f"#{one.first} to #{one.last}", one.tokens, f"{many(one.steps, 'step')}: {one.words}", "episode")
 
     def _section(self, title: str, found: Iterable[_Row], rest: Sequence[Line] = ()) -> Iterator[Line]:
         """The bars under their title, oldest first, all on one scale; before them the line for the `rest`."""
@@ -161,7 +162,7 @@ class MemoryPicture(Shown):
         scale = max(1, -(-max(row.tokens for row in rows) // room))
         longest = max(-(-row.tokens // scale) for row in rows)
         yield []
-        yield [(title, "bold"), (f" (one {BAR} is {_many(scale, 'token')})", "dim")]
+        yield [(title, "bold"), (f" (one {BAR} is {many(scale, 'token')})", "dim")]
         yield from rest
         for row in rows:
             bar = BAR * -(-row.tokens // scale)
@@ -187,14 +188,10 @@ def _dates(sessions: Sequence[SessionLine]) -> str:
     return f"{first}" if first == last else f"{first} to {last}"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
 def _rest(count: int, what: str, tokens: int | None = None) -> list[Line]:
     """A line for those that are not shown, if there are any."""
-    held = "" if tokens is None else f", {_many(tokens, 'token')}"
-    return [[(f"… {_many(count, f'earlier {what}')}{held}", "dim")]] if count else []
+    held = "" if tokens is None else f", {many(tokens, 'token')}"
+    return [[(f"… {many(count, f'earlier {what}')}{held}", "dim")]] if count else []
 
 
 def _cut(line: Line, width: int) -> Line:

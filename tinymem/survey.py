@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from tinymem.actions import ActionStep
 from tinymem.base import Step
 from tinymem.context import fixed_steps
 from tinymem.errors import InputError
+from tinymem.ids import moment
 from tinymem.manager import MemoryManager
 from tinymem.serialization import load_step
 from tinymem.steps import MessageStep
@@ -30,8 +31,6 @@ Tallied: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `Sqlit
 
 WORDS = 60  # cells of a step's first words
 NAME = 24  # cells of a speaker, a tool or a session
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-LAST = (datetime.max.replace(tzinfo=timezone.utc, microsecond=0) - EPOCH).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -227,8 +226,4 @@ def _session(session: str | None, rows: Sequence[Tallied]) -> SessionLine:
     for kind, count in zip(kinds, counts, strict=True):
         types[kind] += count
     shown = dict(types.most_common())
-    return SessionLine(session, _time(min(first)), _time(max(last)), sum(counts), sum(tokens), shown)
-
-
-def _time(seconds: float) -> datetime:
-    return EPOCH + timedelta(seconds=min(seconds, LAST))
+    return SessionLine(session, moment(min(first)), moment(max(last)), sum(counts), sum(tokens), shown)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "padded", "plain", "safe"]
+__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "many", "padded", "plain", "safe"]
 
 Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich's words for it)
 
@@ -76,6 +76,15 @@ def padded(text: str, width: int, right: bool = False) -> str:
     """`text` with spaces around it up to `width` cells, before it if it goes to the `right`."""
     space = " " * (width - cells(text))
     return space + text if right else text + space
+
+
+def many(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> many(1, "step"), many(1200, "step")
+    ('1 step', '1,200 steps')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def plain(line: Line) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tinymem.recall.results import Excerpt, LeftOut, Recall
-from tinymem.terminal import Column, Line, Shown, Table, first_words
+from tinymem.terminal import Column, Line, Shown, Table, first_words, many
 
 __all__ = ["Explanation"]
 
@@ -46,9 +46,7 @@ class Explanation(Shown):
     def blocks(self) -> Iterator[Line | Table]:
         """The explanation: what comes back, and what does not."""
         yield [(first_words(self.query, WORDS) or "(nothing asked)", "bold")]
-        found = len(self.recalled.items)
-        excerpts = f"{found} excerpt" if found == 1 else f"{found or 'no'} excerpts"
-        yield [(f"{excerpts}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
+        yield [(f"{many(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.items:
             yield []
             yield Table(FOUND, [(*_where(item), *_what(item)) for item in self.items])

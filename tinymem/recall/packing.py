@@ -81,7 +81,6 @@ class _Packer:
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
-    missed: set[int] = field(default_factory=set)
     steps: dict[int, _Opened] = field(default_factory=dict)
 
     def fill(self, left: int) -> int:
@@ -99,7 +98,6 @@ class _Packer:
             cost = self._cost(opened, at.part, text, left, labels, dates)
             if cost > left:
                 misses += 1
-                self.missed.add(i)
                 continue
             self.taken.add(i)
             if not self.repetitions.take(text, f"{opened.step.speaker} {opened.parts[at.part].kind}"):
@@ -140,7 +138,7 @@ class _Packer:
                 continue
             text = clean(opened.parts[at.part].text[at.start : at.end])
             tokens = self._cost(opened, at.part, text, len(text), labels=True, dates=True)
-            reason = REPEATS if i in self.repeated else TOO_LONG if i < last or i in self.missed else BELOW
+            reason = REPEATS if i in self.repeated else TOO_LONG if i < last else BELOW
             yield LeftOut(_excerpt([_Chosen(i, at, opened, text, tokens)]), i + 1, reason)
 
 
