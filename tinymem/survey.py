@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["EpisodeLine", "Memory", "SessionLine", "StepLine", "Survey", "Tier", "survey"]
 
 Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
-
 Tallied: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `SqliteJournal.tally` gives them
 
 WORDS = 60  # cells of a step's first words
@@ -45,7 +44,7 @@ class Tier:
 @dataclass(frozen=True)
 class StepLine:
     """A step in short: its `tokens` as sent and its `characters` are those of the whole step, also where the window
-    shows it `shortened`. `who` is its speaker or role, and the tools that it calls."""
+    shows it `shortened` or a summary in its place. `who` is its speaker or role, and the tools that it calls."""
 
     number: int
     tier: str
