@@ -63,6 +63,10 @@ class Episodes:
         self.settle()
         return iter(self._of(1))
 
+    def known(self) -> list[Episode]:
+        """The episodes that have a summary by now."""
+        return list(self._of(1))
+
     def open(self, episode: Episode) -> list[Step]:
         """The steps that an episode covers, whole, in order."""
         ids = self._archive.journal.archived_ids(episode.first, episode.last)
