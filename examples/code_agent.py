@@ -1,9 +1,8 @@
 """A code-running agent (CodeAct): the model acts by writing Python, and sees what it prints.
 
-Two memories work together. Each turn, its code and its output, is one step of a HierarchicalMemory, which brings back
-what bears on the newest ones. An AgentMemory is the agent's notebook: the code stores values in it and notes what it
-found out, and every prompt ends with what stands there. With the same --memory, the next task knows of the steps of
-this one; the notebook begins anew (AgentMemory.dump and load would keep it).
+Each turn, its code and its output, is one step of a HierarchicalMemory, which brings back what bears on the newest
+ones. Its scratchpad (an AgentMemory) is the agent's notebook: the code stores values in it and notes what it found out, and
+every prompt shows what stands there. With the same --memory, the next task knows of the steps and notes of this one.
 
     pip install "tinymem-agents[openai]"
     export OPENAI_API_KEY=...    # and OPENAI_BASE_URL, for any other server that speaks OpenAI's API
@@ -27,12 +26,10 @@ from openai import OpenAI, OpenAIError
 
 from tinymem import (
     ActionStep,
-    AgentMemory,
     FinalAnswerStep,
     HierarchicalMemory,
     TaskStep,
     TinymemError,
-    count_message,
 )
 
 SYSTEM = """\
@@ -43,7 +40,6 @@ observe(text) and fail(text) write into your notebook, which you always see. Whe
 final_answer(answer)."""
 BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LONGEST = 100_000  # characters of an output that are kept; a prompt shows of them what fits
-NOTEBOOK_SHARE = 0.25  # of a prompt, at most
 
 
 class Answered(BaseException):
@@ -92,24 +88,14 @@ def acted(reply: str, namespace: dict[str, Any]) -> tuple[ActionStep, str | None
     return step, answer
 
 
-def prompt(memory: HierarchicalMemory, notebook: AgentMemory, max_tokens: int) -> list[dict[str, Any]]:
-    """The memory's context, and behind it the notebook: together at most `max_tokens`."""
-    notes = notebook.to_context(max(1, int(NOTEBOOK_SHARE * max_tokens)))
-    last = [{"role": "user", "content": f"# Your notebook\n{notes}"}] if notes else []
-    room = max_tokens - sum(map(count_message, last))
-    return [*memory.context(max_tokens=room).messages, *last]
-
-
-def solve(
-    task: str, memory: HierarchicalMemory, notebook: AgentMemory, model: str, max_tokens: int, max_steps: int
-) -> str | None:
+def solve(task: str, memory: HierarchicalMemory, model: str, max_tokens: int, max_steps: int) -> str | None:
     """The answer that the model's code gives, or None if it gives none in `max_steps` turns."""
     client = OpenAI()
     namespace: dict[str, Any] = {"__name__": "__main__"}
     memory.add(TaskStep(task))
     for _ in range(max_steps):
-        namespace.update(notebook.to_namespace(), final_answer=final_answer)
-        messages: Any = prompt(memory, notebook, max_tokens)
+        namespace.update(memory.scratchpad.to_namespace(), final_answer=final_answer)
+        messages: Any = memory.context(max_tokens=max_tokens).messages
         reply = client.chat.completions.create(model=model, messages=messages).choices[0].message.content
         if not reply:
             continue  # it said nothing, and is asked again
@@ -134,8 +120,7 @@ def main() -> int:
     size = args.max_tokens
     try:
         with HierarchicalMemory(args.memory, namespace="code", max_tokens=size, system_prompt=SYSTEM) as memory:
-            notebook = AgentMemory(max_observations=20, max_failed_approaches=20, archive=memory.archive)
-            answer = solve(args.task, memory, notebook, args.model, size, args.max_steps)
+            answer = solve(args.task, memory, args.model, size, args.max_steps)
     except (OpenAIError, TinymemError) as error:
         sys.exit(f"error: {error}")
     print(f"No answer after {args.max_steps} steps." if answer is None else answer)

@@ -87,7 +87,7 @@ class Move(NamedTuple):
 
 def next_move(messages: Messages) -> Move:
     """What follows from the messages."""
-    newest = next(text for text in reversed(texts(messages)) if not text.startswith("# Your notebook"))
+    newest = next(text for text in reversed(texts(messages)) if not text.startswith("<"))
     if found := re.search(r"(?:Next sheet:|Begin with) ([\w/.]+\w)", newest):
         return Move(path=found[1])
     if found := re.search(r"The word is (\w+)", newest):

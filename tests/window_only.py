@@ -14,6 +14,8 @@ class WindowOnly(MemoryManager):
     """What `HierarchicalMemory` is to the agents, with the newest steps alone, as many as fit: for `keep_last_n_steps`
     there is no better n."""
 
+    scratchpad = AgentMemory()
+
     def context(self, max_tokens: int) -> SimpleNamespace:
         fitting = []
         for n in range(len(self) + 1):
@@ -29,6 +31,6 @@ if __name__ == "__main__":
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples"))
     agent = import_module(name)
     os.chdir(folder)
-    hands = [agent.Tools(".", 60).read_file] if name == "react_agent" else AgentMemory()
+    hands = [[agent.Tools(".", 60).read_file]] if name == "react_agent" else []
     window = WindowOnly(agent.SYSTEM, no_pruning(), None)
-    sys.stdout.write(f"{agent.solve(task, window, hands, 'scripted', int(max_tokens), 200)}\n")
+    sys.stdout.write(f"{agent.solve(task, window, *hands, 'scripted', int(max_tokens), 200)}\n")

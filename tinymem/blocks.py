@@ -14,6 +14,7 @@ from tinymem.steps import ScratchpadStep
 __all__ = ["KeptScratchpad", "episodes_block", "scratchpad_block"]
 
 SCRATCHPAD = "scratchpad"  # the journal's setting that keeps it
+NOTED = 100  # observations, and failed approaches; older ones are archived
 FENCE = 32  # tokens of a fence, about: what it really takes is counted
 
 
@@ -24,7 +25,14 @@ class KeptScratchpad:
         self._journal = archive.journal
         kept = self._journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
-        self.memory = AgentMemory.load(self._kept, archive=archiver, on_change=self.keep, counter=archive.counter)
+        self.memory = AgentMemory.load(
+            self._kept,
+            max_observations=NOTED,
+            max_failed_approaches=NOTED,
+            archive=archiver,
+            on_change=self.keep,
+            counter=archive.counter,
+        )
 
     def keep(self) -> None:
         """Write down what changed; values are held by reference, so that needs no update."""

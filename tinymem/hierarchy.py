@@ -184,6 +184,7 @@ class HierarchicalMemory:
     @property
     def scratchpad(self) -> AgentMemory:
         """The agent's scratchpad. It has a part of every context, and is kept over a restart: what cannot be is named.
+        Of more than 100 observations, or failed approaches, the oldest go to the archive.
 
         `forget` concerns steps; what is noted here goes by `scratchpad.clear()`.
         """
