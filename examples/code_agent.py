@@ -1,8 +1,9 @@
 """A code-running agent (CodeAct): the model acts by writing Python, and sees what it prints.
 
 Each turn, its code and its output, is one step of a HierarchicalMemory, which brings back what bears on the newest
-ones. Its scratchpad (an AgentMemory) is the agent's notebook: the code stores values in it and notes what it found out, and
-every prompt shows what stands there. With the same --memory, the next task knows of the steps and notes of this one.
+ones. Its scratchpad (an AgentMemory) is the agent's notebook: the code stores values in it and notes what it found
+out, and every prompt shows what stands there. With the same --memory, the next task knows of the steps and notes of
+this one.
 
     pip install "tinymem-agents[openai]"
     export OPENAI_API_KEY=...    # and OPENAI_BASE_URL, for any other server that speaks OpenAI's API
