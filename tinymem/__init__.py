@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     )
     from tinymem.execution import ExecutionResult, execution_result
     from tinymem.hierarchy import HierarchicalMemory
+    from tinymem.inspection import DebugReport, MemoryPicture, debug_memory, visualize_memory
     from tinymem.manager import MemoryManager
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
-    from tinymem.recall import Excerpt, Recall
+    from tinymem.recall import Excerpt, Explanation, LeftOut, Recall
     from tinymem.reindexing import Reindexed, reindex
     from tinymem.retention import Retention, RetentionReport, Retired
     from tinymem.scratchpad import AgentMemory
@@ -70,18 +71,22 @@ __all__ = [
     "ClosedError",
     "Context",
     "ConversationMemory",
+    "DebugReport",
     "EmbedderError",
     "EmbedderMismatchError",
     "Episode",
     "Excerpt",
     "ExecutionResult",
+    "Explanation",
     "ExtractiveSummarizer",
     "FinalAnswerStep",
     "FormatError",
     "HierarchicalMemory",
     "InputError",
     "Item",
+    "LeftOut",
     "MemoryManager",
+    "MemoryPicture",
     "Message",
     "MessageError",
     "MessageStep",
@@ -113,6 +118,7 @@ __all__ = [
     "compose",
     "count_message",
     "count_messages",
+    "debug_memory",
     "execution_result",
     "groups",
     "keep_last_n_steps",
@@ -127,6 +133,7 @@ __all__ = [
     "steps_from_messages",
     "summarize_strategy",
     "token_budget",
+    "visualize_memory",
 ]
 
 # Where each name lives; a test holds it against the imports above and `__all__`.
@@ -141,11 +148,12 @@ _HOMES = {
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
     "tinymem.hierarchy": "HierarchicalMemory",
+    "tinymem.inspection": "DebugReport MemoryPicture debug_memory visualize_memory",
     "tinymem.manager": "MemoryManager",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
-    "tinymem.recall": "Excerpt Recall",
+    "tinymem.recall": "Excerpt Explanation LeftOut Recall",
     "tinymem.reindexing": "Reindexed reindex",
     "tinymem.retention": "Retention RetentionReport Retired",
     "tinymem.scratchpad": "AgentMemory",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tinymem.archive import Archive
 from tinymem.context import Block
-from tinymem.episodes import Episode, Episodes
+from tinymem.episodes import Episodes
 from tinymem.recall.render import fenced
 from tinymem.scratchpad import AgentMemory, Archiver
 from tinymem.steps import ScratchpadStep
@@ -14,6 +14,7 @@ from tinymem.steps import ScratchpadStep
 __all__ = ["KeptScratchpad", "episodes_block", "scratchpad_block"]
 
 SCRATCHPAD = "scratchpad"  # the journal's setting that keeps it
+NOTED = 100  # observations, and failed approaches; older ones are archived
 FENCE = 32  # tokens of a fence, about: what it really takes is counted
 
 
@@ -24,7 +25,14 @@ class KeptScratchpad:
         self._journal = archive.journal
         kept = self._journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
-        self.memory = AgentMemory.load(self._kept, archive=archiver, on_change=self.keep, counter=archive.counter)
+        self.memory = AgentMemory.load(
+            self._kept,
+            max_observations=NOTED,
+            max_failed_approaches=NOTED,
+            archive=archiver,
+            on_change=self.keep,
+            counter=archive.counter,
+        )
 
     def keep(self) -> None:
         """Write down what changed; values are held by reference, so that needs no update."""
@@ -38,11 +46,8 @@ def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Bloc
     """Makes the block of episodes: the whole history, what is old in outline."""
     count = archive.counter.count
 
-    def cost(episode: Episode) -> int:
-        return count(f"{episode}\n")
-
     def block(tokens: int) -> Block:
-        shown = episodes.told(tokens - FENCE, cost)
+        shown = episodes.told(tokens - FENCE)
         while shown:
             body = "\n".join(map(str, shown))
             text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)

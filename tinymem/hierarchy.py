@@ -26,7 +26,7 @@ from tinymem.manager import PruneReport
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, Summarizer, TokenCounter, VectorStore
 from tinymem.pruning import PruneStrategy
-from tinymem.recall import Recall
+from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
@@ -192,6 +192,7 @@ class HierarchicalMemory(Housekeeping):
     @property
     def scratchpad(self) -> AgentMemory:
         """The agent's scratchpad. It has a part of every context, and is kept over a restart: what cannot be is named.
+        Of more than 100 observations, or failed approaches, the oldest go to the archive.
 
         `forget` concerns steps; what is noted here goes by `scratchpad.clear()`.
         """
@@ -301,6 +302,21 @@ class HierarchicalMemory(Housekeeping):
             found = self.long_term.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
             self._callbacks.recalled(found)
             return found
+
+    def explain(self, query: str, max_tokens: int = 1_000, *, now: datetime | None = None) -> Explanation:
+        """What `recall` brings back for the same arguments, and why: tokens, scores and what features add to them, and
+        the next best passages with the reason why they stay away. Print it; through rich it has colours.
+
+        >>> import tempfile
+        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
+        ...     step = memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])[0]
+        ...     memory.explain("Where is staging?").recalled.items[0].step == step
+        True
+        """
+        with self._lock:
+            self._check_open()
+            when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
+            return self.long_term.explain(a_text("query", query), budget, when)
 
     def get(self, id: str | int) -> Step:
         """The step with this id, or this number, whole. Raises InputError when there is none."""
