@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         TinymemError,
     )
     from tinymem.execution import ExecutionResult, execution_result
+    from tinymem.exporting import Exported, export_memory
     from tinymem.hierarchy import HierarchicalMemory
+    from tinymem.importing import Imported, import_memory
     from tinymem.inspection import DebugReport, MemoryPicture, debug_memory, visualize_memory
     from tinymem.manager import MemoryManager
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
@@ -78,10 +80,12 @@ __all__ = [
     "Excerpt",
     "ExecutionResult",
     "Explanation",
+    "Exported",
     "ExtractiveSummarizer",
     "FinalAnswerStep",
     "FormatError",
     "HierarchicalMemory",
+    "Imported",
     "InputError",
     "Item",
     "LeftOut",
@@ -120,7 +124,9 @@ __all__ = [
     "count_messages",
     "debug_memory",
     "execution_result",
+    "export_memory",
     "groups",
+    "import_memory",
     "keep_last_n_steps",
     "keep_system_and_recent",
     "messages_from_steps",
@@ -147,7 +153,9 @@ _HOMES = {
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
+    "tinymem.exporting": "Exported export_memory",
     "tinymem.hierarchy": "HierarchicalMemory",
+    "tinymem.importing": "Imported import_memory",
     "tinymem.inspection": "DebugReport MemoryPicture debug_memory visualize_memory",
     "tinymem.manager": "MemoryManager",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",

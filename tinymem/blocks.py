@@ -11,7 +11,7 @@ from tinymem.recall.render import fenced
 from tinymem.scratchpad import AgentMemory, Archiver
 from tinymem.steps import ScratchpadStep
 
-__all__ = ["KeptScratchpad", "episodes_block", "scratchpad_block"]
+__all__ = ["SCRATCHPAD", "KeptScratchpad", "episodes_block", "scratchpad_block"]
 
 SCRATCHPAD = "scratchpad"  # the journal's setting that keeps it
 NOTED = 100  # observations, and failed approaches; older ones are archived

@@ -28,15 +28,17 @@ import numpy as np
 
 from tinymem.archive import row_of
 from tinymem.base import Step
-from tinymem.content import clean
+from tinymem.content import checked, clean
 from tinymem.errors import FormatError, InputError
 from tinymem.protocols import StepRow, TokenIds, Vectors
 from tinymem.scratchpad_format import loaded
 from tinymem.serialization import dump_step, step_from_dict
+from tinymem.steps import ROLES
 from tinymem.stores.sqlite import SummaryRow
+from tinymem.tokens import EstimatingCounter, count_message
 
-__all__ = ["FORMAT", "Episodes", "Header", "StepLine", "episode_line", "header_line", "json_line", "scratchpad_of",
-           "step_line"]  # fmt: skip
+__all__ = ["FORMAT", "Episodes", "Header", "StepLine", "end_line", "episode_line", "header_line", "read_end",
+           "read_header", "read_step", "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
 
 FORMAT = 1
 MOST = 1 << 53  # of a number: what every JSON reader can hold
@@ -64,7 +66,7 @@ class StepLine:
     made: tuple[Vectors, list[TokenIds]] | None = None
 
 
-def json_line(value: Any) -> str:
+def _line(value: Any) -> str:
     """A value as a line of compact ASCII JSON."""
     return json.dumps(value, separators=(",", ":")) + "\n"
 
@@ -74,7 +76,7 @@ def json_line(value: Any) -> str:
 
 def header_line(header: Header) -> str:
     """The line of a header."""
-    return json_line({"tinymem_export": FORMAT, **vars(header)})
+    return _line({"tinymem_export": FORMAT, **vars(header)})
 
 
 def step_line(row: StepRow, vectors: list[tuple[bytes, bytes]] | None = None) -> str:
@@ -84,13 +86,23 @@ def step_line(row: StepRow, vectors: list[tuple[bytes, bytes]] | None = None) ->
     if row.view is not None:
         more.append(f'"view":{row.view}')
     if vectors is not None:
-        more.append(f'"vectors":{json_line([[_coded(one) for one in pair] for pair in vectors]).rstrip()}')
+        more.append(f'"vectors":{_line([[_coded(one) for one in pair] for pair in vectors]).rstrip()}')
     return f'{{"step":{row.record},{",".join(more)}}}\n'
 
 
 def episode_line(row: SummaryRow) -> str:
     """The line of an episode."""
-    return json_line({"episode": row._asdict()})
+    return _line({"episode": row._asdict()})
+
+
+def scratchpad_line(text: str) -> str:
+    """The line of a scratchpad, which the journal keeps as `text`."""
+    return f'{{"scratchpad":{text}}}\n'
+
+
+def end_line(steps: int, episodes: int) -> str:
+    """The last line, without which a file is not whole: how many there were."""
+    return _line({"end": {"steps": steps, "episodes": episodes}})
 
 
 def _coded(blob: bytes) -> str:
@@ -138,11 +150,25 @@ def _step(record: Any) -> Step:
         raise InputError("pinned must be true or false, and metadata an object")
     if not all(isinstance(id, str) for id in getattr(step, "covers", ())):
         raise InputError("covers must be a list of ids")
-    for style in ("tools", "observation"):
-        json.dumps(step.to_messages(style=style))  # type: ignore[arg-type]  # whatever is wrong with it shows here
+    _check_messages(step)
     for part in step.parts():
         clean(part.text)
     return step
+
+
+def _check_messages(step: Step) -> None:
+    """What an overlay sets must leave messages that can be counted, and sent."""
+    step.to_messages(style="observation")
+    for message in step.to_messages():
+        if message.get("role") not in ROLES:
+            raise InputError(f"role must be one of {', '.join(ROLES)}, not {message.get('role')!r:.80}")
+        checked(message.get("content"), "content")
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("id"), str) for c in calls):
+            raise InputError("tool_calls must be a list of objects, each with an id")
+        if not isinstance(message.get("tool_call_id"), (str, type(None))):
+            raise InputError("tool_call_id must be a string")
+        count_message(message, EstimatingCounter())
 
 
 def _made(value: Any) -> tuple[Vectors, list[TokenIds]]:
@@ -152,38 +178,26 @@ def _made(value: Any) -> tuple[Vectors, list[TokenIds]]:
     tokens = [np.frombuffer(base64.b64decode(some, validate=True), "<u2").astype(np.uint16) for _, some in value]
     if len({len(half) for half in halves}) > 1 or not all(np.isfinite(half).all() for half in halves):
         raise InputError("vectors must be of one length, and finite")
-    return np.array(halves, np.float32).reshape(len(halves), -1), tokens
+    return np.array(halves, np.float32) if halves else np.empty((0, 0), np.float32), tokens
 
 
 class Episodes:
-    """Reads the lines of episodes, and sees to it that they are ones: apart from each other, and each of a higher level
-    made of some of the level below."""
+    """Reads the lines of episodes, one after the other."""
 
     def __init__(self) -> None:
-        self._last = (0, 0)  # level, and step where the episode before ended
-        self._ends: tuple[set[int], set[int]] = (set(), set())  # first and last steps, of the level before
-        self._new: tuple[set[int], set[int]] = (set(), set())  # and of this one
+        self._before = (0, 0, 0)  # level, first and last step
 
-    def read(self, value: Mapping[str, Any]) -> SummaryRow:
-        """The episode of a line."""
+    def read(self, value: Mapping[str, Any]) -> SummaryRow | None:
+        """The episode of a line; None for one that is not in order, or inside another: it is summarised again."""
         _Fields(value, "the line", "episode")
         fields = _Fields(value["episode"], "the episode", *SummaryRow._fields)
-        level, first = fields.number("level", least=1), fields.number("first", least=1)
+        level, first = fields.number("level", least=1, most=MOST_LEVELS), fields.number("first", least=1)
         last = fields.number("last", least=first)
-        self._begin(level)
-        if first <= self._last[1] or (level > 1 and not (first in self._ends[0] and last in self._ends[1])):
-            raise InputError(f"the episode of steps {first} to {last} does not fit the ones before it")
-        self._last = (level, last)
-        self._new[0].add(first)
-        self._new[1].add(last)
-        session = fields.text("session", or_none=True)
-        return SummaryRow(level, first, last, session, fields.text("text") or "")
-
-    def _begin(self, level: int) -> None:
-        if level == self._last[0] + 1 and level <= MOST_LEVELS:
-            self._last, self._ends, self._new = (level, 0), self._new, (set(), set())
-        elif level != self._last[0]:
-            raise InputError(f"an episode of level {level} cannot stand behind one of level {self._last[0]}")
+        row = SummaryRow(level, first, last, fields.text("session", or_none=True), fields.text("text") or "")
+        in_order = (level, first) > self._before[:2] and (level > self._before[0] or last > self._before[2])
+        if in_order:
+            self._before = (level, first, last)
+        return row if in_order else None
 
 
 def scratchpad_of(value: Mapping[str, Any]) -> str:
@@ -192,6 +206,13 @@ def scratchpad_of(value: Mapping[str, Any]) -> str:
     text = json.dumps(value["scratchpad"], separators=(",", ":"))
     loaded(text)
     return text
+
+
+def read_end(value: Mapping[str, Any]) -> tuple[int, int]:
+    """How many steps and episodes there should have been."""
+    _Fields(value, "the line", "end")
+    fields = _Fields(value["end"], "the end", "steps", "episodes")
+    return fields.number("steps"), fields.number("episodes")
 
 
 class _Fields:
@@ -204,11 +225,13 @@ class _Fields:
             raise InputError(f"{what} has the unknown field {unknown[0]!r:.80}")
         self._value, self._what = value, what
 
-    def number(self, name: str, least: int = 0) -> int:
+    def number(self, name: str, least: int = 0, most: int = MOST) -> int:
         """A whole number."""
         number = self._value.get(name)
-        if type(number) is not int or not least <= number <= MOST:
-            raise InputError(f"{name} of {self._what} must be a whole number from {least} on, not {number!r:.80}")
+        if type(number) is not int or not least <= number <= most:
+            raise InputError(
+                f"{name} of {self._what} must be a whole number from {least} to {most}, not {number!r:.80}"
+            )
         return number
 
     def flag(self, name: str) -> bool:

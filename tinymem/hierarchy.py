@@ -31,7 +31,7 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
-from tinymem.registry import embedder_from, store_from, store_names, summarizer_from
+from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
 from tinymem.retention import Retention
 from tinymem.scratchpad import AgentMemory
 from tinymem.stats import Stats, stats_of
@@ -110,7 +110,7 @@ class HierarchicalMemory(Housekeeping):
         if prune_strategy is not None and not callable(prune_strategy):
             raise InputError(f"prune_strategy must be a callable, not {prune_strategy!r}")
         # Wrong names are found before a folder is made.
-        embedder, store, summarizer = embedder_from(embedder), _known_store(store), summarizer_from(summarizer)
+        embedder, store, summarizer = embedder_from(embedder), known_store(store), summarizer_from(summarizer)
         folder = namespace_folder(self.path, namespace, create)
         self._store_name = store if isinstance(store, str) else store.name
         self.long_term = Archive(
@@ -361,10 +361,3 @@ class HierarchicalMemory(Housekeeping):
 
     def __repr__(self) -> str:
         return f"<HierarchicalMemory {self.path} namespace={self.namespace!r}{' closed' if self._closed else ''}>"
-
-
-def _known_store(store: str | VectorStore) -> str | VectorStore:
-    """`store`, if it is one or the name of one: it is opened when it is first needed, but checked at once."""
-    if not isinstance(store, str) or store.partition(":")[0] not in store_names():
-        return store_from(store, "")
-    return store

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TextIO
 
 from tinymem.archive import Archive
 from tinymem.blocks import KeptScratchpad
@@ -15,6 +16,7 @@ from tinymem.checks import a_text, an_aware_time
 from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import InputError, TinymemError
+from tinymem.exporting import Exported, export_journal
 from tinymem.forgetting import chosen, forget_namespace
 from tinymem.ids import utc_now
 from tinymem.manager import MemoryManager
@@ -135,3 +137,18 @@ class Housekeeping(ABC):
                 logger.warning("the memory is over its retention: %s", error)
             else:
                 logger.info("%d steps went by the memory's retention: %s", len(report.removed), report.reasons)
+
+    # -- export -------------------------------------------------------------------------------------------------------
+
+    def export(self, file: str | Path | TextIO, *, vectors: bool = False) -> Exported:
+        """Write all that the memory holds to `file`, a path or a text stream, as lines of JSON; with `vectors`, if an
+        import with the same embedder shall embed nothing. See `tinymem.export_memory`; what reads it is
+        `tinymem.import_memory`.
+
+        Raises StorageError for a file that cannot be written.
+        """
+        with self._lock:
+            self._check_open()
+            self._window.keep()
+            self._scratchpad.keep()
+        return export_journal(self.long_term.journal, file, vectors)

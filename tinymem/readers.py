@@ -24,7 +24,7 @@ from tinymem.base import Step
 from tinymem.errors import InputError
 from tinymem.recorded import Said, is_message, said, steps_of_messages, steps_of_units
 
-__all__ = ["Run", "read_runs"]
+__all__ = ["Run", "parsed", "read_runs", "text_lines"]
 
 GZIP = b"\x1f\x8b"
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]}, {'units': [...]} or a message"
@@ -52,7 +52,7 @@ def read_runs(path: str | Path) -> Iterator[Run]:
     before it in the file has been given by then.
     """
     path = Path(path)
-    lines = _lines(path)
+    lines = text_lines(path)
     first = next(lines, None)
     if first is None:
         raise InputError(f"{path} is empty")
@@ -61,20 +61,23 @@ def read_runs(path: str | Path) -> Iterator[Run]:
     except (ValueError, RecursionError):
         yield from _of_document(path, first, lines)
     else:
-        rest = ((number, _parsed(text, path, number)) for number, text in lines)
+        rest = ((number, parsed(text, path, number)) for number, text in lines)
         yield from _of_lines(path, chain([(first[0], value)], rest), is_message(value))
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def _lines(path: Path) -> Iterator[Line]:
-    """Lines that are not blank, with their numbers."""
+def text_lines(path: Path, longest: int = -1) -> Iterator[Line]:
+    """Lines that are not blank, with their numbers. InputError for one of over `longest` bytes, if that is given."""
     number = 0
     try:
         with path.open("rb") as raw:  # opened once and peeked at, so that a pipe will do
             file = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == GZIP else raw
-            for number, line in enumerate(file, 1):
+            some = longest + 1 if longest >= 0 else -1
+            for number, line in enumerate(iter(lambda: file.readline(some), b""), 1):
+                if len(line) == some:
+                    raise InputError(f"{path}, line {number}: is longer than {longest} bytes")
                 text = _decoded(line, path, number)
                 if text.strip():
                     yield number, text
@@ -94,7 +97,7 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
         ) from error
 
 
-def _parsed(text: str, path: Path, number: int) -> Any:
+def parsed(text: str, path: Path, number: int) -> Any:
     """The value of JSON text that starts on line `number` of the file."""
     try:
         return json.loads(text)
@@ -130,7 +133,7 @@ def _of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]
     for at, line in rest:
         parts.append("\n" * (at - number - 1) + line)
         number = at
-    yield from _of_value(_parsed("".join(parts), path, 1), path, "", 0)
+    yield from _of_value(parsed("".join(parts), path, 1), path, "", 0)
 
 
 def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:

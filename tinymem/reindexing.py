@@ -13,7 +13,7 @@ from tinymem.folders import namespace_folder
 from tinymem.progress import Progress, unseen
 from tinymem.protocols import Embedder, VectorStore
 from tinymem.recall.query import embedded
-from tinymem.registry import embedder_from, store_from, token_embedder_from
+from tinymem.registry import embedder_from, known_store, store_from, token_embedder_from
 from tinymem.serialization import load_step
 from tinymem.stores.sqlite import SqliteJournal
 from tinymem.stores.upkeep import EMBEDDER, Placed
@@ -64,7 +64,7 @@ def reindex(
     Raises NotAMemoryError where there is no memory, EmbedderError when the embedder fails, and StorageError when
     another process reindexes the memory too, or reads it at the very end, so that old vectors are still in its file.
     """
-    new = embedder_from(embedder)
+    new, index = embedder_from(embedder), known_store(store)
     folder = namespace_folder(Path(path), namespace, create=False)
     journal = SqliteJournal(folder / "journal.db", create=False)
     try:
@@ -74,7 +74,7 @@ def reindex(
         else:
             journal.stop_reindexing()
         journal.scrub("it is reindexed", "old vectors stay")
-        _make_index(folder, new, store)
+        _make_index(folder, new, index)
         return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
     finally:
         journal.close()

@@ -1,0 +1,619 @@
+"""Export and import: the same bytes again, all or nothing, in little memory, whatever stands in the file."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import io
+import json
+import signal
+import tracemalloc
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memories import LATER, python, said, sentences
+from strategies import MODERATE, json_values, steps
+
+import tinymem.importing
+from tinymem import (
+    ActionStep,
+    BudgetError,
+    EmbedderError,
+    EmbedderMismatchError,
+    FinalAnswerStep,
+    FormatError,
+    HierarchicalMemory,
+    InputError,
+    NotAMemoryError,
+    Step,
+    StorageError,
+    TaskStep,
+    TinymemError,
+    ToolCall,
+    export_memory,
+    import_memory,
+    problems,
+    prune_old_observations,
+    summarize_strategy,
+)
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.protocols import Vectors
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+take_in = partial(import_memory, embedder="hashing:64")
+EPISODES = 9  # so many that there is one of the second level
+
+
+def run(day: int) -> list[Step]:
+    """A task with its answer."""
+    seen = "\n".join(f"gauge {n} of pump {day} shows {n * 7 + day} bar" for n in range(40))
+    more: dict[str, Any] = {"session": f"day-{day}", "metadata": {"n": [day, None, 0.1, "\ud800\x00é"]}}
+    return [
+        TaskStep(f"Read pump {day}.", **more),
+        ActionStep("Look.", [ToolCall("look", {"at": day}, f"c{day}", seen), ToolCall("x", "{", f"d{day}")], **more),
+        said(f"“Thanks”, {day} \U0001f600.", speaker="Ann", session=f"day-{day}"),
+        FinalAnswerStep(f"It is {day}.", **more),
+    ]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    """A memory with all that a memory can have."""
+    with open_memory(tmp_path / "memory", max_tokens=3_000) as memory:
+        for day in range(EPISODES):
+            memory.add_steps(run(day))
+        memory.archive([said("The ladder is behind the shed.", id="ladder", pinned=True)])
+        memory.mark("ladder", False)
+        memory.mark(3)
+        memory.short_term.prune(prune_old_observations(keep_last_n=0, max_length=100))
+        memory.scratchpad.store("sizes", (1, {2.5, "\ud800"}))
+        memory.scratchpad.observe("It rains.")
+        assert {episode.level for level in (1, 2) for episode in memory.medium_term._of(level)} == {1, 2}
+        assert memory.forget([memory.add(said("The last one.")).id]) == 1
+    return tmp_path / "memory"
+
+
+def exported(folder: Path, namespace: str = "default", **options: Any) -> str:
+    file = io.StringIO()
+    export_memory(folder, file, namespace=namespace, **options)
+    return file.getvalue()
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "export.jsonl"
+    path.write_text(text, encoding="ascii")
+    return path
+
+
+def lines_of(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def text_of(lines: Sequence[Any]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+# there and back
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_an_import_exported_again_gives_the_same_bytes(tmp_path: Path, memory: Path, vectors: bool) -> None:
+    text = exported(memory, vectors=vectors)
+    with open_memory(memory) as opened:
+        passages = opened.stats().passages
+    came = take_in(memory, written(tmp_path, text), namespace="copy")
+    assert came.steps == len([line for line in lines_of(text) if "step" in line]) == 4 * EPISODES + 1
+    assert (came.episodes, came.scratchpad) == (text.count('{"episode"'), True) and came.episodes > EPISODES
+    assert came.embedded == (0 if vectors else passages)
+    assert exported(memory, "copy", vectors=vectors) == text
+    take_in(tmp_path / "another", written(tmp_path, text))
+    assert exported(tmp_path / "another", vectors=vectors) == text
+
+
+def test_what_came_in_is_the_memory_that_went_out(tmp_path: Path, memory: Path) -> None:
+    take_in(tmp_path / "copy", written(tmp_path, exported(memory)))
+    with open_memory(memory, max_tokens=3_000) as one, open_memory(tmp_path / "copy", max_tokens=3_000) as other:
+        assert other.short_term.steps == one.short_term.steps
+        assert other.short_term.open_calls == one.short_term.open_calls
+        assert other.long_term.journal.rows() == one.long_term.journal.rows()
+        assert other.scratchpad.dump() == one.scratchpad.dump() and other.scratchpad.recall("sizes")[0] == 1
+        assert list(other.medium_term) == list(one.medium_term)
+        assert {**vars(other.stats()), "bytes_on_disk": 0} == {**vars(one.stats()), "bytes_on_disk": 0}
+        for question in ("gauge 7 of pump 3", "Where is the ladder?"):
+            assert other.recall(question, 300, now=LATER).items == one.recall(question, 300, now=LATER).items
+        assert other.long_term.key != one.long_term.key, "the key of the fences stays where it is"
+        assert one.long_term.key.hex() not in exported(memory)
+        assert other.add(said("Next.")).number == one.add(said("Next.")).number == 4 * EPISODES + 3
+
+
+def test_a_memory_writes_itself_while_it_is_open(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as memory:
+        memory.add(said("Hello."))
+        memory.scratchpad.variables["late"] = 5  # without an update, which would keep it
+        assert memory.export(tmp_path / "a.jsonl").steps == 1
+        stream = io.StringIO()
+        memory.export(stream)
+        assert (tmp_path / "a.jsonl").read_bytes() == stream.getvalue().encode()
+        assert lines_of(stream.getvalue())[2]["scratchpad"]["variables"] == {"late": 5}
+    header = {"tinymem_export": 1, "embedder": "hashing:64", "fingerprint": "hashing/crc32/64/1"}
+    assert lines_of(stream.getvalue())[0] == {**header, "next_number": 2, "steps": 1}
+
+
+def test_with_another_embedder_only_the_first_line_differs(tmp_path: Path, memory: Path) -> None:
+    text = exported(memory)
+    came = take_in(tmp_path / "copy", written(tmp_path, exported(memory, vectors=True)), embedder="hashing:32")
+    assert came.embedded > came.steps, "vectors of another embedder are of no use"
+    first, _, rest = exported(tmp_path / "copy").partition("\n")
+    assert rest == text.partition("\n")[2]
+    changed = {"embedder": "hashing:32", "fingerprint": "hashing/crc32/32/1"}
+    assert json.loads(first) == {**json.loads(text.partition("\n")[0]), **changed}
+
+
+def test_an_empty_memory_goes_there_and_back(tmp_path: Path) -> None:
+    open_memory(tmp_path / "memory").close()
+    text = exported(tmp_path / "memory")
+    assert len(text.splitlines()) == 2
+    assert take_in(tmp_path / "memory", written(tmp_path, text), namespace="copy").steps == 0
+    assert exported(tmp_path / "memory", "copy") == text
+
+
+def test_a_summary_in_the_window_goes_there_and_back(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory", prune_strategy=summarize_strategy(None, max_tokens=400)) as memory:
+        for text in sentences(80):
+            memory.add(said(text))
+        window = memory.short_term.steps
+        assert window[0].type == "summary"
+    take_in(tmp_path / "copy", written(tmp_path, exported(tmp_path / "memory")))
+    with open_memory(tmp_path / "copy") as memory:
+        assert memory.short_term.steps == window
+
+
+def test_an_export_may_be_compressed(tmp_path: Path, memory: Path) -> None:
+    path = tmp_path / "export.jsonl.gz"
+    path.write_bytes(gzip.compress(exported(memory).encode()))
+    assert take_in(memory, path, namespace="copy").steps == 4 * EPISODES + 1
+
+
+@settings(MODERATE)
+@given(st.lists(st.tuples(steps(), st.booleans(), st.booleans()), max_size=4), st.booleans())
+def test_any_steps_go_there_and_back(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[Step, bool, bool]], vectors: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("memories")
+    with open_memory(folder) as memory:
+        for number, (step, window, milestone) in enumerate(drawn, 1):
+            memory.long_term.write([step.evolve(number=number)], window=window)
+            memory.long_term.set_milestones([number], milestone)
+    text = exported(folder, vectors=vectors)
+    came = take_in(folder, written(folder, text), namespace="copy")
+    assert came.steps == len(drawn) and (not vectors or came.embedded == 0)
+    assert exported(folder, "copy", vectors=vectors) == text
+
+
+def test_steps_that_wait_have_no_vectors_yet_and_are_embedded_by_the_import(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as memory:
+        memory.archive([said(text) for text in sentences(600)])
+        memory.long_term.embed_pending()
+        memory.add(said("The last one waits."))
+        text = exported(tmp_path / "memory", vectors=True)
+    lines = lines_of(text)
+    assert ["vectors" in line for line in lines if "step" in line] == [True] * 600 + [False]
+    del lines[300]["vectors"]  # and so does one in the middle
+    came = take_in(tmp_path / "copy", written(tmp_path, text_of(lines)))
+    assert came.embedded == 302
+    with open_memory(tmp_path / "memory") as one, open_memory(tmp_path / "copy") as other:
+        assert other.recall("The last one", 100, now=LATER).items == one.recall("The last one", 100, now=LATER).items
+        assert [row[1:9] for row in other.long_term.journal.passages()] == [
+            row[1:9] for row in one.long_term.journal.passages()
+        ]
+
+
+def test_what_is_added_meanwhile_is_not_in_the_export(tmp_path: Path) -> None:
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            if '"step"' in text:
+                held.add(said("Meanwhile."))
+            return super().write(text)
+
+    with open_memory(tmp_path / "memory") as held:
+        held.add_steps([said("a"), said("b")])
+        stream = Slow()
+        assert held.export(stream).steps == 2
+        assert held.stats().steps == 4
+    assert "Meanwhile" not in stream.getvalue()
+    assert take_in(tmp_path / "copy", written(tmp_path, stream.getvalue())).steps == 2
+
+
+# into a namespace that is in use
+
+
+def test_a_namespace_that_is_in_use_is_refused(tmp_path: Path, memory: Path) -> None:
+    before = exported(memory)
+    with pytest.raises(
+        InputError, match=r"namespace 'default' is in use \(holds 37 steps.*choose a new one, or append"
+    ):
+        take_in(memory, written(tmp_path, before))
+    assert exported(memory) == before
+    with open_memory(tmp_path / "noted") as noted:
+        noted.scratchpad.observe("Mine.")
+    with pytest.raises(InputError, match="is in use"):
+        take_in(tmp_path / "noted", written(tmp_path, before))
+    with pytest.raises(EmbedderMismatchError):
+        import_memory(memory, written(tmp_path, before), embedder="hashing:32", append=True)
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_appended_steps_come_behind_those_that_are_there(tmp_path: Path, memory: Path, vectors: bool) -> None:
+    with open_memory(tmp_path / "mine") as mine:
+        own = mine.add_steps([said("My own first."), said("My own second.")])
+        mine.long_term.embed_pending()
+    file = written(tmp_path, exported(memory, vectors=vectors))
+    came = take_in(tmp_path / "mine", file, append=True)
+    assert came.scratchpad and (came.embedded == 0) == vectors
+    with open_memory(tmp_path / "mine") as mine, open_memory(memory) as other:
+        assert mine.short_term.steps == tuple(own)
+        rows, theirs = mine.long_term.journal.rows(), other.long_term.journal.rows()
+        assert [row.number for row in rows] == [1, 2, *(row.number + 2 for row in theirs)]
+        assert [(row.id, row.milestone) for row in rows[2:]] == [(row.id, row.milestone) for row in theirs]
+        assert rows[2].position == rows[1].position + rows[1].tokens + theirs[0].position
+        assert mine.get("ladder").number == other.get("ladder").number + 2  # type: ignore[operator]
+        assert "behind the shed" in mine.recall("Where is the ladder?", 200, now=LATER).text
+        summaries = [episode.summary for episode in mine.medium_term]
+        assert summaries[: EPISODES - 1] == [episode.summary for episode in other.medium_term][: EPISODES - 1]
+        assert problems(mine.context("gauge 7 of pump 3", max_tokens=2_000).messages) == []
+        assert mine.add(said("Next.")).number == 4 * EPISODES + 5
+        before = exported(tmp_path / "mine")
+    with pytest.raises(InputError, match=r"line 2: a step with this id or number is in the memory already"):
+        take_in(tmp_path / "mine", file, append=True)
+    assert exported(tmp_path / "mine") == before
+
+
+def test_vectors_are_not_taken_past_steps_that_wait(tmp_path: Path, memory: Path) -> None:
+    with open_memory(tmp_path / "mine") as mine:
+        mine.add(said("My own waits for its vector."))
+        assert mine.stats().waiting_steps == 1
+        came = take_in(tmp_path / "mine", written(tmp_path, exported(memory, vectors=True)), append=True)
+        assert came.embedded > came.steps
+        assert "My own waits" in mine.recall("What waits?", 100, now=LATER).text
+
+
+def test_the_scratchpad_that_is_there_stays(tmp_path: Path, memory: Path) -> None:
+    with open_memory(tmp_path / "mine") as mine:
+        mine.scratchpad.observe("Mine.")
+    assert not take_in(tmp_path / "mine", written(tmp_path, exported(memory)), append=True).scratchpad
+    with open_memory(tmp_path / "mine") as mine:
+        assert mine.scratchpad.observations == ["Mine."]
+
+
+# all or nothing
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """The lines of an export of a small memory, with vectors: header, four steps, an episode, scratchpad, end."""
+    folder = tmp_path_factory.mktemp("good")
+    with open_memory(folder, max_tokens=300) as memory:
+        memory.archive([*run(1)[1:2], *run(1)[3:]])
+        memory.add_steps([TaskStep("Read on.", id="task"), said("Yes.", id="yes", pinned=True)])
+        memory.short_term.prune(lambda steps: [steps[0].evolve(task="Short."), *steps[1:]])
+        memory.scratchpad.store("size", (1, 2))
+        list(memory.medium_term)
+    lines = lines_of(exported(folder, vectors=True))
+    assert [next(iter(line)) for line in lines] == ["tinymem_export", *["step"] * 4, "episode", "scratchpad", "end"]
+    return lines
+
+
+def changed(lines: Sequence[Any], at: int, change: Callable[[Any], Any]) -> list[Any]:
+    copied = copy.deepcopy([*lines])
+    found = change(copied[at])
+    if found is not None:
+        copied[at] = found
+    return copied
+
+
+WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
+    "no header": (0, lambda h: {"role": "user"}, "line 1: this is no export of a memory"),
+    "header is a list": (0, lambda h: [1], "line 1: this is no export"),
+    "format 0": (0, lambda h: h.update(tinymem_export=0), "line 1: tinymem_export must be the number of a format"),
+    "format as text": (0, lambda h: h.update(tinymem_export="1"), "line 1: tinymem_export must be"),
+    "unknown in header": (0, lambda h: h.update(x=1), "line 1: the header has the unknown field 'x'"),
+    "no fingerprint": (0, lambda h: h.pop("fingerprint") and None, "line 1: fingerprint of the header must be"),
+    "next number": (0, lambda h: h.update(next_number=4), "line 8: next_number must be above 4"),
+    "steps": (0, lambda h: h.update(steps=9), "line 8: lines are missing"),
+    "no kind": (2, lambda s: {"stop": 1}, "line 3: a line must be an object with one of step, episode"),
+    "two kinds": (2, lambda s: s.update(end={}), "line 3: a line must be an object with one of"),
+    "a number": (2, lambda s: 5, "line 3: a line must be an object"),
+    "not a step": (2, lambda s: s.update(step=[]), "line 3: a step's record must be a mapping"),
+    "type": (2, lambda s: s["step"].update(type="nonsense"), "line 3: type 'nonsense' is not one of"),
+    "step field": (2, lambda s: s["step"].update(colour="red"), "line 3: .*colour"),
+    "tokens": (2, lambda s: s.update(tokens=-1), "line 3: tokens of the line must be a whole number"),
+    "position": (2, lambda s: s.update(position=2**63), "line 3: position of the line must be a whole number"),
+    "float": (2, lambda s: s.update(position=1.0), "line 3: position of the line must be"),
+    "window": (2, lambda s: s.update(window=1), "line 3: window of the line must be true or false"),
+    "no number": (2, lambda s: s["step"].pop("number") and None, "line 3: number of the step must be"),
+    "number 0": (1, lambda s: s["step"].update(number=0), "line 2: number of the step must be"),
+    "number again": (2, lambda s: s["step"].update(number=1), "line 3: the number 1 does not follow"),
+    "session": (2, lambda s: s["step"].update(session=5), "line 3: session must be a string"),
+    "id": (2, lambda s: s["step"].update(id="\ud800"), "line 3: a value that cannot be stored"),
+    "id again": (4, lambda s: s["step"].update(id="task"), "line 5: a step with this id"),
+    "pinned": (2, lambda s: s["step"].update(pinned="yes"), "line 3: pinned must be true or false"),
+    "metadata": (2, lambda s: s["step"].update(metadata=[1]), "line 3: "),
+    "time": (2, lambda s: s["step"].update(timestamp="0001-01-01T00:00:00+14:00"), "line 3: "),
+    "overlay": (4, lambda s: s["step"].update(overlay=[{"set": {"content": 5}}]), "line 5: content must be"),
+    "overlay role": (4, lambda s: s["step"].update(overlay=[{"drop": ["role"]}]), "line 5: role must be one of"),
+    "overlays": (4, lambda s: s["step"].update(overlay=[{}, {}]), "line 5: "),
+    "view of another": (3, lambda s: s["view"].update(id="other"), "line 4: a view is of a step in the window"),
+    "view outside": (3, lambda s: s.pop("window") and None, "line 4: a view is of a step in the window"),
+    "vectors": (1, lambda s: s.update(vectors=[["AA=="]]), "line 2: vectors must be a list of pairs"),
+    "base64": (1, lambda s: s["vectors"][0].__setitem__(0, "é"), "line 2: "),
+    "dimensions": (2, lambda s: s["vectors"][0].__setitem__(0, "AAAA" * 8), "line 3: vectors of hashing:64 have 64"),
+    "infinite": (2, lambda s: s["vectors"][0].__setitem__(0, "AHwA" * 40 + "fAB8fAAA"), "line 3: vectors must be"),
+    "token ids": (2, lambda s: s["vectors"][0].__setitem__(1, "//8="), "line 3: token ids must be below 64"),
+    "level": (5, lambda e: e["episode"].update(level=65), "line 6: level of the episode must be .* from 1 to 64"),
+    "backwards": (5, lambda e: e["episode"].update(last=0), "line 6: last of the episode must be"),
+    "beyond": (5, lambda e: e["episode"].update(last=5), "line 6: the episode of steps 1 to 5 tells of"),
+    "no text": (5, lambda e: e["episode"].update(text=None), "line 6: text of the episode must be a string"),
+    "scratchpad": (6, lambda s: s.update(scratchpad={}), "line 7: format None is not one that this version reads"),
+    "end": (7, lambda e: e["end"].update(steps=5), "line 8: lines are missing: 4 of 5 steps"),
+    "episodes": (7, lambda e: e["end"].update(episodes=0), "line 8: lines are missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_named_with_its_line_and_nothing_is_left(tmp_path: Path, good: list[Any], what: str) -> None:
+    at, change, said = WRONG[what]
+    path = written(tmp_path, text_of(changed(good, at, change)))
+    with pytest.raises(TinymemError, match=rf"export\.jsonl, {said}"):
+        take_in(tmp_path / "memory", path, namespace="new")
+    assert not (tmp_path / "memory" / "new").exists()
+    take_in(tmp_path / "memory", written(tmp_path, text_of(good)), namespace="new")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (b"", "line 1: this is no export of a memory"),
+        (b"\n\n", "line 1: this is no export"),
+        (b"{", "line 1, column 2: not valid JSON"),
+        (b"\xff\xfe", "line 1: is not UTF-8"),
+        (b"\x00\xff", "line 1: is not a text file"),
+        (b"[" * 200_000, "line 1: not valid JSON"),
+        (b'{"tinymem_export":' + b"9" * 5_000 + b"}", "line 1"),
+        (b'{"tinymem_export":NaN}', "line 1: tinymem_export must be the number"),
+        (b"\x1f\x8bnonsense", "gzip data is damaged"),
+    ],
+)
+def test_a_file_that_is_no_export_makes_nothing(tmp_path: Path, text: bytes, error: str) -> None:
+    (tmp_path / "export.jsonl").write_bytes(text)
+    with pytest.raises(InputError, match=error):
+        take_in(tmp_path / "memory", tmp_path / "export.jsonl")
+    with pytest.raises(InputError, match="cannot be read"):
+        take_in(tmp_path / "memory", tmp_path / "nowhere.jsonl")
+    assert not (tmp_path / "memory").exists()
+
+
+def test_a_newer_format_is_refused_by_its_number(tmp_path: Path, good: list[Any]) -> None:
+    newer = changed(good, 0, lambda header: header.update(tinymem_export=2, more="to come"))
+    with pytest.raises(FormatError, match="line 1: the export has format 2, this version reads 1: upgrade tinymem"):
+        take_in(tmp_path / "memory", written(tmp_path, text_of(newer)))
+    newer = changed(good, 3, lambda line: line["step"].update(format=2))
+    with pytest.raises(FormatError, match="line 4: format 2 is not one that this version reads"):
+        take_in(tmp_path / "memory", written(tmp_path, text_of(newer)))
+
+
+def test_a_line_that_is_too_long_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.importing, "LONGEST", 1_000)
+    written(tmp_path, '{"tinymem_export":1,' + " " * 5_000_000 + "}")
+    tracemalloc.start()
+    with pytest.raises(InputError, match="line 1: is longer than 1000 bytes"):
+        take_in(tmp_path / "memory", tmp_path / "export.jsonl")
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kept", range(1, 8))
+def test_a_file_that_was_cut_off_brings_nothing(tmp_path: Path, good: list[Any], kept: int) -> None:
+    with pytest.raises(InputError, match=rf"line {kept}: the file is cut off"):
+        take_in(tmp_path / "memory", written(tmp_path, text_of(good[:kept])))
+    whole = text_of(good[: kept + 1])
+    with pytest.raises(InputError, match=f"line {kept + 1}"):
+        take_in(tmp_path / "memory", written(tmp_path, whole[:-5]))
+
+
+@pytest.mark.parametrize("twice", [5, 6, 7])
+def test_lines_behind_the_end_and_second_ones_are_refused(tmp_path: Path, good: list[Any], twice: int) -> None:
+    lines = [*good[: twice + 1], good[twice], *good[twice + 1 :]]
+    error = {
+        5: "lines are missing: .* 2 of 1 episodes",
+        6: "there is a scratchpad before",
+        7: "nothing may stand behind",
+    }
+    with pytest.raises(InputError, match=error[twice]):
+        take_in(tmp_path / "memory", written(tmp_path, text_of(lines)))
+
+
+def test_episodes_that_overlap_are_left_out_and_made_again(tmp_path: Path, memory: Path) -> None:
+    lines = lines_of(exported(memory))
+    at = next(number for number, line in enumerate(lines) if "episode" in line)
+    for line, (first, last) in zip(lines[at + 1 : at + 3], [(1, 30), (9, 12)], strict=True):
+        line["episode"].update(first=first, last=last)
+    lines[-1]["end"]["episodes"] = take_in(tmp_path / "copy", written(tmp_path, text_of(lines))).episodes
+    with open_memory(tmp_path / "copy") as copied:
+        ranges = [(episode.first, episode.last) for episode in copied.medium_term]
+        assert ranges == sorted(ranges) and (9, 12) in ranges and (1, 30) not in ranges
+
+
+@settings(MODERATE, max_examples=150)
+@given(st.data())
+def test_whatever_stands_in_a_file_is_refused_or_makes_a_memory_that_works(
+    tmp_path_factory: pytest.TempPathFactory, good: list[Any], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("memories")
+    lines = copy.deepcopy(good)
+    for _ in range(data.draw(st.integers(1, 2))):
+        meddle(data, lines)
+    path = written(folder, text_of(lines))
+    try:
+        take_in(folder / "memory", path)
+    except TinymemError:
+        assert not (folder / "memory" / "default").exists()
+        return
+    with open_memory(folder / "memory", create=False) as memory:
+        memory.recall("pump", 300)
+        list(memory.medium_term)
+        with suppress(BudgetError):
+            assert problems(memory.context("pump", max_tokens=500).messages) == []
+        memory.add(said("Next."))
+        memory.forget([row.id for row in memory.long_term.journal.rows()][:2])
+    take_in(folder / "memory", written(folder, exported(folder / "memory")), namespace="again")
+
+
+def meddle(data: st.DataObject, lines: list[Any]) -> None:
+    """Change, remove or double something somewhere."""
+    at = data.draw(st.integers(0, len(lines) - 1))
+    node: Any = {"line": lines[at]}
+    key: Any = "line"
+    while isinstance(node[key], (dict, list)) and node[key] and data.draw(st.integers(0, 4)):
+        node = node[key]
+        key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+    how = data.draw(st.sampled_from(["value", "value", "value", "other", "remove", "add", "twice"]))
+    if how == "remove":
+        del node[key]
+    elif how == "add" and isinstance(node[key], dict):
+        name = data.draw(st.sampled_from(["overlay", "tool_calls", "pinned", "metadata", "covers", "view", "content"]))
+        node[key][name] = data.draw(json_values())
+    elif how == "other":
+        node[key] = copy.deepcopy(data.draw(st.sampled_from(lines)))
+    else:
+        node[key] = data.draw(st.one_of(json_values(), st.integers(-2, 9)))
+    if key == "line":
+        lines[at : at + 1] = [] if how == "remove" else [node[key]]
+    if how == "twice":
+        lines.insert(at, lines[at])
+
+
+# interrupted
+
+
+class Failing(HashingEmbedder):
+    """Fails at every text."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        raise RuntimeError("no more tokens")
+
+
+def test_when_the_embedder_fails_the_steps_are_in_and_wait(tmp_path: Path, good: list[Any]) -> None:
+    bare = [{name: value for name, value in line.items() if name != "vectors"} for line in good]
+    path = written(tmp_path, text_of(bare))
+    with pytest.raises(EmbedderError, match="no more tokens"):
+        import_memory(tmp_path / "memory", path, embedder=Failing(64))
+    with open_memory(tmp_path / "memory") as memory:
+        assert memory.stats().waiting_steps == 4
+        assert "It is 1." in memory.recall("What is it?", 200, now=LATER).text
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from tinymem import import_memory
+
+def progress(done, total):
+    print(done, total, flush=True)
+    time.sleep(60)
+
+import_memory(sys.argv[1], sys.argv[2], embedder="hashing:64", progress=progress)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_killed_import_brings_nothing_and_can_be_done_again(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as memory:
+        memory.archive([said(text) for text in sentences(600)])
+    path = written(tmp_path, text := exported(tmp_path / "memory"))
+    with python(KILLED, tmp_path / "copy", path) as process:
+        assert process.stdout and process.stdout.readline() == "255 1200\n"
+        process.kill()
+        assert process.wait(30) == -signal.SIGKILL
+    with open_memory(tmp_path / "copy") as memory:
+        assert (memory.stats().steps, memory.short_term.next_number) == (0, 1)
+    assert take_in(tmp_path / "copy", path).steps == 600
+    assert exported(tmp_path / "copy") == text
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as memory:
+        memory.archive([said(text) for text in sentences(600)])
+    told: list[tuple[int, int | None]] = []
+    path = tmp_path / "export.jsonl"
+    export_memory(tmp_path / "memory", path, progress=lambda *how: told.append(how))
+    assert told[0] == (0, 600) and told[-1] == (600, 600) and len(told) > 5 and told == sorted(told)
+    told.clear()
+    take_in(tmp_path / "copy", path, progress=lambda *how: told.append(how))
+    assert told[-1] == (1200, 1200) and len(told) > 4 and told == sorted(told)
+
+
+# in little memory
+
+
+def test_little_of_a_large_memory_is_held_at_once(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as memory:
+        memory.archive([said(f"{number}", metadata={"large": "abc" * 7_000}) for number in range(600)])
+    path = tmp_path / "export.jsonl"
+    open_memory(tmp_path / "warm").close()
+    tracemalloc.start()
+    export_memory(tmp_path / "memory", path)
+    assert path.stat().st_size > 12_000_000
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.reset_peak()
+    take_in(tmp_path / "copy", path)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+# files
+
+
+def test_where_there_is_no_memory_there_is_nothing_to_export(tmp_path: Path) -> None:
+    with pytest.raises(NotAMemoryError):
+        export_memory(tmp_path / "nowhere", tmp_path / "export.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_a_storage_error(tmp_path: Path, memory: Path) -> None:
+    for bad in (tmp_path, tmp_path / "no" / "folder", f"{tmp_path}/nul\x00"):
+        with pytest.raises(StorageError, match="cannot be written"):
+            export_memory(memory, bad)
+
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):  # whose stream it is knows what that means
+        export_memory(memory, Broken())
+
+
+def test_a_damaged_step_is_a_format_error_that_names_it(tmp_path: Path, memory: Path) -> None:
+    with open_memory(memory) as opened:
+        opened.long_term.journal._read("UPDATE steps SET record = '{\"' WHERE number = 3")
+        with pytest.raises(FormatError, match=r"journal\.db is damaged: step 3"):
+            export_memory(memory, tmp_path / "export.jsonl")
+    with pytest.raises(InputError, match="cut off"):
+        take_in(tmp_path / "copy", tmp_path / "export.jsonl")
+
+
+def test_what_is_given_as_a_path_must_be_one(tmp_path: Path, good: list[Any]) -> None:
+    path = written(tmp_path, text_of(good))
+    for bad in ({"embedder": "nix"}, {"namespace": ""}):
+        with pytest.raises(InputError):
+            import_memory(tmp_path / "memory", path, **bad)  # type: ignore[arg-type]
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.txt").write_text("mine")
+    with pytest.raises(NotAMemoryError):
+        take_in(tmp_path / "thesis", path)
+    assert [one.name for one in (tmp_path / "thesis").iterdir()] == ["thesis.txt"]
