@@ -16,9 +16,11 @@ from typing import Annotated
 import typer
 
 from tinymem import __version__
+from tinymem.cli_files import export, import_file
 from tinymem.cli_inspect import explain, inspect, show
 from tinymem.cli_options import MEMORY, EmbedderOption, JsonOption, NamespaceOption, PathOption
 from tinymem.cli_shared import excerpt_record, opened, print_json
+from tinymem.cli_upkeep import forget, reindex, retain
 from tinymem.errors import (
     BudgetError,
     EmbedderMismatchError,
@@ -206,6 +208,11 @@ app.command()(inspect)
 app.command()(show)
 app.command("visualize", hidden=True)(show)
 app.command()(explain)
+app.command()(export)
+app.command("import")(import_file)
+app.command()(forget)
+app.command()(retain)
+app.command()(reindex)
 
 
 def main() -> None:

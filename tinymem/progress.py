@@ -1,4 +1,4 @@
-"""A bar for people who watch: on a terminal only, and taken away when it is done."""
+"""A bar for people who watch: on a terminal only, if rich is installed, and taken away when it is done."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ def bar(stream: TextIO, doing: str, unit: str) -> Iterator[Progress]:
     if not stream.isatty():
         yield unseen
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        yield unseen
+        return
     columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     with Bar(*columns, console=Console(file=stream), transient=True) as shown:
         task = shown.add_task("", total=None)

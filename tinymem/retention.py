@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta, timezone
 from itertools import chain
 
@@ -72,7 +72,8 @@ class RetentionReport:
     @property
     def reasons(self) -> dict[str, int]:
         """How many steps went for each reason."""
-        return dict(Counter(one.reason for one in self.removed))
+        counted = Counter(one.reason for one in self.removed)
+        return {limit.name: counted[limit.name] for limit in fields(Retention) if limit.name in counted}
 
 
 def retain(
