@@ -2,18 +2,16 @@
 
 Chroma holds ids and vectors, no text. What it does badly is handled here: two processes in one folder corrupt each
 other's index without an error, so the folder is locked; a fork hangs, so a child gets an error; the default distance is
-not the cosine; deleted vectors stay in its files, so `clear` deletes the files.
+not the cosine; deleted vectors stay in its files, so `clear` deletes the files; and what was in memory gets into new
+ones, so they are cleaned.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import struct
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import Ids, Vectors
+from tinymem.stores.chroma_files import DATABASE, Unused, check, wipe
 from tinymem.stores.chroma_server import collection_of, connect, disconnect
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ MARK = "tinymem"  # key in the collection's metadata that tells ours from other 
 # and 2.
 # An ef_construction of 200 finds half a neighbour of 100 more, and takes 1.6 times as long to build.
 HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}
-_DATABASE = "chroma.sqlite3"
 _LOCK = "tinymem.lock"
 _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
 
@@ -65,6 +63,7 @@ class ChromaStore:
         if (path is None) == (client is None):
             raise InputError("ChromaStore needs either a path or a client")
         self._folder = None if path is None else Path(path).resolve()
+        self._unused = None if self._folder is None else Unused(self._folder)
         self._client, self._title, self._adopt = client, collection, adopt
         self._owns_client = client is None
         self._name = "chroma"
@@ -117,7 +116,7 @@ class ChromaStore:
         last = {str(int(key)): number for number, key in enumerate(ids)}
         if len(last) < len(rows):
             rows = rows[list(last.values())]
-        with _translated("add vectors"):
+        with self._alone(), _translated("add vectors"):
             for part in self._parts(len(last)):
                 held.upsert(ids=list(last)[part], embeddings=rows[part])
 
@@ -130,7 +129,7 @@ class ChromaStore:
         _check_finite(row)
         if k <= 0:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        with _translated("search"):
+        with self._alone(), _translated("search"):
             found = held.query(query_embeddings=row[np.newaxis], n_results=k, include=["distances"])
             ids = np.array([int(key) for key in found["ids"][0]], dtype=np.int64)
             similarities = 1 - np.array(found["distances"][0], dtype=np.float64)
@@ -142,14 +141,14 @@ class ChromaStore:
         """Remove these ids; ids that are not held are no error. The vectors stay in Chroma's files until `clear`."""
         held = self._held()
         keys = [str(int(key)) for key in ids]
-        with _translated("delete vectors"):
+        with self._alone(), _translated("delete vectors"):
             for part in self._parts(len(keys)):
                 held.delete(ids=keys[part])
 
     def count(self) -> int:
         """How many vectors are held."""
         held = self._held()
-        with _translated("count"):
+        with self._alone(), _translated("count"):
             return int(held.count())
 
     def clear(self) -> None:
@@ -164,7 +163,7 @@ class ChromaStore:
                     self._connected().delete_collection(self._title)
                 else:
                     self._disconnect()
-                    _wipe(self._folder)
+                    wipe(self._folder)
             self._open()
 
     def close(self) -> None:
@@ -174,6 +173,9 @@ class ChromaStore:
         with self._guard:
             self._disconnect()
             if self._lock is not None:
+                if self._unused is not None:
+                    with suppress(OSError):
+                        self._unused.clean()
                 self._lock.release()
                 self._lock = None
 
@@ -181,12 +183,12 @@ class ChromaStore:
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = self._lock or _locked(self._folder)
-            if not (self._folder / _DATABASE).exists():
-                _wipe(self._folder)  # what a clear that was killed half-way has left
+            if not (self._folder / DATABASE).exists():
+                wipe(self._folder)  # what a clear that was killed half-way has left
         hint = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
         with _translated(f"open {hint if self._folder else self._title}"):
             if self._folder is not None:
-                _check_files(self._folder)
+                check(self._folder)
                 self._client = _embedded_client(self._folder)
             self._collection = _collection(self._connected(), self._title, self._adopt)
 
@@ -204,6 +206,17 @@ class ChromaStore:
         if self._collection is None:
             raise ClosedError("this store was closed: open it again")
         return self._collection
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Whatever Chroma does may write its files, which are cleaned then: one thread at a time, if they are ours."""
+        if self._unused is None:
+            yield
+            return
+        with self._guard:
+            yield
+            with _translated("clean its files"):
+                self._unused.clean()
 
     def _disconnect(self) -> None:
         if self._owns_client and self._client is not None:
@@ -272,29 +285,6 @@ def _locked(folder: Path) -> BaseFileLock:
             "two of them share: close the other, or start a server (chroma run) and use 'chroma:http://localhost:8000'"
         ) from error
     return lock
-
-
-def _wipe(folder: Path) -> None:
-    """Delete Chroma's files in `folder`, and only those: the database first, without which the rest is waste."""
-    for ending in ("-journal", "-wal", "-shm", ""):
-        (folder / f"{_DATABASE}{ending}").unlink(missing_ok=True)
-    for child in folder.iterdir():
-        if child.is_dir() and re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", child.name):
-            shutil.rmtree(child)
-
-
-def _check_files(folder: Path) -> None:
-    """Refuse index files that were cut short, as by a full disk: searching them ends the process (SIGSEGV)."""
-    for header in folder.glob("*/header.bin"):
-        start, data = header.read_bytes()[:36], header.with_name("data_level0.bin")
-        if len(start) < 36 or not data.exists():
-            continue  # Chroma notices that itself
-        version, _, _, held, size = struct.unpack("<iQQQQ", start)
-        if version == 1 and data.stat().st_size < held * size:
-            raise StorageError(
-                f"{data} has {data.stat().st_size} bytes instead of {held * size}: delete {folder}, "
-                "and the index is rebuilt from the journal"
-            )
 
 
 def _check_finite(vectors: Vectors) -> None:

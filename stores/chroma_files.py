@@ -1,0 +1,74 @@
+"""Chroma's files in a folder: deleted, checked, and cleaned of what does not belong into them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from tinymem.errors import StorageError
+
+__all__ = ["DATABASE", "Unused", "check", "wipe"]
+
+DATABASE = "chroma.sqlite3"
+AT_ONCE = 1 << 20  # bytes that are looked at
+
+
+def wipe(folder: Path) -> None:
+    """Delete Chroma's files in `folder`, and only those: the database first, without which the rest is waste."""
+    for ending in ("-journal", "-wal", "-shm", ""):
+        (folder / f"{DATABASE}{ending}").unlink(missing_ok=True)
+    for child in folder.iterdir():
+        if child.is_dir() and re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", child.name):
+            shutil.rmtree(child)
+
+
+def check(folder: Path) -> None:
+    """Refuse index files that were cut short, as by a full disk: searching them ends the process (SIGSEGV)."""
+    for data, used in _used(folder):
+        if data.stat().st_size < used:
+            raise StorageError(
+                f"{data} has {data.stat().st_size} bytes instead of {used}: delete {folder}, "
+                "and the index is rebuilt from the journal"
+            )
+
+
+class Unused:
+    """Overwrites what stands in the files of `folder` behind the last vector.
+
+    Chroma makes room for more vectors than there are, and writes that room as it finds it: whatever this process had in
+    its memory there before, vectors that were forgotten too.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cleaned: dict[Path, tuple[int, int]] = {}  # when each was last written, and with how many bytes in use
+
+    def clean(self) -> None:
+        """Clean what was written since the last time. Nobody else may use the files meanwhile."""
+        for data, used in _used(self._folder):
+            if self._cleaned.get(data) != (data.stat().st_mtime_ns, used):
+                _zero(data, used)
+                self._cleaned[data] = (data.stat().st_mtime_ns, used)
+
+
+def _used(folder: Path) -> Iterator[tuple[Path, int]]:
+    """The files of vectors, each with the bytes that vectors take in it."""
+    for header in folder.glob("*/header.bin"):
+        start, data = header.read_bytes()[:36], header.with_name("data_level0.bin")
+        if len(start) < 36 or not data.exists():
+            continue  # Chroma notices that itself
+        version, _, _, held, size = struct.unpack("<iQQQQ", start)
+        if version == 1:
+            yield data, held * size
+
+
+def _zero(data: Path, used: int) -> None:
+    with data.open("r+b") as file:
+        file.seek(used)
+        while some := file.read(AT_ONCE):
+            if some.strip(b"\0"):
+                file.seek(-len(some), 1)
+                file.write(bytes(len(some)))
