@@ -55,7 +55,7 @@ def test_help_shows_an_example(tinymem: Run, command: str) -> None:
 
 
 def test_a_memory_goes_to_a_file_and_back(tinymem: Run, memory: Path) -> None:
-    assert tinymem("export", "memory.jsonl") == (0, "", "Exported 43 steps and 1 episodes.\n")
+    assert tinymem("export", "memory.jsonl") == (0, "", "Exported 43 steps and 0 episodes.\n")
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")
     assert done.status == 0 and "Imported 43 steps" in done.out and "and the scratchpad into memory" in done.out
     assert tinymem("export", "-", "--namespace", "copy").out == Path("memory.jsonl").read_text()
