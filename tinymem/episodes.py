@@ -117,17 +117,19 @@ class Episodes:
         return runs
 
     def _unparented(self) -> tuple[int, list[SummaryRow]] | None:
-        """FAN consecutive summaries of a level that no summary of the next one stands for, and the level."""
+        """Consecutive summaries of a level that no summary of the next one stands for, and the level: FAN of them, or
+        fewer where forgetting has left them between some that have one."""
         rows = self._summaries()
         for level in sorted({row.level for row in rows}):
             parents = [(row.first, row.last) for row in rows if row.level == level + 1]
-            loose = [
-                row
-                for row in rows
-                if row.level == level and not any(first <= row.first and row.last <= last for first, last in parents)
-            ]
-            if len(loose) >= FAN:
-                return level, loose[:FAN]
+            run: list[SummaryRow] = []
+            for row in (row for row in rows if row.level == level):
+                if not any(first <= row.first and row.last <= last for first, last in parents):
+                    run.append(row)
+                elif run:
+                    return level, run
+                if len(run) == FAN:
+                    return level, run
         return None
 
     def _keep(self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step]) -> None:
