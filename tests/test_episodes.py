@@ -185,16 +185,16 @@ def test_what_was_forgotten_is_in_no_summary_and_in_no_file(tmp_path: Path) -> N
 
 def test_where_a_whole_episode_was_forgotten_the_outline_stays_in_order(tmp_path: Path) -> None:
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
-        for session in range(3 * FAN + 1):
+        for session in range(4 * FAN + 1):
             memory.add_steps(talk(2, 2 * session, session=f"s{session}"))
         memory.add_steps(talk(3))
         memory.medium_term.settle()
         assert memory.forget(session="s3") == memory.forget(session=f"s{2 * FAN + 2}") == 2
-        assert len(list(memory.medium_term)) == 3 * FAN - 1
+        assert len(list(memory.medium_term)) == 4 * FAN - 1
         outline = [(row.first, row.last) for row in memory.long_term.journal.summaries() if row.level == 2]
-        assert outline == [(1, 2 * FAN), (2 * FAN + 1, 4 * FAN), (4 * FAN + 1, 6 * FAN)]
-        short = memory.medium_term.told(1_000, lambda episode: 1_000 if episode.level == 1 else 1)
-        assert [(episode.level, episode.first) for episode in short][:3] == [(2, first) for first, _ in outline]
+        assert outline == [(2 * at * FAN + 1, 2 * (at + 1) * FAN) for at in range(4)]
+        short = memory.medium_term.told(2_000, lambda episode: 1_000 if episode.level == 1 else 1)
+        assert [(episode.level, episode.first) for episode in short][:4] == [(2, first) for first, _ in outline]
 
 
 # telling them
