@@ -28,7 +28,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.crash_check import Expected, check
 from benchmarks.crash_work import OPERATIONS, Operation, Worker, opened, read_ledger
@@ -39,8 +39,11 @@ __all__ = ["main", "survived"]
 
 RESULTS = Path(__file__).parent / "results" / "crash.summary.json"
 KILLS_EACH = 12  # of one memory, before a new one is made
+ANSWERS = ("added", "forgotten", "noted", "marked", "embedded", "indexed", "summarised", "made")
 PATIENCE = 60  # seconds in which a process opens a memory, or checks one
 DEATH = -signal.SIGKILL if hasattr(signal, "SIGKILL") else None
+
+Answer: TypeAlias = tuple[list[str], dict[str, int], list[str]]  # of `check`
 
 
 class Kill(NamedTuple):
@@ -86,13 +89,11 @@ def _killed(home: Path, number: str, name: str, expected: Expected, dice: random
     found, held, notes = _answer(lambda: check(home / "memory", operation.store, expected, seed))
     if not told.of("making"):
         expected.see(held, notes)
-    acknowledged = sum(line[0] in ("added", "forgotten", "noted", "marked", "embedded", "indexed") for line in told.lines)
+    acknowledged = sum(line[0] in ANSWERS for line in told.lines)
     return Kill(name, told.inside, acknowledged, [f"{home.name} {number} {name}: {one}" for one in (*wrong, *found)])
 
 
-def _worker(
-    home: Path, ledger: Path, number: str, operation: Operation, seed: str, ready: Callable[[], None]
-) -> None:
+def _worker(home: Path, ledger: Path, number: str, operation: Operation, seed: str, ready: Callable[[], None]) -> None:
     worker = Worker(home / "memory", ledger, number, seed)
     try:
         if not operation.opens:
@@ -118,7 +119,7 @@ def _kill_once(work: Callable[[Callable[[], None]], None], operation: Operation,
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _answer(ask: Callable[[], tuple[list[str], dict[str, int], list[str]]]) -> tuple[list[str], dict[str, int], list[str]]:
+def _answer(ask: Callable[[], Answer]) -> Answer:
     """What `ask` gives in a forked process; an exception there is what is wrong."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -140,7 +141,7 @@ def _answer(ask: Callable[[], tuple[list[str], dict[str, int], list[str]]]) -> t
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if not text:
         return [f"the check ended with status {status}"], {}, []
-    answer: tuple[list[str], dict[str, int], list[str]] = pickle.loads(text)  # by this very program
+    answer: Answer = pickle.loads(text)  # by this very program
     return answer
 
 

@@ -32,7 +32,7 @@ from tinymem.stores.exact import ExactStore
 
 __all__ = ["OPERATIONS", "Operation", "Worker", "opened", "read_ledger", "word"]
 
-FILLER = "It was opened, cleaned and closed again, as the manual of pump and valve has it for such a day.".split()
+FILLER = ("It was", "opened", "and", "cleaned", "as", "the manual", "has it.", "Closed", "again", "by", "shift", "four")
 TOKENS = 300  # of a context; the window has half of it, so that steps leave it all the time
 
 
@@ -91,7 +91,7 @@ class Worker:
         id, session = self.id(), f"s{self.dice.randrange(9)}"
         text = f"{word(id)}: pump {self.dice.randrange(50)} reached {self.dice.randrange(977)} bar."
         if self.dice.randrange(8) == 0:
-            text += " " + " ".join(self.dice.choices(FILLER, k=900))
+            text += " " + " ".join(self.dice.choices(FILLER, k=700))
         if self.dice.randrange(3) == 0:
             return ActionStep("Look.", tool_name="look", observation=text, id=id, session=session)
         return MessageStep("user", text, id=id, session=session)
@@ -201,15 +201,15 @@ class Operation(NamedTuple):
 
 OPERATIONS = {
     "add": Operation(_add),
-    "prune": Operation(_prune),
-    "archive": Operation(_archive),
+    "prune": Operation(_prune, 0.15),
+    "archive": Operation(_archive, 0.15),
     "forget": Operation(_forget, 0.1),
-    "summarise episodes": Operation(_episodes),
+    "summarise episodes": Operation(_episodes, 0.12),
     "update the scratchpad": Operation(_scratchpad, 0.03),
     "mark milestones": Operation(_mark, 0.03),
     "make a memory": Operation(_make, 0.2, opens=True),
-    "index": Operation(_index, 0.4, "chroma"),
-    "forget with an index": Operation(_forget, 0.6, "chroma"),
+    "index": Operation(_index, 0.8, "chroma"),
+    "forget with an index": Operation(_forget, 0.8, "chroma"),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tinymem.archive import Archive
 from tinymem.context import Block
-from tinymem.episodes import Episode, Episodes
+from tinymem.episodes import Episodes
 from tinymem.recall.render import fenced
 from tinymem.scratchpad import AgentMemory, Archiver
 from tinymem.steps import ScratchpadStep
@@ -38,11 +38,8 @@ def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Bloc
     """Makes the block of episodes: the whole history, what is old in outline."""
     count = archive.counter.count
 
-    def cost(episode: Episode) -> int:
-        return count(f"{episode}\n")
-
     def block(tokens: int) -> Block:
-        shown = episodes.told(tokens - FENCE, cost)
+        shown = episodes.told(tokens - FENCE)
         while shown:
             body = "\n".join(map(str, shown))
             text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)

@@ -8,9 +8,9 @@ that a history of any length can be told in few tokens: what is recent in detail
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from tinymem.archive import Archive
 from tinymem.base import Step
@@ -55,6 +55,9 @@ class Episodes:
         self._extractive = ExtractiveSummarizer(archive.counter)
         self._summarizer = summarizer or self._extractive
         self._rows: list[SummaryRow] | None = None
+        self._levels: dict[int, list[Episode]] = {}  # made of the rows
+        self._costs: dict[Episode, int] = {}
+        self._changed = True  # so that some of them may be without a summary of the next level
         self._after = 0  # all steps up to here are in an episode, or cannot be
 
     def __iter__(self) -> Iterator[Episode]:
@@ -82,17 +85,19 @@ class Episodes:
             if steps:
                 self._keep(1, run[0].number, run[-1].number, _shared([row.session for row in run]), steps)
                 made += 1
-        while run_of_summaries := self._unparented():
-            level, children = run_of_summaries
+        while self._changed and (orphans := self._orphans()):
+            level, children = orphans
             steps = [SummaryStep(child.text) for child in children]
             session = _shared([child.session for child in children])
             self._keep(level + 1, children[0].first, children[-1].last, session, steps)
             made += 1
+        self._changed = False
         return made
 
     def forget(self) -> None:
         """Read again what the journal has: summaries of forgotten steps went with them."""
-        self._rows, self._after = None, 0
+        self._rows, self._after, self._changed = None, 0, True
+        self._levels, self._costs = {}, {}
 
     def _closed(self) -> list[list[Outlined]]:
         """The runs of archived steps that are closed, and in no episode yet."""
@@ -112,30 +117,30 @@ class Episodes:
         if run and run[-1].type == "final_answer":
             runs.append(run)
             run = []
-        if runs:
-            self._after = max(self._after, runs[-1][-1].number)
+        ends = [last for _, last in ranges] + [run[-1].number for run in runs]
+        self._after = max(ends, default=self._after)
         return runs
 
-    def _unparented(self) -> tuple[int, list[SummaryRow]] | None:
+    def _orphans(self) -> tuple[int, list[SummaryRow]] | None:
         """Consecutive summaries of a level that no summary of the next one stands for, and the level: FAN of them, or
         fewer where forgetting has left them between some that have one."""
         rows = self._summaries()
         for level in sorted({row.level for row in rows}):
-            parents = [(row.first, row.last) for row in rows if row.level == level + 1]
-            run: list[SummaryRow] = []
+            parents = {row.first: row.last for row in rows if row.level == level + 1}
+            covered = 0
+            orphans: list[SummaryRow] = []
             for row in (row for row in rows if row.level == level):
-                if not any(first <= row.first and row.last <= last for first, last in parents):
-                    run.append(row)
-                elif run:
-                    return level, run
-                if len(run) == FAN:
-                    return level, run
+                covered = max(covered, parents.get(row.first, 0))
+                if row.first > covered:
+                    orphans.append(row)
+                if len(orphans) == FAN or (orphans and row.first <= covered):
+                    return level, orphans
         return None
 
     def _keep(self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step]) -> None:
         row = SummaryRow(level, first, last, session, self._summary(steps))
         self._archive.journal.put_summaries([row])
-        self._rows = None
+        self._rows, self._levels, self._changed = None, {}, True
 
     def _summary(self, steps: Sequence[Step]) -> str:
         try:
@@ -151,31 +156,43 @@ class Episodes:
         return self._rows
 
     def _of(self, level: int) -> list[Episode]:
-        return [
-            Episode(row.first, row.last, row.session, row.text, level)
-            for row in self._summaries()
-            if row.level == level and row.text
-        ]
+        if level not in self._levels:
+            rows = [row for row in self._summaries() if row.level == level and row.text]
+            self._levels[level] = [Episode(row.first, row.last, row.session, row.text, level) for row in rows]
+        return self._levels[level]
+
+    def _cost(self, episode: Episode) -> int:
+        if episode not in self._costs:
+            self._costs[episode] = self._archive.counter.count(f"{episode}\n")
+        return self._costs[episode]
 
     # -- telling them -------------------------------------------------------------------------------------------------
 
-    def told(self, room: int, cost: Callable[[Episode], int]) -> list[Episode]:
-        """The whole history in episodes that `cost` at most `room` in sum, in order: as many as may be in detail, the
+    def told(self, room: int) -> list[Episode]:
+        """The whole history in episodes of about `room` tokens at most, in order: as many as may be in detail, the
         oldest in outline; where even the outline is too long, the oldest of it are left out."""
         try:
             self.settle()
         except TinymemError as error:  # the steps are safe
             logger.warning("summarising is behind: %s", error)
         shown = self._of(1)
-        total = sum(map(cost, shown))
+        total = sum(map(self._cost, shown))
         for level in range(2, 1 + max((row.level for row in self._summaries()), default=1)):
-            for parent in self._of(level) if total > room else ():
-                if total > room:
-                    shown = _replaced(shown, parent)
-                    total = sum(map(cost, shown))
+            outline: list[Episode] = []
+            for parent in self._of(level):
+                if total <= room:
+                    break
+                start = bisect_left(shown, parent.first, key=_last)
+                end = bisect_right(shown, parent.last, key=_last)
+                total += self._cost(parent) - sum(map(self._cost, shown[start:end]))
+                outline += [*shown[:start], parent]
+                shown = shown[end:]
+            shown = outline + shown
+        gone = 0
         while total > room:
-            total -= cost(shown.pop(0))
-        return shown
+            total -= self._cost(shown[gone])
+            gone += 1
+        return shown[gone:]
 
 
 def _begins_anew(row: Outlined, run: Sequence[Outlined]) -> bool:
@@ -186,10 +203,8 @@ def _begins_anew(row: Outlined, run: Sequence[Outlined]) -> bool:
     return too_long or row.type == "task" or last.type == "final_answer" or row.session != last.session
 
 
-def _replaced(shown: Sequence[Episode], parent: Episode) -> list[Episode]:
-    """`shown` with the episodes that `parent` covers replaced by it."""
-    before = list(takewhile(lambda episode: episode.last < parent.first, shown))
-    return [*before, parent, *(episode for episode in shown if episode.first > parent.last)]
+def _last(episode: Episode) -> int:
+    return episode.last
 
 
 def _shared(sessions: Sequence[str | None]) -> str | None:
