@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def _of_episodes(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
     after = memory.long_term.journal.summaries()
     if not set(before) <= set(after):
         yield "a summary was replaced"
-    for one, other in zip(after, after[1:], strict=False):
+    for one, other in pairwise(after):
         if one.level == other.level and one.last >= other.first:
             yield f"two summaries tell of step {other.first}"
     known = expected.last.of("summarised")
