@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 
-__all__ = ["FORMAT", "guarded", "opened"]
+__all__ = ["FORMAT", "damaged", "guarded", "opened"]
 
 FORMAT = 3
 SCHEMA = """
@@ -48,6 +48,11 @@ UPDATE steps SET milestone = 1 WHERE type = 'final_answer';
 UPGRADES = {0: "", 1: FROM_1 + FROM_2, 2: FROM_2}
 
 
+def damaged(path: Path, reason: object) -> FormatError:
+    """The error that says that the file is damaged, and what can be done."""
+    return FormatError(f"{path} is damaged or no journal: {reason}; `tinymem salvage` reads what can be read of it")
+
+
 @contextmanager
 def guarded(path: Path) -> Iterator[None]:
     """SQLite's errors as ours, each with what to do."""
@@ -60,7 +65,7 @@ def guarded(path: Path) -> Iterator[None]:
     except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
         raise InputError(f"a value that cannot be stored: {error}") from error
     except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
-        raise FormatError(f"{path} is damaged: {error}") from error
+        raise damaged(path, error) from error
     except sqlite3.OperationalError as error:
         hint = {
             "readonly": "make the folder writable",
@@ -71,7 +76,7 @@ def guarded(path: Path) -> Iterator[None]:
         advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
         raise StorageError(f"{path}: {error}; {advice}") from error
     except sqlite3.DatabaseError as error:
-        raise FormatError(f"{path} is damaged or no journal: {error}") from error
+        raise damaged(path, error) from error
 
 
 def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tinymem.errors import FormatError, InputError, StorageError
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
-from tinymem.stores.schema import guarded, opened
+from tinymem.stores.schema import damaged, guarded, opened
 
 __all__ = ["Mark", "Outlined", "SqliteJournal", "SummaryRow"]
 
@@ -261,7 +261,7 @@ class SqliteJournal:
         try:
             step, passages = map(int, kept.split())
         except ValueError as error:
-            raise FormatError(f"{self.path} is damaged: {kept!r} is no mark") from error
+            raise damaged(self.path, f"{kept!r} is no mark") from error
         return Mark(step, passages)
 
     def waiting(self) -> int:

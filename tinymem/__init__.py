@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
     from tinymem.recall import Excerpt, Explanation, LeftOut, Recall
+    from tinymem.salvaging import salvage
     from tinymem.scratchpad import AgentMemory
     from tinymem.semantic import semantic_pruning
     from tinymem.stats import Stats
@@ -122,6 +123,7 @@ __all__ = [
     "problems",
     "prune_old_observations",
     "repair",
+    "salvage",
     "semantic_pruning",
     "steps_from_messages",
     "summarize_strategy",
@@ -147,6 +149,7 @@ _HOMES = {
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Explanation LeftOut Recall",
+    "tinymem.salvaging": "salvage",
     "tinymem.scratchpad": "AgentMemory",
     "tinymem.semantic": "semantic_pruning",
     "tinymem.stats": "Stats",

@@ -19,7 +19,7 @@ import numpy as np
 
 from tinymem.base import Step
 from tinymem.content import clean
-from tinymem.errors import EmbedderMismatchError, FormatError, StepError
+from tinymem.errors import EmbedderMismatchError, StepError
 from tinymem.indexing import Index
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
 from tinymem.recall.candidates import gather
@@ -36,6 +36,7 @@ from tinymem.recall.scoring import Filter, Scored
 from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import is_milestone
+from tinymem.stores.schema import damaged
 from tinymem.stores.sqlite import Mark, SqliteJournal
 from tinymem.tokens import count_message
 
@@ -137,7 +138,7 @@ class Archive:
         following = mark.step
         while records := self.journal.records(following, STEPS):
             for number, record in records:
-                for at, passage in enumerate(passages_of(self._loaded(record))):
+                for at, passage in enumerate(passages_of(self.load(record))):
                     if (number, at) >= mark:
                         batch.append((number, passage))
                     if len(batch) == BATCH:
@@ -182,18 +183,19 @@ class Archive:
                 self._catalog.extend(rows)
             except ValueError as error:  # a vector of another length
                 self._catalog = None
-                raise FormatError(f"{self.journal.path} is damaged: {error}") from error
+                raise damaged(self.journal.path, error) from error
         return self._catalog
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
-        return {n: self._loaded(record) for n, record in self.journal.steps(numbers).items()}
+        return {n: self.load(record) for n, record in self.journal.steps(numbers).items()}
 
-    def _loaded(self, record: str) -> Step:
+    def load(self, record: str) -> Step:
+        """The step of a record in the journal; FormatError where that is damaged."""
         try:
             return load_step(record)
         except StepError as error:
-            raise FormatError(f"{self.journal.path} is damaged: {error}") from error
+            raise damaged(self.journal.path, error) from error
 
     def recall(
         self,

@@ -202,6 +202,30 @@ def stats(
         typer.echo(f"{name.replace('_', ' '):<16}{shown}")
 
 
+@app.command()
+def salvage(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A memory's folder, or a journal.db.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the steps, a line of JSON each.")],
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Read the steps of a damaged memory that can still be read. Nothing in its folder is changed.
+
+    No process may have the memory open. Exit status 1 if no step could be read.
+
+    Example: tinymem salvage ./memory steps.jsonl
+    """
+    from tinymem.salvaging import salvage_to
+
+    done = salvage_to(file, path, namespace)
+    if as_json:
+        print_json(done._asdict())
+    else:
+        gaps = f"; {done.missing:,} before the last are missing: damaged, or forgotten earlier" if done.missing else ""
+        typer.echo(f"Wrote {done.steps:,} steps to {file}{gaps}.")
+    raise typer.Exit(0 if done.steps else 1)
+
+
 app.command()(inspect)
 app.command()(show)
 app.command("visualize", hidden=True)(show)

@@ -8,7 +8,7 @@ from tinymem.archive import Archive
 from tinymem.base import Step
 from tinymem.callbacks import Callbacks
 from tinymem.manager import MemoryManager
-from tinymem.serialization import dump_step, load_step
+from tinymem.serialization import dump_step
 from tinymem.steps import SummaryStep
 from tinymem.strategy import PruneReport, PruneStrategy
 
@@ -29,7 +29,7 @@ class DurableWindow:
         self.positions = {row.id: row.position for row in rows}
         self.shortened = {row.id for row in rows if row.view}
         self.manager = MemoryManager.from_steps(
-            [load_step(row.view or row.record) for row in rows],
+            [archive.load(row.view or row.record) for row in rows],
             next_number=archive.journal.next_number(),
             prune_strategy=strategy,
             auto_prune_at=0,

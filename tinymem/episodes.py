@@ -57,6 +57,7 @@ class Episodes:
         self._rows: list[SummaryRow] | None = None
         self._levels: dict[int, list[Episode]] = {}  # made of the rows
         self._costs: dict[Episode, int] = {}
+        self._changed = True  # so that some of them may be without a summary of the next level
         self._after = 0  # all steps up to here are in an episode, or cannot be
 
     def __iter__(self) -> Iterator[Episode]:
@@ -88,17 +89,18 @@ class Episodes:
             if steps:
                 self._keep(1, run[0].number, run[-1].number, _shared([row.session for row in run]), steps)
                 made += 1
-        while self._rows is None and (orphans := self._orphans()):  # None: some were made
+        while self._changed and (orphans := self._orphans()):
             level, children = orphans
             steps = [SummaryStep(child.text) for child in children]
             session = _shared([child.session for child in children])
             self._keep(level + 1, children[0].first, children[-1].last, session, steps)
             made += 1
+        self._changed = False
         return made
 
     def forget(self) -> None:
         """Read again what the journal has: summaries of forgotten steps went with them."""
-        self._rows, self._after = None, 0
+        self._rows, self._after, self._changed = None, 0, True
         self._levels, self._costs = {}, {}
 
     def _closed(self) -> list[list[Outlined]]:
@@ -124,24 +126,25 @@ class Episodes:
         return runs
 
     def _orphans(self) -> tuple[int, list[SummaryRow]] | None:
-        """FAN consecutive summaries of a level that no summary of the next one stands for, and the level."""
+        """Consecutive summaries of a level that no summary of the next one stands for, and the level: FAN of them, or
+        fewer where forgetting has left them between some that have one."""
         rows = self._summaries()
         for level in sorted({row.level for row in rows}):
             parents = {row.first: row.last for row in rows if row.level == level + 1}
-            covered, loose = 0, []
-            for row in rows:
-                if row.level == level:
-                    covered = max(covered, parents.get(row.first, 0))
-                    if row.first > covered:
-                        loose.append(row)
-            if len(loose) >= FAN:
-                return level, loose[:FAN]
+            covered = 0
+            orphans: list[SummaryRow] = []
+            for row in (row for row in rows if row.level == level):
+                covered = max(covered, parents.get(row.first, 0))
+                if row.first > covered:
+                    orphans.append(row)
+                if len(orphans) == FAN or (orphans and row.first <= covered):
+                    return level, orphans
         return None
 
     def _keep(self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step]) -> None:
         row = SummaryRow(level, first, last, session, self._summary(steps))
         self._archive.journal.put_summaries([row])
-        self._rows, self._levels = None, {}
+        self._rows, self._levels, self._changed = None, {}, True
 
     def _summary(self, steps: Sequence[Step]) -> str:
         try:

@@ -91,7 +91,7 @@ def _single(message: Message, at: int, may_be_task: bool, waiting: set[str], sha
         return TaskStep(content, **shared, **speaker)
     if role == "tool":
         call = message.get("tool_call_id")
-        if call not in waiting:
+        if not isinstance(call, str) or call not in waiting:
             known = f"open calls: {', '.join(sorted(waiting))}" if waiting else "no call is open"
             raise MessageError(f"the tool result for call {call!r} answers no call before it ({known})", at)
         waiting.discard(call)

@@ -71,7 +71,10 @@ def step_from_dict(record: Mapping[str, Any]) -> Step:
             fields["tool_calls"] = [ToolCall(**call) for call in fields["tool_calls"]]
         if "signals" in fields:
             fields["signals"] = [Signal(**signal) for signal in fields["signals"]]
-        return cls(**fields)
+        step = cls(**fields)
+        if step.overlay:
+            step.to_messages()  # ValueError, if it has another number of messages
+        return step
     except (TypeError, ValueError) as error:
         if isinstance(error, StepError):
             raise
@@ -90,5 +93,5 @@ def load_step(line: str) -> Step:
     """The step that `dump_step` wrote."""
     try:
         return step_from_dict(json.loads(line))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise StepError(f"not a step's record: {error}") from error

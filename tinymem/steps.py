@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tinymem.actions import ActionStep, Signal, ToolCall
-from tinymem.base import Message, Part, Step, StepT, Style, TextChange, labelled
+from tinymem.base import Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
 from tinymem.content import Content, as_text, checked, frozen, map_text
 from tinymem.errors import StepError
 
@@ -119,6 +119,8 @@ class SummaryStep(_ContentStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.covers, (list, tuple)) or not all(isinstance(id, str) for id in self.covers):
+            raise StepError(f"covers must be a list of ids, not {self.covers!r:.80}")
         self._set(covers=tuple(self.covers))
 
 
@@ -145,6 +147,7 @@ class MessageStep(Step):
         super().__post_init__()
         if self.role not in ROLES:
             raise StepError(f"role must be one of {', '.join(ROLES)}, not {self.role!r}")
+        check_texts(self, "tool_call_id")
         if self.role == "tool" and not isinstance(self.tool_call_id, str):
             raise StepError("a tool message needs the tool_call_id of the call that it answers")
         self._set(content=checked(self.content, "MessageStep.content"))
