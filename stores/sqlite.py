@@ -359,10 +359,10 @@ class SqliteJournal:
         return [SummaryRow(*row) for row in self._read(sql)]
 
     def put_summaries(self, rows: Sequence[SummaryRow]) -> None:
-        """Keep summaries, but of steps that another one of the level tells of: of two processes, the first is heard."""
+        """Keep summaries, but none of steps that another one tells of: of two processes, the first is heard."""
         sql = (
-            "INSERT INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS "
-            "(SELECT 1 FROM summaries WHERE level = ?1 AND first <= ?3 AND last >= ?2)"
+            "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
+            "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
         )
         with self._transaction(derived=True) as db:
             db.executemany(sql, rows)

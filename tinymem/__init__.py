@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tinymem.base import Part, Step
     from tinymem.context import Context, Item, Shares
     from tinymem.conversation import ConversationMemory, Message
+    from tinymem.diagnosis import doctor, rebuild
     from tinymem.episodes import Episode
     from tinymem.errors import (
         BudgetError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         TinymemError,
     )
     from tinymem.execution import ExecutionResult, execution_result
+    from tinymem.findings import Diagnosis, Finding
     from tinymem.hierarchy import HierarchicalMemory
     from tinymem.manager import MemoryManager
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
@@ -68,6 +70,7 @@ __all__ = [
     "ClosedError",
     "Context",
     "ConversationMemory",
+    "Diagnosis",
     "EmbedderError",
     "EmbedderMismatchError",
     "Episode",
@@ -75,6 +78,7 @@ __all__ = [
     "ExecutionResult",
     "ExtractiveSummarizer",
     "FinalAnswerStep",
+    "Finding",
     "FormatError",
     "HierarchicalMemory",
     "InputError",
@@ -107,6 +111,7 @@ __all__ = [
     "compose",
     "count_message",
     "count_messages",
+    "doctor",
     "execution_result",
     "groups",
     "keep_last_n_steps",
@@ -115,6 +120,7 @@ __all__ = [
     "no_pruning",
     "problems",
     "prune_old_observations",
+    "rebuild",
     "repair",
     "semantic_pruning",
     "steps_from_messages",
@@ -129,10 +135,12 @@ _HOMES = {
     "tinymem.base": "Part Step",
     "tinymem.context": "Context Item Shares",
     "tinymem.conversation": "ConversationMemory Message",
+    "tinymem.diagnosis": "doctor rebuild",
     "tinymem.episodes": "Episode",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
+    "tinymem.findings": "Diagnosis Finding",
     "tinymem.hierarchy": "HierarchicalMemory",
     "tinymem.manager": "MemoryManager",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",

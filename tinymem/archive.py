@@ -28,7 +28,7 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published, weighed_as
 from tinymem.recall.packing import pack
-from tinymem.recall.passages import passages_of
+from tinymem.recall.passages import passages_of, slices
 from tinymem.recall.query import analyse, embedded
 from tinymem.recall.results import Recall
 from tinymem.recall.scoring import Filter, Scored
@@ -157,8 +157,7 @@ class Archive:
         """The texts of the passages that a step was cut into."""
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
-            parts = step.parts()
-            return [clean(parts[part].text[start:end]) for _, part, start, end in places]
+            return slices(step, (place[1:] for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
 
     @cached_property

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tinymem import __version__
+from tinymem import __version__, cli_repair
 from tinymem.cli_options import EmbedderOption, JsonOption, NamespaceOption, PathOption
 from tinymem.errors import (
     BudgetError,
@@ -57,6 +57,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command()(cli_repair.doctor)
+app.command()(cli_repair.rebuild)
 
 MEMORY = Path("memory")
 

@@ -117,7 +117,7 @@ class DurableWindow:
 
     def _numbered(self, steps: Sequence[Step]) -> list[Step]:
         first = self._journal.next_number()
-        return [step.evolve(number=first + at) for at, step in enumerate(steps)]
+        return [s if s.number == first + at else s.evolve(number=first + at) for at, s in enumerate(steps)]
 
     def pass_by(self, steps: Sequence[Step]) -> list[Step]:
         """Journal steps that the window never shows; they come back numbered."""

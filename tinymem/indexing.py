@@ -50,7 +50,7 @@ class Index:
             store = self._open_store()
             self._in_memory = 0 if getattr(store, "in_memory", False) else None
             try:  # another store than before, or somebody deleted its files
-                if store.count() < self._journal.passages_until(self._watermark):
+                if store.count() < self._journal.passages_until(self.watermark):
                     self._move_to(0)
             except BaseException:
                 store.close()
@@ -59,7 +59,7 @@ class Index:
         return self._store
 
     @property
-    def _watermark(self) -> int:
+    def watermark(self) -> int:
         """The id of the last passage that the store holds."""
         if self._in_memory is not None:
             return self._in_memory
@@ -84,15 +84,28 @@ class Index:
         about `most`."""
         done = 0
         with self.resting_after_failure():
-            while done < most and not self.rests and self._journal.last_passage() - self._watermark >= at_least:
-                store = self.store  # opened first, since that may move the watermark
-                if self._in_memory is None and not self.is_filled:  # before anything is read, for who forgets it then
-                    self._journal.keep({FILLED: "yes"})
-                if not (rows := self._journal.passages(self._watermark, BATCH)):
+            while done < most and not self.rests and self._journal.last_passage() - self.watermark >= at_least:
+                if not (got := self._advance()):
                     break
-                store.upsert([row[0] for row in rows], _vectors(rows))
-                self._move_to(rows[-1][0])
-                done += len(rows)
+                done += got
+        return done
+
+    def _advance(self) -> int:
+        """Give the store a batch of what it lacks; how many vectors."""
+        store = self.store  # opened first, since that may move the watermark
+        if self._in_memory is None and not self.is_filled:  # before anything is read, for who forgets it then
+            self._journal.keep({FILLED: "yes"})
+        if rows := self._journal.passages(self.watermark, BATCH):
+            store.upsert([row[0] for row in rows], _vectors(rows))
+            self._move_to(rows[-1][0])
+        return len(rows)
+
+    def renew(self) -> int:
+        """Fill the store from the beginning; how many vectors it got. Raises what the store raises."""
+        self.clear()
+        done = 0
+        while got := self._advance():
+            done += got
         return done
 
     def keep_up(self) -> None:
@@ -105,7 +118,7 @@ class Index:
         if self.rests:
             return None
         store = self.store
-        watermark = self._watermark  # read after the store was opened, since that may move it
+        watermark = self.watermark  # read after the store was opened, since that may move it
         held = int(np.searchsorted(catalog.id, watermark, "right"))
         if held <= len(catalog) // 2:
             return None

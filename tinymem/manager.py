@@ -105,7 +105,7 @@ class MemoryManager:
             for step in held:
                 self._hold(step)
             if pruned is not None:
-                self._take(*_renumbered(*pruned, held))
+                self._take(*(pruned if held == numbered else _renumbered(*pruned, held)))
             return held
 
     def _recorded(self, steps: list[Step]) -> list[Step]:
