@@ -24,6 +24,7 @@ __all__ = ["examine", "renew_terms"]
 TIMEOUT = 30.0  # seconds that other processes' writing is waited for
 FAULTS = 3  # of a kind that are told in full
 PIECE = 500  # rows that are read at once
+COUNTS = ("steps", "passages", "terms", "dimensions", "in_index")
 MARK = "([0-9]{1,18}) [0-9]{1,18}"  # the setting that says for which steps passages were made
 
 
@@ -54,7 +55,7 @@ def examine(path: Path) -> tuple[dict[str, int], list[Finding]]:
                     findings.append(_failure(error))
     except StorageError as error:
         findings.append(_failure(error))
-    return counts, list(dict.fromkeys(findings))
+    return {name: counts[name] for name in COUNTS if name in counts}, list(dict.fromkeys(findings))
 
 
 def _failure(error: StorageError) -> Finding:

@@ -109,8 +109,8 @@ class DurableWindow:
             held = self._numbered(steps)
             positions = self._archive.write(held, tokens=tokens)
             calls = self._noted(held)
-            self._keep_calls(calls)
-        self._calls = calls
+            kept = self._keep_calls(calls)
+        self._calls, self._kept_calls = calls, kept
         self.positions.update(positions)
         self._on_disk.update((step.id, step) for step in held)
         return held
@@ -143,9 +143,13 @@ class DurableWindow:
                 calls.pop(step.tool_call_id or "", None)
         return dict([*calls.items()][-MOST_CALLS:])
 
-    def _keep_calls(self, calls: Mapping[str, int]) -> None:
-        if calls != self._calls:
-            self._journal.keep({OPEN_CALLS: json.dumps(calls)})
+    def _keep_calls(self, calls: Mapping[str, int]) -> str:
+        """Write down which calls are open, if others are; what is written there then."""
+        if calls == self._calls:
+            return self._kept_calls
+        text = json.dumps(calls)
+        self._journal.keep({OPEN_CALLS: text})
+        return text
 
     def _calls_in(self, kept: str) -> dict[str, int]:
         if not kept:  # nobody has written them down yet
@@ -177,8 +181,8 @@ class DurableWindow:
             with self._journal.together():
                 self.catch_up()
                 calls = {id: number for id, number in self._noted(()).items() if number not in gone}
-                self._keep_calls(calls)
-            self._calls = calls
+                kept = self._keep_calls(calls)
+            self._calls, self._kept_calls = calls, kept
             self.manager.follow_calls(calls)
 
     def _is_view(self, summary: SummaryStep) -> bool:
