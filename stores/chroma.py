@@ -146,6 +146,12 @@ class ChromaStore:
             for part in self._parts(len(keys)):
                 held.delete(ids=keys[part])
 
+    def ids(self) -> Ids:
+        """The ids that are held, in any order."""
+        held = self._held()
+        with _translated("list the ids"):
+            return np.array([int(key) for key in held.get(include=[])["ids"]], dtype=np.int64)
+
     def count(self) -> int:
         """How many vectors are held."""
         held = self._held()
@@ -176,6 +182,20 @@ class ChromaStore:
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
+
+    @staticmethod
+    def remove(path: Path | str) -> None:
+        """Delete Chroma's files in the folder `path` without opening them, which damaged ones might not survive.
+
+        StorageError while a store has the folder open.
+        """
+        folder = Path(path).resolve()
+        if folder.is_dir():
+            lock = _locked(folder)
+            try:
+                _wipe(folder)
+            finally:
+                lock.release()
 
     def _open(self) -> None:
         if self._folder is not None:

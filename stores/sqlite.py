@@ -6,21 +6,25 @@ WAL with synchronous FULL: what `add` acknowledged survives a killed process and
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinymem.errors import FormatError, InputError, StorageError
+from tinymem.forking import ProcessLock
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
 from tinymem.stores.schema import damaged, guarded, opened
 
-__all__ = ["Mark", "Outlined", "SqliteJournal", "SummaryRow"]
+__all__ = ["REWRITES", "WINDOW_CHANGES", "Mark", "Outlined", "SqliteJournal", "SummaryRow"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _MARK = "made"  # the setting that keeps the mark
+WINDOW_CHANGES = (
+    "window_changes"  # the setting that counts how often steps left the window, came back, or were shortened
+)
+REWRITES = "rewrites"  # the setting that counts how often something changed of steps that were there already
 _END = 1 << 62  # above every number
 
 
@@ -60,7 +64,7 @@ class SqliteJournal:
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
-        self._lock = threading.RLock()
+        self._lock = ProcessLock(f"the memory at {path}", over_forks=True)
         self._db = opened(path, create, timeout)
         try:
             with guarded(path):
@@ -71,12 +75,16 @@ class SqliteJournal:
 
     @contextmanager
     def _transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
-        """All or nothing; the lock is held, so that threads do not share a transaction.
+        """All or nothing; one inside another is part of that one. The lock is held, so that threads do not share a
+        transaction.
 
         What is `derived` from steps that are on disk is not waited for: it survives a killed process, and where the
         power fails before the next step is written, it is made again.
         """
         with self._lock, guarded(self.path):
+            if self._db.in_transaction:
+                yield self._db
+                return
             if derived:
                 self._db.execute("PRAGMA synchronous=NORMAL")
             try:
@@ -90,6 +98,30 @@ class SqliteJournal:
             finally:
                 if derived:
                     self._db.execute("PRAGMA synchronous=FULL")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is written through this journal inside is one transaction; nobody else writes meanwhile."""
+        with self._transaction():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read inside is read of one state, whoever else writes."""
+        with self._lock, guarded(self.path):
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+
+    def version(self) -> int:
+        """A number that is another one when somebody else, in this process or not, has written since."""
+        return int(self._read("PRAGMA data_version")[0][0])
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._lock, guarded(self.path):
@@ -106,6 +138,10 @@ class SqliteJournal:
         """Keep values under keys, all or none; unless `replace`, those that are there stay."""
         with self._transaction() as db:
             db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
+
+    def _count_up(self, key: str) -> None:
+        sql = "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
+        self._db.execute(sql, (key,))
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -136,25 +172,35 @@ class SqliteJournal:
         rows = self._read("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
         return int(rows[0][0]) if rows else 0
 
-    def window(self) -> list[StepRow]:
-        """The steps of the window, in order."""
-        rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number")
+    def window(self, after: int = 0) -> list[StepRow]:
+        """The steps of the window with numbers above `after`, in order."""
+        rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 AND number > ? ORDER BY number", (after,))
         return [StepRow(*row) for row in rows]
 
     def any_archived(self) -> bool:
         """Whether a step has left the window; found at once, since the oldest leave first."""
         return bool(self._read("SELECT 1 FROM steps WHERE window = 0 LIMIT 1"))
 
-    def set_window(self, removed: Iterable[int], views: Mapping[int, str | None]) -> None:
-        """Take the steps `removed` out of the window; let it show `views` (JSON, None: the original) of others."""
-        with self._transaction(derived=not views) as db:
-            db.executemany("UPDATE steps SET window = 0, view = NULL WHERE number = ?", ((n,) for n in removed))
-            db.executemany("UPDATE steps SET window = 1, view = ? WHERE number = ?", ((v, n) for n, v in views.items()))
+    def set_window(
+        self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None
+    ) -> list[int]:
+        """Take the steps `removed` out of the window; the numbers of those that were in it. Let it show `views` (JSON,
+        None: the original) of others, whether they were in it or not, and `changed` of those that are in it still."""
+        with self._transaction(derived=not (views or changed)) as db:
+            out = "UPDATE steps SET window = 0, view = NULL WHERE number = ? AND window = 1"
+            taken = [number for number in removed if db.execute(out, (number,)).rowcount]
+            put = "UPDATE steps SET window = 1, view = ? WHERE number = ?"
+            db.executemany(put, ((view, number) for number, view in views.items()))
+            still = "UPDATE steps SET view = ? WHERE number = ? AND window = 1"
+            db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
+            self._count_up(WINDOW_CHANGES)
+            return taken
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Make these steps milestones, or none."""
         with self._transaction() as db:
             db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
+            self._count_up(REWRITES)
 
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
         """The JSON of these steps, by number; those that are not there are left out."""
@@ -230,6 +276,8 @@ class SqliteJournal:
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.optimize()
+            self._count_up(WINDOW_CHANGES)
+            self._count_up(REWRITES)
         with self._lock, guarded(self.path):
             self._db.execute("VACUUM")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -323,9 +371,13 @@ class SqliteJournal:
         return [SummaryRow(*row) for row in self._read(sql)]
 
     def put_summaries(self, rows: Sequence[SummaryRow]) -> None:
-        """Keep summaries; of two processes that made the same one, the first keeps its own."""
+        """Keep summaries, but none of steps that another one tells of: of two processes, the first is heard."""
+        sql = (
+            "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
+            "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
+        )
         with self._transaction(derived=True) as db:
-            db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?)", rows)
+            db.executemany(sql, rows)
 
     def outline(self, after: int = 0, until: int = 1 << 62) -> list[Outlined]:
         """The steps with numbers above `after` and up to `until`, in order, without their texts."""
@@ -341,13 +393,8 @@ class SqliteJournal:
 
     def search_text(self, query: str) -> tuple[Ids, Vectors]:
         """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""
-        with self._lock, guarded(self.path):
-            self._db.execute("BEGIN")  # so that all is read of one state, whoever else writes
-            try:
-                return self._fulltext.search(query)
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("COMMIT")
+        with self.snapshot():
+            return self._fulltext.search(query)
 
     def counts(self) -> dict[str, int]:
         """How many `steps`, `window_steps`, `waiting_steps` (not embedded yet) and `passages`, and their `tokens` and
@@ -358,6 +405,7 @@ class SqliteJournal:
         return {**dict(zip(names, values, strict=True)), "passages": self.passages_until(_END)}
 
     def close(self) -> None:
-        """Close the file. Closing twice is no error."""
-        with self._lock:
-            self._db.close()
+        """Close the file. Closing twice is no error; a forked child leaves it to its parent."""
+        if not self._lock.inherited:
+            with self._lock:
+                self._db.close()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tinymem.base import Part, Step
     from tinymem.context import Context, Item, Shares
     from tinymem.conversation import ConversationMemory, Message
+    from tinymem.diagnosis import doctor, rebuild
     from tinymem.episodes import Episode
     from tinymem.errors import (
         BudgetError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         TinymemError,
     )
     from tinymem.execution import ExecutionResult, execution_result
+    from tinymem.findings import Diagnosis, Finding
     from tinymem.hierarchy import HierarchicalMemory
     from tinymem.inspection import DebugReport, MemoryPicture, debug_memory, visualize_memory
     from tinymem.manager import MemoryManager
@@ -71,6 +73,7 @@ __all__ = [
     "Context",
     "ConversationMemory",
     "DebugReport",
+    "Diagnosis",
     "EmbedderError",
     "EmbedderMismatchError",
     "Episode",
@@ -79,6 +82,7 @@ __all__ = [
     "Explanation",
     "ExtractiveSummarizer",
     "FinalAnswerStep",
+    "Finding",
     "FormatError",
     "HierarchicalMemory",
     "InputError",
@@ -114,6 +118,7 @@ __all__ = [
     "count_message",
     "count_messages",
     "debug_memory",
+    "doctor",
     "execution_result",
     "groups",
     "keep_last_n_steps",
@@ -122,6 +127,7 @@ __all__ = [
     "no_pruning",
     "problems",
     "prune_old_observations",
+    "rebuild",
     "repair",
     "salvage",
     "semantic_pruning",
@@ -138,10 +144,12 @@ _HOMES = {
     "tinymem.base": "Part Step",
     "tinymem.context": "Context Item Shares",
     "tinymem.conversation": "ConversationMemory Message",
+    "tinymem.diagnosis": "doctor rebuild",
     "tinymem.episodes": "Episode",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
+    "tinymem.findings": "Diagnosis Finding",
     "tinymem.hierarchy": "HierarchicalMemory",
     "tinymem.inspection": "DebugReport MemoryPicture debug_memory visualize_memory",
     "tinymem.manager": "MemoryManager",

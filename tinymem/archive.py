@@ -29,7 +29,7 @@ from tinymem.recall.explained import Explanation
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published, weighed_as
 from tinymem.recall.packing import packed
-from tinymem.recall.passages import passages_of
+from tinymem.recall.passages import passages_of, slices
 from tinymem.recall.query import analyse, embedded
 from tinymem.recall.results import LeftOut, Recall
 from tinymem.recall.scoring import Filter, Scored
@@ -37,7 +37,7 @@ from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import is_milestone
 from tinymem.stores.schema import damaged
-from tinymem.stores.sqlite import Mark, SqliteJournal
+from tinymem.stores.sqlite import REWRITES, Mark, SqliteJournal
 from tinymem.tokens import count_message
 
 __all__ = ["Archive"]
@@ -74,6 +74,8 @@ class Archive:
         self.index = Index(self.journal, open_store)
         try:
             self.key = bytes.fromhex(self._fence_key())
+            self._seen = self.journal.version()
+            self._begin_anew()
         except BaseException:
             self.journal.close()
             raise
@@ -90,23 +92,29 @@ class Archive:
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
-    def write(self, steps: Sequence[Step], window: bool = True) -> dict[str, int]:
-        """Journal numbered steps, durably, all or none, into the window or not; the position of each, by id."""
+    def tokens_of(self, steps: Sequence[Step]) -> list[int]:
+        """What each step costs as it is sent."""
+        return [sum(count_message(message, self.counter) for message in step.to_messages()) for step in steps]
+
+    def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
+        """Journal numbered steps, durably, all or none, into the window or not; the position of each, by id. `tokens`
+        are theirs, if they were counted before."""
         positions: dict[str, int] = {}
-        end = self.journal.end()
         rows = []
-        for step in steps:
-            tokens = sum(count_message(message, self.counter) for message in step.to_messages())
-            positions[step.id] = end
-            rows.append(_row(step, tokens, end, window))
-            end += tokens
-        self.journal.add(rows)
+        tokens = self.tokens_of(steps) if tokens is None else tokens
+        with self.journal.together():
+            end = self.journal.end()
+            for step, cost in zip(steps, tokens, strict=True):
+                positions[step.id] = end
+                rows.append(_row(step, cost, end, window))
+                end += cost
+            self.journal.add(rows)
         return positions
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
         """Make these steps milestones, or none."""
         self.journal.set_milestones(numbers, milestone)
-        self._catalog = None
+        self._begin_anew()
 
     def embed_pending(self, at_least: int = 1) -> int:
         """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
@@ -152,8 +160,7 @@ class Archive:
         """The texts of the passages that a step was cut into."""
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
-            parts = step.parts()
-            return [clean(parts[part].text[start:end]) for _, part, start, end in places]
+            return slices(step, (place[1:] for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
 
     @cached_property
@@ -176,6 +183,11 @@ class Archive:
     @property
     def catalog(self) -> Catalog:
         """The arrays over all embedded passages, brought up to the journal."""
+        if (version := self.journal.version()) != self._seen:  # another process has written
+            self._seen = version
+            if self.journal.setting(REWRITES) != self._rewrites:
+                self.index.reconsider()
+                self._begin_anew()
         if self._catalog is None:
             self._catalog = Catalog(self.embedder.dimensions, len(self.token_embedder.token_table))
         while rows := self.journal.passages(self._catalog.last_id):
@@ -185,6 +197,11 @@ class Archive:
                 self._catalog = None
                 raise damaged(self.journal.path, error) from error
         return self._catalog
+
+    def _begin_anew(self) -> None:
+        """Have the catalog read anew: what it was made of has changed."""
+        self._rewrites = self.journal.setting(REWRITES)
+        self._catalog = self._steps = None
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
@@ -234,7 +251,8 @@ class Archive:
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
-        catalog = self.catalog
+        # As it was when they were allowed: another process may have written more since.
+        catalog = self.catalog if self._catalog is None else self._catalog
         since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
         query = analyse(text, self.embedder, self.token_embedder, now, since, until)
         lexical = self.journal.search_text(query.text)
@@ -259,12 +277,15 @@ class Archive:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
         # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
         # it, nothing is forgotten; the other way round, nobody would clear it later.
+        was_filled = self.index.is_filled
         self.index.clear()
         try:
             while not self.journal.delete({number: self._texts(number) for number in numbers}):
                 pass  # another process has made passages of these steps meanwhile
         finally:
-            self._catalog = self._steps = None
+            self._begin_anew()
+        if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
+            self.index.clear()
         if self._index_is_of_use:
             self.index.follow()
 

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from tinymem import __version__
+from tinymem import __version__, cli_repair
 from tinymem.cli_inspect import explain, inspect, show
 from tinymem.cli_options import MEMORY, EmbedderOption, JsonOption, NamespaceOption, PathOption
 from tinymem.cli_shared import excerpt_record, opened, print_json
@@ -54,6 +54,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command()(cli_repair.doctor)
+app.command()(cli_repair.rebuild)
 
 
 def _version(value: bool) -> None:

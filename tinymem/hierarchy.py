@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
 from tinymem.folders import namespace_folder
+from tinymem.forking import ProcessLock
 from tinymem.ids import utc_now
 from tinymem.manager import PruneReport
 from tinymem.messages import groups
@@ -97,7 +97,7 @@ class HierarchicalMemory:
         )
         self.path, self.namespace, self.shares = Path(path), namespace, shares
         self._callbacks = Callbacks(on_prune, on_archive, on_recall, step_callbacks)
-        self._lock = threading.RLock()
+        self._lock = ProcessLock(f"the memory at {self.path}")
         self._closed = False
         self._counter = counter_from(counter)
         if prune_strategy is not None and not callable(prune_strategy):
@@ -345,7 +345,7 @@ class HierarchicalMemory:
             of, until = None if session is None else a_text("session", session), an_aware_time("before", before)
             numbers = self.long_term.journal.numbers(named, of, until.timestamp() if until else None)
             if numbers:
-                self._window.forget_summaries(numbers)
+                self._window.forget(numbers)
                 try:
                     self.long_term.forget(numbers)
                 finally:  # when it fails half way, the window has what the journal has
@@ -355,7 +355,10 @@ class HierarchicalMemory:
             return len(numbers)
 
     def close(self) -> None:
-        """Embed what is left, and release all files. Closing twice is no error."""
+        """Embed what is left, and release all files. Closing twice is no error; a forked child leaves it to its
+        parent."""
+        if self._lock.inherited:
+            return
         with self._lock:
             if not self._closed:
                 self._closed = True

@@ -8,6 +8,7 @@ that adjoining ones unite without repetition.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tinymem.actions import ActionStep
 from tinymem.base import Part, Step
@@ -15,7 +16,7 @@ from tinymem.content import clean
 from tinymem.protocols import PassageRow
 from tinymem.recall.identifiers import hashes
 
-__all__ = ["cut", "passages_of"]
+__all__ = ["cut", "passages_of", "slices"]
 
 WHOLE = 800
 TARGET = 400
@@ -71,3 +72,9 @@ def _rows(index: int, part: Part, asks: bool, tools: str) -> list[PassageRow]:
         for start, end in cut(text)
         if not text[start:end].isspace()
     ]
+
+
+def slices(step: Step, places: Iterable[tuple[int, int, int]]) -> list[str]:
+    """The texts of passages of `step` that were kept as (part, start, end)."""
+    parts = step.parts()
+    return [clean(parts[part].text[start:end]) for part, start, end in places]
