@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
+from tinymem.forking import leave_to_parent
 from tinymem.protocols import Ids, Vectors
 from tinymem.stores.chroma_server import collection_of, connect, disconnect
 
@@ -69,6 +70,7 @@ class ChromaStore:
         self._owns_client = client is None
         self._name = "chroma"
         self._pid = os.getpid()
+        leave_to_parent(self)
         self._guard = threading.RLock()
         self._lock: BaseFileLock | None = None
         self._collection: Any = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinymem.errors import FormatError, InputError, StorageError
-from tinymem.forking import ProcessLock
+from tinymem.forking import ProcessLock, leave_to_parent
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
 from tinymem.stores.schema import damaged, guarded, opened
@@ -64,8 +64,9 @@ class SqliteJournal:
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
-        self._lock = ProcessLock(f"the memory at {path}", over_forks=True)
+        self._lock = ProcessLock(f"the memory at {path}")
         self._db = opened(path, create, timeout)
+        leave_to_parent(self)
         try:
             with guarded(path):
                 self._fulltext = FullText(self._db)

@@ -1,4 +1,4 @@
-"""A lock that knows of forks: in a child process it raises an error, where a plain one might be waited for for ever."""
+"""What a process has opened, and its children: a child that was forked off may neither use it nor take it apart."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from weakref import WeakSet
 
 from tinymem.errors import StorageError
 
-__all__ = ["ProcessLock"]
+__all__ = ["ProcessLock", "leave_to_parent"]
 
-_HELD_OVER_FORKS: WeakSet[ProcessLock] = WeakSet()
+_LEFT: WeakSet[object] = WeakSet()
 
 
 class ProcessLock:
-    """A re-entrant lock of `what` this process has opened. In a child that was forked off, taking it is a StorageError.
-
-    With `over_forks`, a fork waits until no other thread holds it, so that the child inherits nothing half done.
+    """A re-entrant lock of `what` this process has opened. In a child that was forked off, taking it is a StorageError:
+    a plain lock might be waited for there for ever.
 
     >>> with ProcessLock("the journal"):
     ...     pass
     """
 
-    def __init__(self, what: str, *, over_forks: bool = False) -> None:
+    def __init__(self, what: str) -> None:
         self._what, self._pid = what, os.getpid()
         self._lock = threading.RLock()
-        if over_forks:
-            _HELD_OVER_FORKS.add(self)
 
     @property
     def inherited(self) -> bool:
@@ -42,20 +39,18 @@ class ProcessLock:
         self._lock.release()
 
 
-_forking: list[ProcessLock] = []  # those that are held while a fork is under way
+def leave_to_parent(thing: object) -> None:
+    """Let no child free `thing`, not even when it ends: closing an SQLite connection there can harm the parent's file,
+    and Chroma waits for threads that a child does not have."""
+    _LEFT.add(thing)
 
 
-def _hold_all() -> None:
-    for lock in sorted(_HELD_OVER_FORKS, key=id):  # in one order, or two threads that fork would wait for each other
-        if not lock.inherited:
-            lock._lock.acquire()
-            _forking.append(lock)
+def _never_free() -> None:
+    import ctypes
 
-
-def _release_all() -> None:
-    while _forking:
-        _forking.pop()._lock.release()
+    for thing in list(_LEFT):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold_all, after_in_parent=_release_all, after_in_child=_forking.clear)
+    os.register_at_fork(after_in_child=_never_free)

@@ -52,6 +52,11 @@ class HierarchicalMemory:
     `max_tokens` unless given), which `prune_strategy` keeps; what leaves it is archived and comes back by `context`
     and `recall`. Opened again, a memory goes on where it was.
 
+    Any number of threads may use one, and any number of processes may each open the same: they see one window, and what
+    one adds, prunes or forgets, the others find so with their next call. Only the scratchpad is each one's own: what is
+    kept is that of whoever wrote it last. A large memory's index belongs to one of them at a time; the others search
+    exactly, and cannot forget. A forked child must open the memory itself.
+
     `embedder`, `store` and `summarizer` are adapters or their names (see `tinymem.registry`); `counter` is a
     TokenCounter or the name of a tiktoken encoding. `shares` say how much of a context each part gets. With
     `create=False` the memory must be there.
@@ -120,8 +125,8 @@ class HierarchicalMemory:
             self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks)
             self.short_term = self._window.manager
             self._scratchpad = KeptScratchpad(self.long_term, self.archive)
-            if system_prompt is not None and self.short_term.system_prompt != system_prompt:
-                self.add(SystemPromptStep(system_prompt))
+            if system_prompt is not None:
+                self._begin_with(system_prompt)
         except BaseException:
             self.long_term.journal.close()
             raise
@@ -135,6 +140,14 @@ class HierarchicalMemory:
         call is not open; the memory is then as it was.
         """
         return self.add_steps([step])[0]
+
+    def _begin_with(self, system_prompt: Content) -> None:
+        with self.long_term.journal.together():  # or two processes that begin at once would both add it
+            self._window.keep()
+            if self.short_term.system_prompt == system_prompt:
+                return
+            added = self.short_term.add(SystemPromptStep(system_prompt))
+        self._settled([added])
 
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in one transaction: all of them, or none when one is refused."""

@@ -160,8 +160,9 @@ class Index:
         """
         if self._store is None and not self.is_filled:
             return
-        self._journal.keep({WATERMARK: "0"})  # first, so that a crash from here on means that it is filled anew
-        self.store.clear()
+        store = self.store  # first: where another process holds it, nothing may be written
+        self._journal.keep({WATERMARK: "0"})  # before it is cleared, so that after a crash it is filled anew
+        store.clear()
         self._move_to(0)
 
     def reconsider(self) -> None:
