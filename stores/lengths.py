@@ -32,7 +32,9 @@ class Lengths:
         return self._sum / max(self.count, 1)
 
     def of(self, ids: Ids) -> Ids:
-        """The lengths of passages."""
+        """The lengths of passages. Raises sqlite3.DatabaseError where the database has none: it is damaged."""
+        if len(ids) and int(ids.max()) >= len(self._sizes):
+            raise sqlite3.DatabaseError("the full-text index has terms of a passage without a length")
         return self._sizes[ids]
 
     def refresh(self) -> bool:

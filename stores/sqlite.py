@@ -9,50 +9,22 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tinymem.errors import FormatError, InputError, StorageError
 from tinymem.forking import ProcessLock, leave_to_parent
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
+from tinymem.stores.rows import Mark, Outlined, SummaryRow
 from tinymem.stores.schema import damaged, guarded, opened
 
 __all__ = ["REWRITES", "WINDOW_CHANGES", "Mark", "Outlined", "SqliteJournal", "SummaryRow"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _MARK = "made"  # the setting that keeps the mark
-WINDOW_CHANGES = (
-    "window_changes"  # the setting that counts how often steps left the window, came back, or were shortened
-)
+WINDOW_CHANGES = "window_changes"  # the setting that counts how often steps left the window, came back or were cut
 REWRITES = "rewrites"  # the setting that counts how often something changed of steps that were there already
 _END = 1 << 62  # above every number
-
-
-class Mark(NamedTuple):
-    """Up to where passages were made: those of all steps before `step`, and the first `passages` of that one."""
-
-    step: int
-    passages: int
-
-
-class SummaryRow(NamedTuple):
-    """A summary of the archived steps from `first` to `last`; level 1 is of steps, each other of those below it."""
-
-    level: int
-    first: int
-    last: int
-    session: str | None
-    text: str
-
-
-class Outlined(NamedTuple):
-    """A step without its text."""
-
-    number: int
-    type: str
-    session: str | None
-    tokens: int
-    window: bool
 
 
 class SqliteJournal:

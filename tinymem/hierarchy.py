@@ -61,9 +61,8 @@ class HierarchicalMemory:
     TokenCounter or the name of a tiktoken encoding. `shares` say how much of a context each part gets. With
     `create=False` the memory must be there.
 
-    `step_callbacks` (a list, or by type of step) are called with every step that is added, `on_prune` with what left
-    the window, `on_archive` with the steps that are in the archive only from now on, `on_recall` with what came back:
-    each when it is on disk. What they raise is logged.
+    `step_callbacks` (a list, or by type of step) are called with each step added, `on_prune` with what left the window,
+    `on_archive` with steps now in the archive only, `on_recall` with what came back. What they raise is logged.
 
     >>> import tempfile
     >>> with HierarchicalMemory(tempfile.mkdtemp(), max_tokens=2_000) as memory:
@@ -71,8 +70,8 @@ class HierarchicalMemory:
     ...     "10.0.0.7" in memory.recall("Where is staging?", max_tokens=100).text
     True
 
-    Raises NotAMemoryError for a path that holds something else, EmbedderMismatchError for a memory written with
-    another embedder, StorageError for a folder that cannot be written.
+    Raises NotAMemoryError for a path that holds something else, EmbedderMismatchError for another embedder than
+    it was written with, StorageError for a folder that cannot be written.
     """
 
     def __init__(
@@ -183,8 +182,7 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            added = self._window.pass_by(steps)
-            self._callbacks.archived(added)
+            self._callbacks.archived(added := self._window.pass_by(steps))
             return self._settled(added, passed_by=True)
 
     def mark(self, id: str | int, milestone: bool = True) -> None:
