@@ -65,6 +65,14 @@ def memory(sound: Path, tmp_path: Path) -> Path:
     return tmp_path / "memory"
 
 
+@pytest.fixture
+def journal_only(memory: Path) -> Path:
+    """One that never had an index."""
+    shutil.rmtree(index_of(memory))
+    changed(memory, "DELETE FROM meta WHERE key = 'store_filled'")
+    return memory
+
+
 def index_of(memory: Path) -> Path:
     return memory / "default" / "index"
 
@@ -300,8 +308,9 @@ def test_making_anew_that_is_interrupted_is_gone_on_with(memory: Path, monkeypat
     monkeypatch.setattr(ChromaStore, "upsert", fails_at_the_second)
     with pytest.raises(StorageError, match="the disk is full"):
         rebuild(memory)
-    assert doctor(memory).counts["in_index"] == 500 and doctor(memory).sound, "the rest is searched exactly"
-    assert rebuild(memory) == PASSAGES and doctor(memory).sound
+    found = doctor(memory)
+    assert found.counts["in_index"] == 500 and found.sound, "the rest is searched exactly"
+    assert rebuild(memory) == PASSAGES
 
 
 # damaged journals
@@ -335,11 +344,9 @@ def changed(memory: Path, sql: str, *values: object) -> None:
         ("DELETE FROM meta WHERE key = 'embedder'", "which embedder", RESTORE),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_the_journal_is_found(memory: Path, sql: str, said: str, advice: str) -> None:
-    shutil.rmtree(index_of(memory))
-    changed(memory, "DELETE FROM meta WHERE key = 'store_filled'")
-    changed(memory, sql)
-    found = doctor(memory)
+def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, said: str, advice: str) -> None:
+    changed(journal_only, sql)
+    found = doctor(journal_only)
     assert (said, advice) in [(said if said in f.problem else f.problem, f.advice) for f in found.findings]
 
 
@@ -353,15 +360,15 @@ def test_what_is_wrong_in_the_journal_is_found(memory: Path, sql: str, said: str
         "INSERT INTO fulltext(rowid, terms) VALUES (77777, 'somebody elses words')",
     ],
 )
-def test_a_damaged_full_text_index_is_made_anew(memory: Path, sql: str) -> None:
+def test_a_damaged_full_text_index_is_made_anew(journal_only: Path, sql: str) -> None:
     text = sentences(PASSAGES)[700]
-    with open_memory(memory) as opened:
+    with open_memory(journal_only) as opened:
         before = opened.long_term.journal.search_text(text)
-    changed(memory, sql)
-    assert not doctor(memory).sound
-    rebuild(memory)
-    assert doctor(memory).sound
-    with open_memory(memory) as opened:
+    changed(journal_only, sql)
+    assert not doctor(journal_only).sound
+    assert rebuild(journal_only) == 0
+    assert doctor(journal_only).sound
+    with open_memory(journal_only) as opened:
         after = opened.long_term.journal.search_text(text)
         assert len(opened.long_term.journal.search_text("somebody elses")[0]) == 0
     assert before[0].tolist() == after[0].tolist() and np.array_equal(before[1], after[1])
@@ -375,16 +382,16 @@ def test_garbage_in_the_place_of_the_watermark_is_a_format_error_until_the_index
                 opened.long_term.index.watermark  # noqa: B018
             opened.long_term._exact_up_to = 0
             assert sentences(PASSAGES)[700] in opened.recall(sentences(PASSAGES)[700], 500).text, "found exactly"
-        assert not doctor(memory).sound
+    assert not doctor(memory).sound
     assert rebuild(memory) == PASSAGES
     assert doctor(memory).sound and recalls(memory)
 
 
-def test_a_journal_that_is_no_database_any_more_is_a_finding(memory: Path) -> None:
-    whole = journal_of(memory).read_bytes()
+def test_a_journal_that_is_no_database_any_more_is_a_finding(journal_only: Path) -> None:
+    whole = journal_of(journal_only).read_bytes()
     for content in (b"", b"not a database", whole[: len(whole) // 2], whole[:1_000], b"\x00" * len(whole)):
-        journal_of(memory).write_bytes(content)
-        found = doctor(memory)
+        journal_of(journal_only).write_bytes(content)
+        found = doctor(journal_only)
         assert not found.sound and RESTORE in {finding.advice for finding in found.findings}, content[:20]
 
 
