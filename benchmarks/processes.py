@@ -1,6 +1,6 @@
 """A soak: several processes write to one memory and read from it at once, and nothing may be lost, doubled or torn.
 
-    python -m benchmarks.processes --writers 4 --readers 4 --seconds 60 [--out RESULTS.json]
+    python -m benchmarks.processes --writers 4 --readers 4 --seconds 60 [--out RESULTS.summary.json]
 
 Writers add messages, call tools in one process and answer in another, archive, mark and ask; readers ask. All open the
 same path and namespace. The index is Chroma, used from a few hundred passages on; one process holds it at a time, and
@@ -38,7 +38,7 @@ from tinymem.serialization import load_step
 
 __all__ = ["main", "soak"]
 
-RESULTS = Path(__file__).parent / "results" / "processes.json"
+RESULTS = Path(__file__).parent / "results" / "processes.summary.json"
 EMBEDDER = "hashing:64"
 MAX_TOKENS = 1_200
 EXACT_UP_TO = 300  # passages, so that the index is of use soon
