@@ -1,6 +1,6 @@
 """A soak: several processes write to one memory and read from it at once, and nothing may be lost, doubled or torn.
 
-    python -m benchmarks.processes --writers 4 --readers 4 --seconds 60 [--out RESULTS.json]
+    python -m benchmarks.processes --writers 4 --readers 4 --seconds 60 [--out RESULTS.summary.json]
 
 Writers add messages, call tools in one process and answer in another, archive, mark and ask; readers ask. All open the
 same path and namespace. The index is Chroma, used from a few hundred passages on; one process holds it at a time, and
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import quantiles
@@ -31,13 +31,14 @@ import tinymem.archive
 import tinymem.indexing
 from benchmarks.speed import environment
 from benchmarks.summary import circumstances, write_summary
-from tinymem import ActionStep, HierarchicalMemory, MessageError, MessageStep, ToolCall, doctor, problems
+from tinymem import ActionStep, HierarchicalMemory, MessageError, MessageStep, Step, ToolCall, doctor, problems
 from tinymem.embedders import HashingEmbedder
+from tinymem.recall.passages import slices
 from tinymem.serialization import load_step
 
 __all__ = ["main", "soak"]
 
-RESULTS = Path(__file__).parent / "results" / "processes.json"
+RESULTS = Path(__file__).parent / "results" / "processes.summary.json"
 EMBEDDER = "hashing:64"
 MAX_TOKENS = 1_200
 EXACT_UP_TO = 300  # passages, so that the index is of use soon
@@ -146,11 +147,18 @@ def soak(folder: Path, writers: int, readers: int, seconds: float) -> dict[str, 
     memory = folder / "memory"
     with opened(memory):
         pass
-    until = time.time() + seconds
     names = [f"w{n}" for n in range(writers)] + [f"r{n}" for n in range(readers)]
-    processes = {name: start(memory, name, until) for name in names}
+    processes = {name: start(memory, name) for name in names}
+    for process in processes.values():
+        assert process.stdout is not None
+        process.stdout.readline()  # it is ready
+    until = time.time() + seconds
     took: dict[str, list[float]] = {}
     faults = []
+    for process in processes.values():
+        assert process.stdin is not None
+        process.stdin.write(f"{until}\n")
+        process.stdin.flush()
     for name, process in processes.items():
         try:
             out, err = process.communicate(timeout=max(1.0, until - time.time()) + GRACE)
@@ -172,10 +180,12 @@ def soak(folder: Path, writers: int, readers: int, seconds: float) -> dict[str, 
     return {"acknowledged": len(acknowledged), **counts, "operations": figures, "faults": faults + found}
 
 
-def start(memory: Path, name: str, until: float) -> subprocess.Popen[str]:
-    """A worker in a process of its own; its name says what it does."""
-    command = [sys.executable, "-m", "benchmarks.processes", "--worker", name, "--memory", str(memory), str(until)]
-    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(memory: Path, name: str) -> subprocess.Popen[str]:
+    """A worker in a process of its own, whose name says what it does; it says when it is ready, and is told until when
+    to work."""
+    command = [sys.executable, "-m", "benchmarks.processes", "--worker", name, "--memory", str(memory)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment(), text=True, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def shown(milliseconds: Sequence[float]) -> dict[str, float]:
@@ -193,45 +203,37 @@ def check(folder: Path, acknowledged: Sequence[Sequence[Any]]) -> tuple[dict[str
         memory.long_term.index.follow()
         journal = memory.long_term.journal
         rows = journal.rows(limit=10_000_000)
-        held = {row.id: (row.number, load_step(row.record).text) for row in rows}
+        steps = {row.number: load_step(row.record) for row in rows}
+        held = {step.id: (number, step.text) for number, step in steps.items()}
         faults += [f"{id} is not there as it was added" for id, *given in acknowledged if held.get(id) != tuple(given)]
-        if (numbers := [row.number for row in rows]) != list(range(1, len(rows) + 1)):
-            faults.append(f"the numbers of {len(rows)} steps go up to {numbers[-1]}")
+        if (last := max(steps, default=0)) != len(rows):
+            faults.append(f"the numbers of {len(rows)} steps go up to {last}")
         if len(rows) != len(acknowledged):
             faults.append(f"{len(rows)} steps are there, {len(acknowledged)} were acknowledged")
-        answers = Counter(step.tool_call_id for row in rows if isinstance(step := load_step(row.record), MessageStep))
+        answers = Counter(step.tool_call_id for step in steps.values() if isinstance(step, MessageStep))
         faults += [f"call {call} has {times} results" for call, times in answers.items() if call and times > 1]
         if [row.number for row in rows if row.window] != [step.number for step in memory.short_term.steps]:
             faults.append("the window is not what the journal says")
-        faults += unfound(memory, held)
+        faults += unfound(memory, steps)
         counts = {"steps": len(rows), "passages": len(memory.long_term.catalog)}
         counts["in_index"] = memory.long_term.index.store.count()
     faults += [str(finding) for finding in doctor(folder).findings]
     return counts, faults
 
 
-def unfound(memory: HierarchicalMemory, held: dict[str, tuple[int, str]]) -> list[str]:
+def unfound(memory: HierarchicalMemory, steps: Mapping[int, Step]) -> list[str]:
     """Steps whose vectors are not those of their texts, and of a sample, those that full-text search does not find."""
-    catalog, texts = memory.long_term.catalog, dict(held.values())
-    places = list(zip(catalog.step.tolist(), catalog.part.tolist(), strict=True))
+    catalog = memory.long_term.catalog
+    places = list(zip(*(getattr(catalog, name).tolist() for name in ("step", "part", "start", "end")), strict=True))
     faults = [] if len(set(places)) == len(places) else ["passages are there twice"]
-    faults += [f"step {number} has no passage" for number in sorted(texts.keys() - set(catalog.step.tolist()))]
-    plain = [
-        row
-        for row, (number, _) in enumerate(places)
-        if not texts[number].startswith("mark") or "(" not in texts[number]
-    ]
-    expected = HashingEmbedder(64).embed_documents([texts[places[row][0]] for row in plain])
-    near = np.einsum("ij,ij->i", catalog.vectors[plain], expected)
-    faults += [
-        f"the vector of step {places[row][0]} is another one's"
-        for row, cos in zip(plain, near, strict=True)
-        if cos < 0.99
-    ]
-    for number, text in random.Random(1).sample(sorted(texts.items()), min(500, len(texts))):
-        ids = memory.long_term.journal.search_text(text.split()[0])[0]
-        if number not in catalog.step[np.isin(catalog.id, ids)]:
-            faults.append(f"step {number} is not found by its words")
+    faults += [f"step {number} has no passage" for number in sorted(steps.keys() - set(catalog.step.tolist()))]
+    texts = [slices(steps[number], [(part, start, end)])[0] for number, part, start, end in places]
+    near = np.einsum("ij,ij->i", catalog.vectors, HashingEmbedder(64).embed_documents(texts))
+    faults += [f"the vector of step {catalog.step[row]} is another one's" for row in np.flatnonzero(near < 0.99)]
+    for row in random.Random(1).sample(range(len(places)), min(500, len(places))):
+        mark = next(word for word in steps[places[row][0]].text.split() if word.startswith("mark"))
+        if not set(memory.long_term.journal.search_text(mark)[0]) & set(catalog.id[catalog.step == places[row][0]]):
+            faults.append(f"step {places[row][0]} is not found by its words")
     return faults
 
 
@@ -242,11 +244,12 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--readers", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--worker", nargs=1, help=argparse.SUPPRESS)
-    parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(given)
     if args.worker:
-        worker = Worker(Path(args.memory[0]), args.worker[0], float(args.memory[1]))
+        print("ready", flush=True)
+        worker = Worker(args.memory, args.worker, float(sys.stdin.readline()))
         (write if worker.name.startswith("w") else read)(worker)
         return 0
     options = {"writers": args.writers, "readers": args.readers, "seconds": args.seconds}

@@ -38,6 +38,7 @@ MARK = "tinymem"  # key in the collection's metadata that tells ours from other 
 HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}
 _DATABASE = "chroma.sqlite3"
 _LOCK = "tinymem.lock"
+_HEADER = 100  # bytes of the graph's header, in its version 1
 _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
 
 
@@ -306,17 +307,18 @@ def _wipe(folder: Path) -> None:
 
 
 def _check_files(folder: Path) -> None:
-    """Refuse index files that were cut short, as by a full disk: searching them ends the process (SIGSEGV)."""
+    """Refuse index files that were cut short, as by a full disk: using them ends the process (SIGSEGV)."""
     for header in folder.glob("*/header.bin"):
-        start, data = header.read_bytes()[:36], header.with_name("data_level0.bin")
+        start, data = header.read_bytes(), header.with_name("data_level0.bin")
         if len(start) < 36 or not data.exists():
             continue  # Chroma notices that itself
-        version, _, _, held, size = struct.unpack("<iQQQQ", start)
-        if version == 1 and data.stat().st_size < held * size:
-            raise StorageError(
-                f"{data} has {data.stat().st_size} bytes instead of {held * size}: delete {folder}, "
-                "and the index is rebuilt from the journal"
-            )
+        version, _, _, held, size = struct.unpack("<iQQQQ", start[:36])
+        for file, due in ((header, _HEADER), (data, held * size)) if version == 1 else ():
+            if file.stat().st_size < due:
+                raise StorageError(
+                    f"{file} has {file.stat().st_size} bytes instead of {due}: delete {folder}, "
+                    "and the index is rebuilt from the journal"
+                )
 
 
 def _check_finite(vectors: Vectors) -> None:

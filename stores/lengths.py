@@ -16,7 +16,7 @@ AVERAGES = "SELECT block FROM fulltext_data WHERE id = 1"
 
 
 class Lengths:
-    """`count` passages, of `mean` terms; their ids are below `end`."""
+    """`count` passages, of `mean` terms, `total` in sum; their ids are below `end`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
@@ -24,12 +24,12 @@ class Lengths:
 
     def _clear(self) -> None:
         self._sizes: Ids = np.zeros(0, np.int64)  # by id
-        self.count, self._sum, self.end = 0, 0, 0
+        self.count, self.total, self.end = 0, 0, 0
 
     @property
     def mean(self) -> float:
         """The mean length."""
-        return self._sum / max(self.count, 1)
+        return self.total / max(self.count, 1)
 
     def of(self, ids: Ids) -> Ids:
         """The lengths of passages. Raises sqlite3.DatabaseError where the database has none: it is damaged."""
@@ -42,7 +42,7 @@ class Lengths:
         row = self._db.execute(AVERAGES).fetchone()
         true = tuple(_varints(row[0])[:2].tolist()) if row and row[0] else (0, 0)
         self._extend()
-        if (self.count, self._sum) == true:
+        if (self.count, self.total) == true:
             return False
         self._clear()
         self._extend()
@@ -60,7 +60,7 @@ class Lengths:
             grown[: self.end] = self._sizes[: self.end]
             self._sizes = grown
         self._sizes[ids] = sizes
-        self.count, self._sum, self.end = self.count + len(ids), self._sum + int(sizes.sum()), end
+        self.count, self.total, self.end = self.count + len(ids), self.total + int(sizes.sum()), end
 
 
 def _varints(data: bytes) -> Ids:

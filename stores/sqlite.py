@@ -22,8 +22,8 @@ __all__ = ["REWRITES", "WINDOW_CHANGES", "Mark", "Outlined", "SqliteJournal", "S
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _MARK = "made"  # the setting that keeps the mark
-WINDOW_CHANGES = "window_changes"  # the setting that counts how often steps left the window, came back or were cut
-REWRITES = "rewrites"  # the setting that counts how often something changed of steps that were there already
+# Settings that count how often the window was changed other than by adding, and how often steps were forgotten or marked.
+WINDOW_CHANGES, REWRITES = "window_changes", "rewrites"
 _END = 1 << 62  # above every number
 
 

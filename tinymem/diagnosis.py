@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from tinymem.archive import EXACT_UP_TO
@@ -15,7 +16,7 @@ from tinymem.diagnosis_journal import examine, renew_terms
 from tinymem.errors import InputError
 from tinymem.findings import REBUILD, Diagnosis, Finding
 from tinymem.folders import namespace_folder
-from tinymem.indexing import Index
+from tinymem.indexing import FILLED, WATERMARK, Index
 from tinymem.registry import store_from, store_names
 from tinymem.stores.sqlite import SqliteJournal
 
@@ -80,19 +81,18 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = "chrom
     _check_store(store)
     folder = namespace_folder(Path(path), namespace, create=False)
     renew_terms(folder / "journal.db")
-    journal = SqliteJournal(folder / "journal.db", create=False)
-    index = Index(journal, lambda: store_from(store, folder / "index"))
-    try:
-        if not index.is_filled and journal.last_passage() < EXACT_UP_TO // 2:
+    with closing(SqliteJournal(folder / "journal.db", create=False)) as journal:
+        if not journal.setting(FILLED) and journal.last_passage() < EXACT_UP_TO // 2:
             return 0
         if store == "chroma":
             from tinymem.stores.chroma import ChromaStore
 
             ChromaStore.remove(folder / "index")
-        return 0 if getattr(index.store, "in_memory", False) else index.renew()
-    finally:
-        index.close()
-        journal.close()
+        with closing(store_from(store, folder / "index")) as opened:
+            if getattr(opened, "in_memory", False):
+                return 0
+            journal.keep({WATERMARK: "0"})
+            return Index(journal, lambda: opened).renew()
 
 
 def _check_store(store: str) -> None:

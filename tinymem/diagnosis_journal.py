@@ -17,6 +17,7 @@ from tinymem.indexing import FILLED, WATERMARK
 from tinymem.recall.passages import slices
 from tinymem.serialization import load_step
 from tinymem.stores.fulltext import FullText
+from tinymem.stores.lengths import Lengths
 from tinymem.stores.schema import guarded, opened
 
 __all__ = ["examine", "renew_terms"]
@@ -94,7 +95,14 @@ def terms_fault(db: sqlite3.Connection) -> str | None:
     with _one_state(db):
         lacking = _number(db, "SELECT count(*) FROM passages WHERE id NOT IN (SELECT id FROM fulltext_docsize)")
         unknown = _number(db, "SELECT count(*) FROM fulltext_docsize WHERE id NOT IN (SELECT id FROM passages)")
-    return f"it lacks {lacking} passages, and has {unknown} that the journal has not" if lacking or unknown else None
+        lengths = Lengths(db)
+        lengths.refresh()
+        occurrences = _number(db, "SELECT sum(cnt) FROM vocabulary")
+    if lacking or unknown:
+        return f"it lacks {lacking} passages, and has {unknown} that the journal has not"
+    if occurrences != lengths.total:  # SQLite's own check compares no contents, since this index keeps no texts
+        return f"it has {occurrences} words of the {lengths.total} that its passages have"
+    return None
 
 
 def _terms(db: sqlite3.Connection, counts: dict[str, int]) -> list[Finding]:
@@ -166,6 +174,8 @@ def _fault(id: str, record: str, places: Places, made: bool) -> str | None:
         step = load_step(record)
     except StepError:
         return "cannot be read"
+    except FormatError as error:
+        return f"cannot be read: {error}"
     if step.id != id:
         return "is filed under another step's id"
     parts = step.parts()

@@ -67,7 +67,7 @@ class DurableWindow:
             rows = self._journal.window(0 if anew else self.manager.next_number - 1)
         gone = self._on_disk.keys() - {row.id for row in rows} if anew else set()
         fresh = [row for row in rows if row.id not in self._on_disk or row.view != self._views.get(row.id)]
-        self.manager.follow(gone, self._read(fresh), following)
+        self.manager.follow(gone, self._read(fresh) if fresh else [], following)
         self._lose(gone)
         if calls != self._kept_calls or self._version < 0:
             self._calls = self._calls_in(calls)

@@ -46,6 +46,8 @@ def leave_to_parent(thing: object) -> None:
 
 
 def _never_free() -> None:
+    if not _LEFT:
+        return
     import ctypes
 
     for thing in list(_LEFT):

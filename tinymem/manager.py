@@ -219,8 +219,10 @@ class MemoryManager:
     def _take(self, kept: dict[str, Step], report: PruneReport) -> None:
         if report.changed:
             self._tell(self._on_prune, report)
-            gone = {step.id for step in report.removed}
-            self._window = {id: kept.get(id, step) for id, step in self._window.items() if id not in gone}
+            gone, changed = ({step.id for step in steps} for steps in (report.removed, report.shortened))
+            self._window = {
+                id: kept[id] if id in changed else step for id, step in self._window.items() if id not in gone
+            }
 
     def _tell(self, other: Callable[[Any], Any] | None, what: object) -> Any:
         """Call what the user brought; it may read this memory, but not change it."""

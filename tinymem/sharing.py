@@ -46,14 +46,15 @@ class SharedManager(MemoryManager):
         """Raise what `add_steps` would."""
         self._check_all(steps)
 
-    def follow(self, gone: Collection[str], steps: Iterable[Step], following: int) -> None:
+    def follow(self, gone: Collection[str], steps: Collection[Step], following: int) -> None:
         """Take the steps with the ids `gone` out, put `steps` in, each at its place, and go on counting from
         `following`, if that is further on."""
         with self._lock:
-            window = {id: step for id, step in self._window.items() if id not in gone}
-            window.update((step.id, step) for step in steps)
-            self._window = {step.id: step for step in sorted(window.values(), key=lambda step: step.number or 0)}
             self._next = max(self._next, following)
+            if gone or steps:
+                window = {id: step for id, step in self._window.items() if id not in gone}
+                window.update((step.id, step) for step in steps)
+                self._window = {step.id: step for step in sorted(window.values(), key=lambda step: step.number or 0)}
 
     def follow_calls(self, ids: Iterable[str]) -> None:
         """Wait for the results of these calls, and no others."""
