@@ -22,6 +22,8 @@ __all__ = ["Mark", "Outlined", "SqliteJournal", "SummaryRow"]
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _MARK = "made"  # the setting that keeps the mark
 _END = 1 << 62  # above every number
+_NAME = (str, type(None))
+_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # what its columns hold
 
 
 class Mark(NamedTuple):
@@ -91,15 +93,19 @@ class SqliteJournal:
                 if derived:
                     self._db.execute("PRAGMA synchronous=FULL")
 
-    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]:
+        """The rows; FormatError where a value is not of its kind, if `kinds` are given: any column may hold any."""
         with self._lock, guarded(self.path):
-            return self._db.execute(sql, values).fetchall()
+            rows = self._db.execute(sql, values).fetchall()
+        if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
+            raise damaged(self.path, f"{wrong[0]!r:.120} is not as it was written")
+        return rows
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def setting(self, key: str) -> str | None:
         """A value that was kept, or None."""
-        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,))
+        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,), [str])
         return rows[0][0] if rows else None
 
     def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
@@ -138,7 +144,7 @@ class SqliteJournal:
 
     def window(self) -> list[StepRow]:
         """The steps of the window, in order."""
-        rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number")
+        rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number", kinds=_STEP)
         return [StepRow(*row) for row in rows]
 
     def any_archived(self) -> bool:
@@ -182,14 +188,14 @@ class SqliteJournal:
     def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Up to `limit` steps with numbers above `after`, in order."""
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (after, limit))]
+        return [StepRow(*row) for row in self._read(sql, (after, limit), _STEP)]
 
     def newest(self, limit: int, before: int = _END, *, type: str, session: str | None = None) -> list[StepRow]:
         """Up to `limit` steps of a type, and of the session if one is given, with numbers below `before`: the newest
         first."""
         where, values = ("", ()) if session is None else (" AND session = ?", (session,))
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ? AND type = ?{where} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (before, type, *values, limit))]
+        return [StepRow(*row) for row in self._read(sql, (before, type, *values, limit), _STEP)]
 
     def newest_ids(self, limit: int, type: str) -> list[str]:
         """The ids of up to `limit` steps of a type, the newest first."""
@@ -240,7 +246,8 @@ class SqliteJournal:
 
     def places(self, number: int) -> list[tuple[int, int, int, int]]:
         """Where the passages of a step are, in order: (step, part, start, end)."""
-        return self._read("SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id", (number,))
+        sql = "SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id"
+        return self._read(sql, (number,), (int, int, int, int))
 
     @property
     def mark(self) -> Mark:
@@ -308,7 +315,7 @@ class SqliteJournal:
     def summaries(self) -> list[SummaryRow]:
         """All summaries, by level and in order."""
         sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
-        return [SummaryRow(*row) for row in self._read(sql)]
+        return [SummaryRow(*row) for row in self._read(sql, kinds=(int, int, int, _NAME, str))]
 
     def put_summaries(self, rows: Sequence[SummaryRow]) -> None:
         """Keep summaries; of two processes that made the same one, the first keeps its own."""
@@ -318,7 +325,7 @@ class SqliteJournal:
     def outline(self, after: int = 0) -> list[Outlined]:
         """The steps with numbers above `after`, in order, without their texts."""
         sql = "SELECT number, type, session, tokens, window FROM steps WHERE number > ? ORDER BY number"
-        return [Outlined(*row) for row in self._read(sql, (after,))]
+        return [Outlined(*row) for row in self._read(sql, (after,), (int, str, _NAME, int, int))]
 
     def archived_ids(self, first: int, last: int) -> list[str]:
         """The ids of the steps from `first` to `last` that are not in the window, in order."""
@@ -333,6 +340,8 @@ class SqliteJournal:
             self._db.execute("BEGIN")  # so that all is read of one state, whoever else writes
             try:
                 return self._fulltext.search(query)
+            except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables do not fit each other
+                raise damaged(self.path, f"in the full text, {error}") from error
             finally:
                 if self._db.in_transaction:
                     self._db.execute("COMMIT")

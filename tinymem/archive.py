@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -71,12 +72,12 @@ class Archive:
         self.journal = SqliteJournal(folder / "journal.db", create)
         self.index = Index(self.journal, open_store)
         try:
-            self.key = bytes.fromhex(self._fence_key())
+            self.key = self._fence_key()
         except BaseException:
             self.journal.close()
             raise
 
-    def _fence_key(self) -> str:
+    def _fence_key(self) -> bytes:
         """The key from when the memory was made; the embedder must be the one from then."""
         given = self.embedder.fingerprint
         if self.journal.setting("embedder") is None:  # of two processes that make a memory at once, one decides
@@ -84,7 +85,11 @@ class Archive:
             self.journal.keep(settings, replace=False)
         if (stored := self.journal.setting("embedder") or "") != given:
             raise EmbedderMismatchError(stored, given)
-        return self.journal.setting("fence_key") or ""
+        kept = self.journal.setting("fence_key") or ""
+        try:
+            return bytes.fromhex(kept)
+        except ValueError as error:
+            raise damaged(self.journal.path, f"{kept!r:.80} is no key") from error
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -151,7 +156,8 @@ class Archive:
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
             parts = step.parts()
-            return [clean(parts[part].text[start:end]) for _, part, start, end in places]
+            with self._naming_parts():
+                return [clean(parts[part].text[start:end]) for _, part, start, end in places]
         return []  # nothing was made of it yet, or another process has forgotten it
 
     @cached_property
@@ -179,7 +185,7 @@ class Archive:
         while rows := self.journal.passages(self._catalog.last_id):
             try:
                 self._catalog.extend(rows)
-            except ValueError as error:  # a vector of another length
+            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
                 self._catalog = None
                 raise damaged(self.journal.path, error) from error
         return self._catalog
@@ -212,7 +218,16 @@ class Archive:
         if not text.strip() or not allowed.any():
             return Recall("", 0, ())
         scored = self.score(text, now, allowed)
-        return pack(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity)
+        with self._naming_parts():
+            return pack(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity)
+
+    @contextmanager
+    def _naming_parts(self) -> Iterator[None]:
+        """An IndexError is a passage that names a part which its step has not got."""
+        try:
+            yield
+        except IndexError as error:
+            raise damaged(self.journal.path, f"a passage of no part of its step ({error})") from error
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""

@@ -20,6 +20,7 @@ from tinymem.protocols import Ids, Vectors, VectorStore
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
+from tinymem.stores.schema import damaged
 from tinymem.stores.sqlite import SqliteJournal
 
 __all__ = ["Index"]
@@ -57,7 +58,11 @@ class Index:
 
     @property
     def _watermark(self) -> int:
-        return int(self._journal.setting(WATERMARK) or 0)
+        kept = self._journal.setting(WATERMARK) or "0"
+        try:
+            return int(kept)
+        except ValueError as error:
+            raise damaged(self._journal.path, f"{kept!r:.80} is no watermark") from error
 
     def follow(self, at_least: int = 1, most: float = inf) -> int:
         """Bring the store up to the journal, in batches, when it lacks about `at_least` vectors; how many it got, of
