@@ -20,7 +20,7 @@ import numpy as np
 
 from tinymem.base import Step
 from tinymem.content import clean
-from tinymem.errors import EmbedderMismatchError, StepError
+from tinymem.errors import EmbedderMismatchError, FormatError, StepError
 from tinymem.indexing import Index
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
 from tinymem.recall.candidates import gather
@@ -42,6 +42,7 @@ from tinymem.tokens import count_message
 
 __all__ = ["Archive"]
 
+KEY = 16  # bytes of the key of fences
 BATCH = 256  # passages that are embedded at once
 WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
 STEPS = 16  # that are read at once to be cut into passages
@@ -81,15 +82,18 @@ class Archive:
         """The key from when the memory was made; the embedder must be the one from then."""
         given = self.embedder.fingerprint
         if self.journal.setting("embedder") is None:  # of two processes that make a memory at once, one decides
-            settings = {"embedder": given, "fence_key": secrets.token_hex(16), "indexed": "0"}
+            settings = {"embedder": given, "fence_key": secrets.token_hex(KEY), "indexed": "0"}
             self.journal.keep(settings, replace=False)
         if (stored := self.journal.setting("embedder") or "") != given:
             raise EmbedderMismatchError(stored, given)
         kept = self.journal.setting("fence_key") or ""
         try:
-            return bytes.fromhex(kept)
+            key = bytes.fromhex(kept)
         except ValueError as error:
             raise damaged(self.journal.path, f"{kept!r:.80} is no key") from error
+        if len(key) != KEY:
+            raise damaged(self.journal.path, f"a key of {len(key)} bytes instead of {KEY}")
+        return key
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -198,7 +202,7 @@ class Archive:
         """The step of a record in the journal; FormatError where that is damaged."""
         try:
             return load_step(record)
-        except StepError as error:
+        except (StepError, FormatError) as error:
             raise damaged(self.journal.path, error) from error
 
     def recall(

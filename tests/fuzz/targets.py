@@ -97,9 +97,7 @@ def _value(choose: _Choices, words: tuple[str, ...], depth: int) -> Any:
         return choose.below(4)
     if kind < 9:
         return [_value(choose, words, depth + 1) for _ in range(choose.below(5))]
-    return {
-        words[choose.below(len(words))]: _value(choose, words, depth + 1) for _ in range(choose.below(9))
-    }
+    return {words[choose.below(len(words))]: _value(choose, words, depth + 1) for _ in range(choose.below(9))}
 
 
 def _record(words: tuple[str, ...], known: dict[str, Any], data: bytes) -> Any:
