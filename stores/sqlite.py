@@ -171,6 +171,10 @@ class SqliteJournal:
             found.update(self._read(f"SELECT number, record FROM steps WHERE number IN ({marks})", some))
         return found
 
+    def _has(self, number: int) -> bool:
+        """Whether there is a step of this number; without reading it, since it may be large."""
+        return bool(self._read("SELECT 1 FROM steps WHERE number = ?", (number,)))
+
     def find(self, id: str) -> str | None:
         """The JSON of the step with this id, or None."""
         rows = self._read("SELECT record FROM steps WHERE id = ?", (id,))
@@ -288,7 +292,7 @@ class SqliteJournal:
         )
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
-            if self.mark != since or len(self.steps(steps := sorted({n for n, _ in passages}))) < len(steps):
+            if self.mark != since or not all(map(self._has, {number for number, _ in passages})):
                 return False
             ids: list[int] = []
             for (number, p), vector, some in zip(passages, halves, tokens, strict=True):
