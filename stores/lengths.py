@@ -12,6 +12,7 @@ __all__ = ["Lengths"]
 
 # Tables that FTS5 keeps for itself and documents: sizes as varints, and in one row the number of rows and their sum.
 SIZES = "SELECT id, sz FROM fulltext_docsize WHERE id > ? ORDER BY id"
+LARGEST = 1 << 28  # an id is below it, or damaged: for each id below the highest there is a place in memory
 AVERAGES = "SELECT block FROM fulltext_data WHERE id = 1"
 
 
@@ -54,7 +55,8 @@ class Lengths:
             return
         ids = np.array([row[0] for row in rows], np.int64)
         sizes = _varints(b"".join(row[1] for row in rows))
-        end = int(ids[-1]) + 1
+        if not 0 < (end := int(ids[-1]) + 1) < LARGEST:
+            raise ValueError(f"a passage has the id {ids[-1]}")
         if end > len(self._sizes):
             grown = np.zeros(max(end, 2 * len(self._sizes)), np.int64)
             grown[: self.end] = self._sizes[: self.end]

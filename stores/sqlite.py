@@ -22,9 +22,11 @@ __all__ = ["REWRITES", "WINDOW_CHANGES", "Mark", "Outlined", "SqliteJournal", "S
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _MARK = "made"  # the setting that keeps the mark
-# Settings that count how often the window was changed other than by adding, and how often steps were forgotten or marked.
+# Settings that count how often the window was changed other than by adding; how often steps were forgotten or marked.
 WINDOW_CHANGES, REWRITES = "window_changes", "rewrites"
 _END = 1 << 62  # above every number
+_NAME = (str, type(None))
+_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # what its columns hold
 
 
 class SqliteJournal:
@@ -96,15 +98,19 @@ class SqliteJournal:
         """A number that is another one when somebody else, in this process or not, has written since."""
         return int(self._read("PRAGMA data_version")[0][0])
 
-    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]:
+        """The rows; FormatError where a value is not of its kind, if `kinds` are given: any column may hold any."""
         with self._lock, guarded(self.path):
-            return self._db.execute(sql, values).fetchall()
+            rows = self._db.execute(sql, values).fetchall()
+        if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
+            raise damaged(self.path, f"a row of {[type(value).__name__ for value in wrong[0]]}")
+        return rows
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def setting(self, key: str) -> str | None:
         """A value that was kept, or None."""
-        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,))
+        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,), [str])
         return rows[0][0] if rows else None
 
     def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
@@ -147,8 +153,8 @@ class SqliteJournal:
 
     def window(self, after: int = 0) -> list[StepRow]:
         """The steps of the window with numbers above `after`, in order."""
-        rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 AND number > ? ORDER BY number", (after,))
-        return [StepRow(*row) for row in rows]
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE window = 1 AND number > ? ORDER BY number"
+        return [StepRow(*row) for row in self._read(sql, (after,), _STEP)]
 
     def any_archived(self) -> bool:
         """Whether a step has left the window; found at once, since the oldest leave first."""
@@ -184,6 +190,10 @@ class SqliteJournal:
             found.update(self._read(f"SELECT number, record FROM steps WHERE number IN ({marks})", some))
         return found
 
+    def _has(self, number: int) -> bool:
+        """Whether there is a step of this number; without reading it, since it may be large."""
+        return bool(self._read("SELECT 1 FROM steps WHERE number = ?", (number,)))
+
     def find(self, id: str) -> str | None:
         """The JSON of the step with this id, or None."""
         rows = self._read("SELECT record FROM steps WHERE id = ?", (id,))
@@ -201,7 +211,7 @@ class SqliteJournal:
     def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Up to `limit` steps with numbers above `after`, in order."""
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (after, limit))]
+        return [StepRow(*row) for row in self._read(sql, (after, limit), _STEP)]
 
     def newest(
         self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
@@ -212,7 +222,7 @@ class SqliteJournal:
         given = {name: value for name, value in wanted.items() if value is not None}
         where = "".join(f" AND {name} = ?" for name in given)
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (before, *given.values(), limit))]
+        return [StepRow(*row) for row in self._read(sql, (before, *given.values(), limit), _STEP)]
 
     def tally(self) -> list[tuple[str | None, str, int, int, float, float]]:
         """The steps by session and type, in the order in which these begin: (session, type, how many, tokens, first and
@@ -273,7 +283,8 @@ class SqliteJournal:
 
     def places(self, number: int) -> list[tuple[int, int, int, int]]:
         """Where the passages of a step are, in order: (step, part, start, end)."""
-        return self._read("SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id", (number,))
+        sql = "SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id"
+        return self._read(sql, (number,), (int, int, int, int))
 
     @property
     def mark(self) -> Mark:
@@ -314,7 +325,7 @@ class SqliteJournal:
         )
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
-            if self.mark != since or len(self.steps(steps := sorted({n for n, _ in passages}))) < len(steps):
+            if self.mark != since or not all(map(self._has, {number for number, _ in passages})):
                 return False
             ids: list[int] = []
             for (number, p), vector, some in zip(passages, halves, tokens, strict=True):
@@ -341,21 +352,22 @@ class SqliteJournal:
     def summaries(self) -> list[SummaryRow]:
         """All summaries, by level and in order."""
         sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
-        return [SummaryRow(*row) for row in self._read(sql)]
+        return [SummaryRow(*row) for row in self._read(sql, kinds=(int, int, int, _NAME, str))]
 
-    def put_summaries(self, rows: Sequence[SummaryRow]) -> None:
-        """Keep summaries, but none of steps that another one tells of: of two processes, the first is heard."""
+    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
+        """Keep summaries, but none of steps that another one tells of: of two processes, the first is heard. How many
+        were kept."""
         sql = (
             "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
             "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
         )
         with self._transaction(derived=True) as db:
-            db.executemany(sql, rows)
+            return db.executemany(sql, rows).rowcount
 
     def outline(self, after: int = 0, until: int = 1 << 62) -> list[Outlined]:
         """The steps with numbers above `after` and up to `until`, in order, without their texts."""
         sql = "SELECT number, type, session, tokens, window FROM steps WHERE number > ? AND number <= ? ORDER BY number"
-        return [Outlined(*row) for row in self._read(sql, (after, until))]
+        return [Outlined(*row) for row in self._read(sql, (after, until), (int, str, _NAME, int, int))]
 
     def archived_ids(self, first: int, last: int) -> list[str]:
         """The ids of the steps from `first` to `last` that are not in the window, in order."""
@@ -367,7 +379,10 @@ class SqliteJournal:
     def search_text(self, query: str) -> tuple[Ids, Vectors]:
         """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""
         with self.snapshot():
-            return self._fulltext.search(query)
+            try:
+                return self._fulltext.search(query)
+            except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables do not fit each other
+                raise damaged(self.path, f"in the full text, {error}") from error
 
     def counts(self) -> dict[str, int]:
         """How many `steps`, `window_steps`, `waiting_steps` (not embedded yet) and `passages`, and their `tokens` and

@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import Entry, add, catch_up, entry, put, python, said, texts_in, write_format_1
+from memories import Entry, add, catch_up, entry, put, python, said, texts_in, without_privileges, write_format_1
 from strategies import MODERATE
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
@@ -572,30 +572,6 @@ def test_a_step_is_deleted_only_by_the_texts_of_all_its_passages(journal: Sqlite
 
 
 # files that are no journal
-
-
-@contextmanager
-def without_privileges() -> Iterator[None]:
-    """As a user that permissions bind: root can write anywhere."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.fixture
-def shared_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder that other users can reach, which pytest's own they cannot."""
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_mode & 0o005 == 0o005:
-            break
-        parent.chmod(parent.stat().st_mode | 0o055)
-    yield tmp_path
-    tmp_path.chmod(0o755)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")

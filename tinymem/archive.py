@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 
 from tinymem.base import Step
 from tinymem.content import clean
-from tinymem.errors import EmbedderMismatchError, StepError
+from tinymem.errors import EmbedderMismatchError, FormatError, StepError
 from tinymem.indexing import Index
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
 from tinymem.recall.candidates import gather
@@ -42,6 +43,7 @@ from tinymem.tokens import count_message
 
 __all__ = ["Archive"]
 
+KEY = 16  # bytes of the key of fences
 BATCH = 256  # passages that are embedded at once
 WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
 STEPS = 16  # that are read at once to be cut into passages
@@ -73,22 +75,29 @@ class Archive:
         self.journal = SqliteJournal(folder / "journal.db", create)
         self.index = Index(self.journal, open_store)
         try:
-            self.key = bytes.fromhex(self._fence_key())
+            self.key = self._fence_key()
             self._seen = self.journal.version()
             self._begin_anew()
         except BaseException:
             self.journal.close()
             raise
 
-    def _fence_key(self) -> str:
+    def _fence_key(self) -> bytes:
         """The key from when the memory was made; the embedder must be the one from then."""
         given = self.embedder.fingerprint
         if self.journal.setting("embedder") is None:  # of two processes that make a memory at once, one decides
-            settings = {"embedder": given, "fence_key": secrets.token_hex(16), "indexed": "0"}
+            settings = {"embedder": given, "fence_key": secrets.token_hex(KEY), "indexed": "0"}
             self.journal.keep(settings, replace=False)
         if (stored := self.journal.setting("embedder") or "") != given:
             raise EmbedderMismatchError(stored, given)
-        return self.journal.setting("fence_key") or ""
+        kept = self.journal.setting("fence_key") or ""
+        try:
+            key = bytes.fromhex(kept)
+        except ValueError as error:
+            raise damaged(self.journal.path, f"{kept!r:.80} is no key") from error
+        if len(key) != KEY:
+            raise damaged(self.journal.path, f"a key of {len(key)} bytes instead of {KEY}")
+        return key
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -160,7 +169,8 @@ class Archive:
         """The texts of the passages that a step was cut into."""
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
-            return slices(step, (place[1:] for place in places))
+            with self._naming_parts():
+                return slices(step, (place[1:] for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
 
     @cached_property
@@ -193,7 +203,7 @@ class Archive:
         while rows := self.journal.passages(self._catalog.last_id):
             try:
                 self._catalog.extend(rows)
-            except ValueError as error:  # a vector of another length
+            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
                 self._catalog = None
                 raise damaged(self.journal.path, error) from error
         return self._catalog
@@ -211,7 +221,7 @@ class Archive:
         """The step of a record in the journal; FormatError where that is damaged."""
         try:
             return load_step(record)
-        except StepError as error:
+        except (StepError, FormatError) as error:
             raise damaged(self.journal.path, error) from error
 
     def recall(
@@ -247,7 +257,16 @@ class Archive:
         if not text.strip() or not allowed.any():
             return Recall("", 0, ()), ()
         scored = self.score(text, now, allowed)
-        return packed(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity, left_out)
+        with self._naming_parts():
+            return packed(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity, left_out)
+
+    @contextmanager
+    def _naming_parts(self) -> Iterator[None]:
+        """An IndexError is a passage that names a part which its step has not got."""
+        try:
+            yield
+        except IndexError as error:
+            raise damaged(self.journal.path, f"a passage of no part of its step ({error})") from error
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""

@@ -25,6 +25,8 @@ Style: TypeAlias = Literal["tools", "observation"]
 TextChange: TypeAlias = Callable[[str], str]
 StepT = TypeVar("StepT", bound="Step")
 
+LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step is told with them
+
 
 @dataclass(frozen=True)
 class Part:
@@ -64,6 +66,9 @@ class Step:
         if not self.id or not isinstance(self.id, str):
             raise StepError(f"id must be a string that is not empty, not {self.id!r}")
         check_texts(self, "session", "speaker")
+        for name in ("id", "session", "speaker"):
+            if len(getattr(self, name) or "") > LONGEST_NAME:
+                raise StepError(f"{name} has {len(getattr(self, name)):,} characters, more than {LONGEST_NAME:,}")
         if not isinstance(self.number, (int, type(None))) or not isinstance(self.pinned, bool):
             raise StepError(f"number must be an int or None, pinned a bool, not {self.number!r} and {self.pinned!r}")
         if not isinstance(self.metadata, Mapping) or not all(map(_is_layer, self.overlay)):

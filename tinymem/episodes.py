@@ -148,15 +148,12 @@ class Episodes:
     def _keep(
         self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
     ) -> bool:
-        """Whether it is kept: not where another process has forgotten steps since, maybe of these."""
+        """Whether it is kept: not where another process was first, or has forgotten steps since, maybe of these."""
         row = SummaryRow(level, first, last, session, self._summary(steps))
         journal = self._archive.journal
         self._rows, self._levels, self._changed = None, {}, True
         with journal.together():
-            if journal.setting(REWRITES) != rewrites:
-                return False
-            journal.put_summaries([row])
-            return True
+            return journal.setting(REWRITES) == rewrites and journal.put_summaries([row]) == 1
 
     def _summary(self, steps: Sequence[Step]) -> str:
         try:

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.errors import ClosedError, FormatError, StorageError
+from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Ids, Vectors, VectorStore
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
+from tinymem.stores.schema import damaged
 from tinymem.stores.sqlite import SqliteJournal
 
 __all__ = ["Index"]
@@ -65,7 +66,7 @@ class Index:
             return self._in_memory
         kept = self._journal.setting(WATERMARK) or "0"
         if not re.fullmatch("[0-9]{1,18}", kept):
-            raise FormatError(f"{self._journal.path} is damaged: the index is said to hold passages up to {kept!r:.80}")
+            raise damaged(self._journal.path, f"the index is said to hold passages up to {kept!r:.80}")
         return int(kept)
 
     def _move_to(self, watermark: int) -> None:

@@ -92,6 +92,7 @@ def dump_step(step: Step) -> str:
 def load_step(line: str) -> Step:
     """The step that `dump_step` wrote."""
     try:
-        return step_from_dict(json.loads(line))
-    except (json.JSONDecodeError, RecursionError) as error:
+        record = json.loads(line)
+    except (TypeError, ValueError, RecursionError) as error:
         raise StepError(f"not a step's record: {error}") from error
+    return step_from_dict(record)

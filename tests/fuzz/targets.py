@@ -169,7 +169,8 @@ def _read_scratchpad(data: bytes) -> None:
 def _read_value(data: bytes) -> None:
     """A value as JSON."""
     value = decode(made_of(data, VALUE_WORDS))
-    assert repr(decode(json.loads(json.dumps(encode(value))))) == repr(value)
+    line = json.dumps(encode(value))
+    assert json.dumps(encode(decode(json.loads(line)))) == line
 
 
 def _read_working(data: bytes) -> None:

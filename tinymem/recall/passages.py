@@ -16,13 +16,15 @@ from tinymem.content import clean
 from tinymem.protocols import PassageRow
 from tinymem.recall.identifiers import hashes
 
-__all__ = ["cut", "passages_of", "slices"]
+__all__ = ["cut", "passages_of", "slices", "tool_name"]
 
 WHOLE = 800
 TARGET = 400
 LEAST = 240
 MOST = 600
 MAX_PASSAGES = 20_000  # of one part: an observation of 50 MB gets longer passages, not more of them
+
+MOST_TOOLS, LONGEST_TOOL = 64, 200  # names that stand with each passage of a step that calls them; their characters
 
 # What a slice may end with, best first; a later kind wins only where no earlier one is in reach.
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?。！？][\"')\]]?\s+", r"\s")]
@@ -61,8 +63,13 @@ def passages_of(step: Step) -> list[PassageRow]:
     """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset."""
     asks = step.text.rstrip()[-1:] in ("?", "？")
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
-    tools = "\n".join(dict.fromkeys(clean(call.name) for call in calls))
+    tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
     return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools)]
+
+
+def tool_name(name: str) -> str:
+    """A tool's name as it stands with passages."""
+    return clean(name[:LONGEST_TOOL]).replace("\n", " ")  # a name a line
 
 
 def _rows(index: int, part: Part, asks: bool, tools: str) -> list[PassageRow]:

@@ -18,6 +18,7 @@ from tinymem.recall.passages import cut
 __all__ = ["Query", "analyse", "embedded"]
 
 LINES = 3  # line breaks from which on a text is no plain question
+LONGEST = 100_000  # characters of a query that are read, from its end
 MAX_VECTORS = 4  # a long query is embedded in passages, these many from its end: what is newest counts most
 
 
@@ -57,8 +58,9 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
 def analyse(
     text: str, embedder: Embedder, tokenizer: TokenEmbedder, now: datetime, since: float = 0, until: float = 0
 ) -> Query:
-    """Embed the question, once. The memory has what happened from `since` to `until` (seconds since 1970)."""
-    text = clean(text)
+    """Embed the question, once: the last LONGEST characters. The memory has what happened from `since` to `until`
+    (seconds since 1970)."""
+    text = clean(text[-LONGEST:])
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
     tokens = np.unique(tokenizer.token_ids([text])[0])

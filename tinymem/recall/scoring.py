@@ -16,6 +16,7 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import Ranked
+from tinymem.recall.passages import tool_name
 
 __all__ = ["Filter", "Scored"]
 
@@ -63,7 +64,7 @@ class Filter:
         if self.type is not None:
             allowed &= catalog.type == catalog.types.names.get(self.type, -2)
         if self.tool is not None:
-            held = [code for tools, code in catalog.toolsets.names.items() if clean(self.tool) in tools.split("\n")]
+            held = [code for tools, code in catalog.toolsets.names.items() if tool_name(self.tool) in tools.split("\n")]
             allowed &= np.isin(catalog.tools, held)
         return allowed
 
