@@ -135,7 +135,7 @@ class Archive:
         following = mark.step
         while records := self.journal.records(following, STEPS):
             for number, record in records:
-                for at, passage in enumerate(passages_of(self._loaded(record))):
+                for at, passage in enumerate(passages_of(self._loaded(record), self.key)):
                     if (number, at) >= mark:
                         batch.append((number, passage))
                     if len(batch) == BATCH:

@@ -18,6 +18,7 @@ from tinymem.content import clean
 from tinymem.errors import TinymemError
 from tinymem.fitting import fitted
 from tinymem.protocols import Summarizer
+from tinymem.recall.echoes import without_echoes
 from tinymem.steps import SummaryStep
 from tinymem.stores.sqlite import Outlined, SummaryRow
 from tinymem.summaries.extractive import ExtractiveSummarizer
@@ -136,6 +137,7 @@ class Episodes:
         self._rows = None
 
     def _summary(self, steps: Sequence[Step]) -> str:
+        steps = [without_echoes(step, self._archive.key) for step in steps]
         try:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
         except Exception as error:  # a summary is never worth losing a step for
