@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+from tinymem.private import private_file
 
 __all__ = ["FORMAT", "guarded", "opened"]
 
@@ -80,6 +81,9 @@ def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
     Raises FormatError for one of a newer format, or what is no journal.
     """
     with guarded(path):
+        if create:
+            with suppress(OSError):  # SQLite will say what is wrong
+                private_file(path)  # its other files get the rights of this one
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
         try:

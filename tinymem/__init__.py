@@ -32,8 +32,10 @@ if TYPE_CHECKING:
         TinymemError,
     )
     from tinymem.execution import ExecutionResult, execution_result
+    from tinymem.folders import namespaces
     from tinymem.hierarchy import HierarchicalMemory
     from tinymem.manager import MemoryManager
+    from tinymem.memories import Memories
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
@@ -79,6 +81,7 @@ __all__ = [
     "HierarchicalMemory",
     "InputError",
     "Item",
+    "Memories",
     "MemoryManager",
     "Message",
     "MessageError",
@@ -112,6 +115,7 @@ __all__ = [
     "keep_last_n_steps",
     "keep_system_and_recent",
     "messages_from_steps",
+    "namespaces",
     "no_pruning",
     "problems",
     "prune_old_observations",
@@ -133,8 +137,10 @@ _HOMES = {
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
+    "tinymem.folders": "namespaces",
     "tinymem.hierarchy": "HierarchicalMemory",
     "tinymem.manager": "MemoryManager",
+    "tinymem.memories": "Memories",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",

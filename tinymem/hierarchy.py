@@ -19,7 +19,7 @@ from tinymem.context import Context, Shares, assemble, current_task
 from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
-from tinymem.folders import namespace_folder
+from tinymem.folders import check_name, namespace_folder
 from tinymem.ids import utc_now
 from tinymem.manager import PruneReport
 from tinymem.messages import groups
@@ -116,6 +116,7 @@ class HierarchicalMemory:
         )
         self.medium_term = Episodes(self.long_term, summarizer)
         try:
+            check_name(self.long_term.journal, namespace)
             strategy = prune_strategy or default_strategy(self.window_tokens, self._counter)
             self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks)
             self.short_term = self._window.manager
@@ -348,6 +349,11 @@ class HierarchicalMemory:
                     self._scratchpad.keep()
                 finally:
                     self.long_term.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     def _check_open(self) -> None:
         if self._closed:
