@@ -49,6 +49,9 @@ UPDATE steps SET milestone = 1 WHERE type = 'final_answer';
 UPGRADES = {0: "", 1: FROM_1 + FROM_2, 2: FROM_2}
 
 
+_QUOTES = " with text "  # behind it, SQLite's module quotes a text that is no UTF-8
+
+
 @contextmanager
 def guarded(path: Path) -> Iterator[None]:
     """SQLite's errors as ours, each with what to do."""
@@ -63,6 +66,8 @@ def guarded(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
         raise FormatError(f"{path} is damaged: {error}") from error
     except sqlite3.OperationalError as error:
+        if _QUOTES in str(error):
+            raise FormatError(f"{path} is damaged: {str(error).partition(_QUOTES)[0]}") from None
         hint = {
             "readonly": "make the folder writable",
             "unable to open": "check that the folder exists and is writable",

@@ -12,6 +12,7 @@ from tinymem.base import Message, Part, Step, StepT, Style, TextChange, joined, 
 from tinymem.content import Content, as_text, checked, frozen, is_empty, map_text, to_json
 from tinymem.errors import StepError
 from tinymem.ids import new_id, utc_now
+from tinymem.quiet import kind_of
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
@@ -31,7 +32,9 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not isinstance(self.id, str):
-            raise StepError(f"a tool call's name and id must be strings, not {self.name!r} and {self.id!r}")
+            raise StepError(
+                f"a tool call's name and id must be strings, not {kind_of(self.name)} and {kind_of(self.id)}"
+            )
         if not isinstance(self.arguments, (str, Mapping)):
             raise StepError(
                 f"arguments of {self.name} must be a mapping or JSON text, not {type(self.arguments).__name__}"

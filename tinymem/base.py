@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from tinymem.content import Content, as_parts, frozen, is_empty, shorten
 from tinymem.errors import StepError
 from tinymem.ids import new_id, utc_now
+from tinymem.quiet import shown
 
 __all__ = ["Message", "Part", "Step", "Style", "TextChange", "joined", "labelled", "overlay_of"]
 
@@ -60,9 +61,9 @@ class Step:
 
     def __post_init__(self) -> None:
         if not isinstance(self.timestamp, datetime) or self.timestamp.tzinfo is None:
-            raise StepError(f"timestamp must be an aware datetime (with a time zone), not {self.timestamp!r}")
+            raise StepError(f"timestamp must be an aware datetime (with a time zone), not {shown(self.timestamp)}")
         if not self.id or not isinstance(self.id, str):
-            raise StepError(f"id must be a string that is not empty, not {self.id!r}")
+            raise StepError(f"id must be a string that is not empty, not {shown(self.id)}")
         self._set(
             timestamp=self.timestamp.astimezone(timezone.utc),
             metadata=frozen(self.metadata),

@@ -18,6 +18,7 @@ from tinymem.content import clean
 from tinymem.errors import TinymemError
 from tinymem.fitting import fitted
 from tinymem.protocols import Summarizer
+from tinymem.quiet import without_content
 from tinymem.recall.echoes import without_echoes
 from tinymem.steps import SummaryStep
 from tinymem.stores.sqlite import Outlined, SummaryRow
@@ -141,7 +142,8 @@ class Episodes:
         try:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
         except Exception as error:  # a summary is never worth losing a step for
-            logger.warning("the summarizer %s failed: %r; lines are picked instead", self._summarizer.name, error)
+            told = "the summarizer %s failed, and lines are picked instead: %s"
+            logger.warning(told, self._summarizer.name, without_content(error))
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
 

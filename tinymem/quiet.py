@@ -6,15 +6,17 @@ anything, so only their type and the place that they come from are told.
 
 from __future__ import annotations
 
-import sqlite3
+import re
 import traceback
+from datetime import datetime
 from pathlib import Path
 
 from tinymem.errors import TinymemError
 
-__all__ = ["kind_of", "name_of", "without_content"]
+__all__ = ["kind_of", "name_of", "shown", "trace_of", "without_content"]
 
-TOLD = (TinymemError, ImportError, OSError, sqlite3.Error)  # whose messages name files, addresses and packages only
+TOLD, SOURCES = (ImportError, OSError), ("builtins", "socket")  # their messages name files, packages and addresses
+_WORD = re.compile(r"[\w.:-]{0,24}")
 
 
 def without_content(error: BaseException) -> str:
@@ -24,10 +26,15 @@ def without_content(error: BaseException) -> str:
     'ValueError'
     """
     name = type(error).__name__
-    if isinstance(error, TOLD):
+    if isinstance(error, TinymemError) or (isinstance(error, TOLD) and type(error).__module__ in SOURCES):
         return f"{name}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     return f"{name} in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else name
+
+
+def trace_of(error: BaseException) -> str:
+    """The same, below the lines of code that led there."""
+    return "".join(traceback.format_tb(error.__traceback__)) + without_content(error)
 
 
 def name_of(called: object) -> str:
@@ -37,6 +44,17 @@ def name_of(called: object) -> str:
     ('name_of', 'print')
     """
     return str(getattr(called, "__qualname__", type(called).__name__))
+
+
+def shown(value: object) -> str:
+    """A wrong argument, if it is a number or a word; else what kind of value it is.
+
+    >>> shown(-1), shown("wizard"), shown("the password is 42")
+    ('-1', "'wizard'", 'a str of length 18')
+    """
+    if isinstance(value, (bool, int, float, datetime)) or (isinstance(value, str) and _WORD.fullmatch(value)):
+        return f"{value!r:.80}"
+    return kind_of(value)
 
 
 def kind_of(value: object) -> str:

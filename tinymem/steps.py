@@ -10,6 +10,7 @@ from tinymem.actions import ActionStep, Signal, ToolCall
 from tinymem.base import Message, Part, Step, StepT, Style, TextChange, labelled
 from tinymem.content import Content, as_text, checked, frozen, map_text
 from tinymem.errors import StepError
+from tinymem.quiet import shown
 
 __all__ = [
     "ActionStep",
@@ -144,7 +145,7 @@ class MessageStep(Step):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.role not in ROLES:
-            raise StepError(f"role must be one of {', '.join(ROLES)}, not {self.role!r}")
+            raise StepError(f"role must be one of {', '.join(ROLES)}, not {shown(self.role)}")
         if self.role == "tool" and not isinstance(self.tool_call_id, str):
             raise StepError("a tool message needs the tool_call_id of the call that it answers")
         self._set(content=checked(self.content, "MessageStep.content"))

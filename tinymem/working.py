@@ -16,6 +16,7 @@ from tinymem.execution import ITERATION, ExecutionResult, as_action, execution_r
 from tinymem.history import history
 from tinymem.ids import new_id
 from tinymem.protocols import TokenCounter
+from tinymem.quiet import kind_of
 from tinymem.serialization import dump_step, step_from_dict
 from tinymem.steps import SystemPromptStep, TaskStep
 from tinymem.templates import Renderer, render_step, renderer_from
@@ -247,7 +248,7 @@ class WorkingMemory:
         if any(options.get(name) is not None for name in ("memory", "task_description")):
             raise InputError("a record has its own task: give neither memory, which resumes its own, nor another task")
         if not isinstance(record, Mapping) or record.get("format") != FORMAT:
-            raise FormatError(f"this is no working memory's record of format {FORMAT}: {record!r:.80}")
+            raise FormatError(f"this is no working memory's record of format {FORMAT}: {kind_of(record)}")
         working = cls(**options)
         task, steps = record.get("task"), record.get("steps")
         if not isinstance(steps, (list, tuple)):
