@@ -8,6 +8,7 @@ from tinymem.archive import Archive
 from tinymem.base import Step
 from tinymem.callbacks import Callbacks
 from tinymem.manager import MemoryManager
+from tinymem.redaction import Redact, redacted
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import SummaryStep
 from tinymem.strategy import PruneReport, PruneStrategy
@@ -15,20 +16,36 @@ from tinymem.strategy import PruneReport, PruneStrategy
 __all__ = ["DurableWindow"]
 
 
+class _Redacting(MemoryManager):
+    """A MemoryManager that holds what `redact` leaves of its steps."""
+
+    redact: Redact | None = None
+
+    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
+        return super().add_steps([redacted(step, self.redact) for step in steps])
+
+
 class DurableWindow:
-    """A MemoryManager, `steps`, whose steps are in the journal before they are in it.
+    """A MemoryManager, `steps`, whose steps are in the journal before they are in it, as `redact` leaves them.
 
     `positions` says how many tokens came before each of its steps since the memory began; `shortened` are the ids of
     those that the window does not show whole.
     """
 
-    def __init__(self, archive: Archive, strategy: PruneStrategy, callbacks: Callbacks | None = None) -> None:
-        self._archive, self._callbacks = archive, callbacks or Callbacks()
+    def __init__(
+        self,
+        archive: Archive,
+        strategy: PruneStrategy,
+        callbacks: Callbacks | None = None,
+        redact: Redact | None = None,
+    ) -> None:
+        self._archive, self._callbacks, self._redact = archive, callbacks or Callbacks(), redact
         self._reports: list[PruneReport] = []  # that nobody was told of yet
         rows = archive.journal.window()
         self.positions = {row.id: row.position for row in rows}
         self.shortened = {row.id for row in rows if row.view}
-        self.manager = MemoryManager.from_steps(
+        kind = MemoryManager if redact is None else _Redacting
+        self.manager = kind.from_steps(
             [load_step(row.view or row.record) for row in rows],
             next_number=archive.journal.next_number(),
             prune_strategy=strategy,
@@ -36,6 +53,8 @@ class DurableWindow:
             on_add=self._journal,
             on_prune=self._reports.append,
         )
+        if isinstance(self.manager, _Redacting):
+            self.manager.redact = redact
         self._on_disk = {step.id: step for step in self.manager.steps}
 
     def _journal(self, steps: Sequence[Step]) -> None:
@@ -46,7 +65,7 @@ class DurableWindow:
         """Journal steps that the window never shows; they come back numbered."""
         MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
         first = self.manager.reserve(len(steps))
-        numbered = [step.evolve(number=first + at) for at, step in enumerate(steps)]
+        numbered = [redacted(step, self._redact).evolve(number=first + at) for at, step in enumerate(steps)]
         self._archive.write(numbered, window=False)
         return numbered
 
@@ -82,7 +101,10 @@ class DurableWindow:
         changed = {step.number or 0: step for id, step in shown.items() if self._on_disk.get(id) is not step}
         if gone or changed:
             whole = self._archive.fetch([*changed])
-            views = {n: None if step == whole.get(n) else dump_step(step) for n, step in changed.items()}
+            views = {
+                n: None if step == whole.get(n) else dump_step(redacted(step, self._redact))
+                for n, step in changed.items()
+            }
             self._archive.journal.set_window(gone.values(), views)
             self.manager.drop(changed.keys() - whole.keys())  # came back with an old report: forgotten is gone
             for id in gone:

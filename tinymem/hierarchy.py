@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tinymem.archive import Archive
-from tinymem.base import Step
+from tinymem.base import Step, StepT
 from tinymem.blocks import KeptScratchpad, episodes_block, scratchpad_block
 from tinymem.callbacks import Callbacks, StepCallbacks
 from tinymem.checks import a_text, an_aware_time, some_tokens
@@ -30,11 +30,13 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
+from tinymem.redaction import Redact, redact_from, redacted
 from tinymem.registry import embedder_from, store_from, store_names, summarizer_from
 from tinymem.scratchpad import AgentMemory
 from tinymem.stats import Stats, stats_of
 from tinymem.steps import SystemPromptStep
 from tinymem.tokens import counter_from
+from tinymem.tracing import traced
 from tinymem.window import default_strategy, or_the_newest
 
 __all__ = ["HierarchicalMemory"]
@@ -59,6 +61,9 @@ class HierarchicalMemory:
     `step_callbacks` (a list, or by type of step) are called with every step that is added, `on_prune` with what left
     the window, `on_archive` with the steps that are in the archive only from now on, `on_recall` with what came back:
     each when it is on disk. What they raise is logged.
+
+    `redact` is applied to every text before anything of it is written (see `tinymem.redaction`), and to the `session`
+    and `speaker` that are asked for; it must give the same for the same text. What it raises refuses the add.
 
     >>> import tempfile
     >>> with HierarchicalMemory(tempfile.mkdtemp(), max_tokens=2_000) as memory:
@@ -89,6 +94,7 @@ class HierarchicalMemory:
         on_archive: Callable[[Sequence[Step]], object] | None = None,
         on_recall: Callable[[Recall], object] | None = None,
         step_callbacks: StepCallbacks | None = None,
+        redact: Redact | None = None,
         create: bool = True,
     ) -> None:
         self.max_tokens = some_tokens("max_tokens", max_tokens)
@@ -97,6 +103,7 @@ class HierarchicalMemory:
         )
         self.path, self.namespace, self.shares = Path(path), namespace, shares
         self._callbacks = Callbacks(on_prune, on_archive, on_recall, step_callbacks)
+        self._redact = redact_from(redact)
         self._lock = threading.RLock()
         self._closed = False
         self._counter = counter_from(counter)
@@ -118,11 +125,12 @@ class HierarchicalMemory:
         try:
             check_name(self.long_term.journal, namespace)
             strategy = prune_strategy or default_strategy(self.window_tokens, self._counter)
-            self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks)
+            self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks, self._redact)
             self.short_term = self._window.manager
-            self._scratchpad = KeptScratchpad(self.long_term, self.archive)
-            if system_prompt is not None and self.short_term.system_prompt != system_prompt:
-                self.add(SystemPromptStep(system_prompt))
+            self._scratchpad = KeptScratchpad(self.long_term, self.archive, self._redact)
+            prompt = None if system_prompt is None else SystemPromptStep(system_prompt)
+            if prompt and self.short_term.system_prompt != self.as_kept(prompt).system_prompt:
+                self.add(prompt)
         except BaseException:
             self.long_term.journal.close()
             raise
@@ -137,12 +145,14 @@ class HierarchicalMemory:
         """
         return self.add_steps([step])[0]
 
+    @traced("create_memory")
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in one transaction: all of them, or none when one is refused."""
         with self._lock:
             self._check_open()
             return self._settled(self.short_term.add_steps(steps))
 
+    @traced("create_memory")
     def add_messages(
         self,
         messages: Iterable[Mapping[str, Any]],
@@ -164,6 +174,7 @@ class HierarchicalMemory:
                     raise
                 raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
 
+    @traced("create_memory")
     def archive(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
 
@@ -175,6 +186,7 @@ class HierarchicalMemory:
             self._callbacks.archived(added)
             return self._settled(added, passed_by=True)
 
+    @traced("update_memory")
     def mark(self, id: str | int, milestone: bool = True) -> None:
         """Make a step a milestone, which ranks a little higher in recall, or none; final answers and pinned steps are
         milestones anyway, and so is a step added with `metadata={"milestone": True}`. Raises InputError as `get`."""
@@ -214,8 +226,13 @@ class HierarchicalMemory:
             self._check_open()
             self._window.restore(report)
 
+    def as_kept(self, step: StepT) -> StepT:
+        """`step` as it is written down: what `redact` leaves of it."""
+        return redacted(step, self._redact)
+
     # -- out ----------------------------------------------------------------------------------------------------------
 
+    @traced("search_memory")
     def context(
         self, query: str | None = None, *, max_tokens: int | None = None, now: datetime | None = None
     ) -> Context:
@@ -257,6 +274,7 @@ class HierarchicalMemory:
         newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
         return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
 
+    @traced("search_memory")
     def recall(
         self,
         query: str,
@@ -283,8 +301,8 @@ class HierarchicalMemory:
             only = Filter(
                 an_aware_time("since", since),
                 an_aware_time("until", until),
-                None if session is None else a_text("session", session),
-                None if speaker is None else a_text("speaker", speaker),
+                self._text("session", session),
+                self._text("speaker", speaker),
                 None if tool is None else a_text("tool", tool),
                 None if type is None else a_text("type", type),
             )
@@ -316,6 +334,7 @@ class HierarchicalMemory:
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
+    @traced("delete_memory")
     def forget(self, ids: Iterable[str] = (), *, session: str | None = None, before: datetime | None = None) -> int:
         """Remove steps for good, wherever they are: by id, of a session, or from before a time. How many there were.
 
@@ -327,7 +346,7 @@ class HierarchicalMemory:
             named = [a_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
             if not named and session is None and before is None:
                 raise InputError("say what to forget: ids, session or before")
-            of, until = None if session is None else a_text("session", session), an_aware_time("before", before)
+            of, until = self._text("session", session), an_aware_time("before", before)
             numbers = self.long_term.journal.numbers(named, of, until.timestamp() if until else None)
             if numbers:
                 self._window.forget_summaries(numbers)
@@ -354,6 +373,10 @@ class HierarchicalMemory:
     def closed(self) -> bool:
         """Whether it was closed."""
         return self._closed
+
+    def _text(self, name: str, value: str | None) -> str | None:
+        """The name of a session or a speaker, as it is written down."""
+        return None if value is None else a_text(name, (self._redact or str)(a_text(name, value)))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -150,10 +150,10 @@ class WorkingMemory:
         """Go on with the memory's unfinished task, unless another is given; with another prompt if one is given."""
         kept = self._unfinished()
         found = next((step for step in reversed(kept) if isinstance(step, TaskStep)), None)
-        if found is not None and task in (None, found.task):
+        if found is not None and (task is None or self._as_kept(task) == found.task):
             self._task, self._steps = found, [step for step in kept if isinstance(step, ActionStep)]
             old = found.metadata.get(PROMPT)
-            if self._prompt in (None, old):
+            if self._prompt is None or self._as_kept(self._prompt) == old:
                 self._prompt = old
             else:
                 self._begin(found.task, self._prompt, found.session or new_id())
@@ -161,6 +161,10 @@ class WorkingMemory:
             if found is not None:
                 logger.info("task %s was not finished; its %d steps are archived", found.session, len(kept) - 1)
             self._begin(task, self._prompt, new_id())
+
+    def _as_kept(self, content: Content) -> Content:
+        """`content` as the memory writes it down."""
+        return content if self._memory is None else self._memory.as_kept(TaskStep(content)).task
 
     def _unfinished(self) -> list[Step]:
         if self._memory is None:
