@@ -45,7 +45,7 @@ def traced(
 
     def decorated(method: Callable[Concatenate[SelfT, P], ResultT]) -> Callable[Concatenate[SelfT, P], ResultT]:
         @wraps(method)
-        def called(self: SelfT, *args: P.args, **kwargs: P.kwargs) -> ResultT:
+        def called(self: SelfT, /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
             trace = _trace()
             if trace is None:
                 return method(self, *args, **kwargs)
