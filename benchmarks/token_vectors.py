@@ -6,12 +6,11 @@ tinymem keeps the ids of a passage's tokens, two bytes each, and looks their vec
 interaction: `tinymem.recall.late`). A transformer gives vectors that depend on the words around, out of the pass that
 makes the passage's own vector, but they have to be kept. Here each way to keep them takes the place of the table:
 weights are fitted on every other haystack, and recall is simulated on the rest (see `benchmarks.fit_fusion`).
-`python -m benchmarks.token_vectors_table --write` puts the figures into the README.
+`--out` alone with `--write` puts the figures of that file into the README.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -23,18 +22,23 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.data import Haystack, Query, read_haystacks, sha256
+from benchmarks.documents import parser_of, placed, settle
 from benchmarks.fit_fusion import Settings, fit, rounded
 from benchmarks.fusion_data import BUDGETS, Asked, Candidates, DataFile, mean_recall
 from benchmarks.methods import Setup
 from benchmarks.summary import shown_adapter
 from benchmarks.variants import constants
+from tinymem import TinymemError
 from tinymem.protocols import Ids, TokenIds, Vectors
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import MAX_TOKENS
 
-__all__ = ["FORMAT", "KEPT", "main", "max_sim"]
+__all__ = ["FORMAT", "KEPT", "main", "max_sim", "table"]
 
+PROGRAM = "benchmarks.token_vectors"
 FORMAT = "token vectors 1"
+README = Path(__file__).with_name("README.md")
+MARKS = f"<!-- token vectors: python -m {PROGRAM} --write -->", "<!-- end of token vectors -->"
 TABLE = "ids, static table"
 LATE = "tinymem.recall.features.max_sim"
 BATCH = 64
@@ -187,23 +191,40 @@ def measured(files: Sequence[Mapping[str, DataFile]]) -> dict[str, Any]:
     return ways
 
 
+def table(record: Mapping[str, Any]) -> str:
+    """A row for each way to keep the vectors."""
+    ways = record["kept"]
+    files = [name.partition(".")[0] for name in next(iter(ways.values()))["recall"]]
+    heads = [f"{name} @{budget}" for name in files for budget in record["budgets"]]
+    lines = [f"| kept of a token | bytes | {' | '.join(heads)} |", f"| --- | ---: |{' ---: |' * len(heads)}"]
+    for name, way in ways.items():
+        values = [f"{value:.3f}" for file in way["recall"].values() for value in file]
+        lines.append(f"| {name} | {way['bytes']} | {' | '.join(values)} |")
+    return "\n".join(lines)
+
+
 def main(given: Sequence[str] | None = None) -> None:
-    """Measure, and write the results."""
-    raw = argparse.RawDescriptionHelpFormatter
-    name = "python -m benchmarks.token_vectors"
-    parser = argparse.ArgumentParser(prog=name, description=__doc__, formatter_class=raw)
-    parser.add_argument("--model", required=True, help="a folder, or a name")
-    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE", help="conversations")
+    """Measure, or put the table into place."""
+    parser = parser_of(PROGRAM, __doc__)
+    parser.add_argument("--model", help="a folder, or a name")
+    parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="FILE", help="conversations")
     parser.add_argument("--out", type=Path, required=True, metavar="RESULTS.json")
     args = parser.parse_args(given)
-    name = f"sentence-transformers:{args.model}"
-    model = Model(args.model)
-    files = [collected(path, model, name) for path in args.data]
-    kept = measured(files)
-    record = {"format": FORMAT, "embedder": shown_adapter(name), "budgets": list(BUDGETS), "kept": kept}
-    args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    for way, row in kept.items():
-        print(f"{way:28}{row['bytes']:>6} bytes a token", *row["recall"].values())
+    if bool(args.data) != bool(args.model):
+        parser.error("measuring needs both --model and --data")
+    try:
+        if args.data:
+            name = f"sentence-transformers:{args.model}"
+            model = Model(args.model)
+            kept = measured([collected(path, model, name) for path in args.data])
+            record = {"format": FORMAT, "embedder": shown_adapter(name), "budgets": list(BUDGETS), "kept": kept}
+            args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        text = table(json.loads(args.out.read_text(encoding="utf-8")))
+        print(text)
+        if args.write or args.check:
+            settle(PROGRAM, {README: placed(README.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
+    except (TinymemError, OSError, ValueError) as error:
+        sys.exit(f"{PROGRAM}: {error}")
 
 
 if __name__ == "__main__":

@@ -184,12 +184,24 @@ class SqliteJournal:
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
         return [StepRow(*row) for row in self._read(sql, (after, limit))]
 
-    def newest(self, limit: int, before: int = _END, *, type: str, session: str | None = None) -> list[StepRow]:
-        """Up to `limit` steps of a type, and of the session if one is given, with numbers below `before`: the newest
+    def newest(
+        self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
+    ) -> list[StepRow]:
+        """Up to `limit` steps, of a type and of the session if one is given, with numbers below `before`: the newest
         first."""
-        where, values = ("", ()) if session is None else (" AND session = ?", (session,))
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ? AND type = ?{where} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (before, type, *values, limit))]
+        wanted = {"type": type, "session": session}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        where = "".join(f" AND {name} = ?" for name in given)
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
+        return [StepRow(*row) for row in self._read(sql, (before, *given.values(), limit))]
+
+    def tally(self) -> list[tuple[str | None, str, int, int, float, float]]:
+        """The steps by session and type, in the order in which these begin: (session, type, how many, tokens, first and
+        last time)."""
+        return self._read(
+            "SELECT session, type, count(*), sum(tokens), min(time), max(time) FROM steps "
+            "GROUP BY session, type ORDER BY min(number)"
+        )
 
     def newest_ids(self, limit: int, type: str) -> list[str]:
         """The ids of up to `limit` steps of a type, the newest first."""
@@ -315,10 +327,10 @@ class SqliteJournal:
         with self._transaction(derived=True) as db:
             db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?)", rows)
 
-    def outline(self, after: int = 0) -> list[Outlined]:
-        """The steps with numbers above `after`, in order, without their texts."""
-        sql = "SELECT number, type, session, tokens, window FROM steps WHERE number > ? ORDER BY number"
-        return [Outlined(*row) for row in self._read(sql, (after,))]
+    def outline(self, after: int = 0, until: int = 1 << 62) -> list[Outlined]:
+        """The steps with numbers above `after` and up to `until`, in order, without their texts."""
+        sql = "SELECT number, type, session, tokens, window FROM steps WHERE number > ? AND number <= ? ORDER BY number"
+        return [Outlined(*row) for row in self._read(sql, (after, until))]
 
     def archived_ids(self, first: int, last: int) -> list[str]:
         """The ids of the steps from `first` to `last` that are not in the window, in order."""

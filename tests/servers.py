@@ -34,8 +34,8 @@ class OpenAIServer(ThreadingHTTPServer):
     """`POST /v1/embeddings` and `/v1/chat/completions` as OpenAI has them: key, limits, `dimensions`, both encodings.
 
     A text's vector counts its words (`HashingEmbedder`), three times as long as it should be, and the vectors come in
-    reversed order, with their index. A chat is answered with `SUMMARY`. `requests` are the bodies that came, `faults`
-    are used up, one a request.
+    reversed order, with their index. A chat is answered by `chat`, which says `SUMMARY` unless another is set.
+    `requests` are the bodies that came, `faults` are used up, one a request.
     """
 
     daemon_threads = True
@@ -44,6 +44,7 @@ class OpenAIServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[dict[str, Any]] = []
         self.faults: list[Fault] = []
+        self.chat: Callable[[dict[str, Any]], Answer] = chat_answer
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
     def inputs(self) -> list[str]:
@@ -65,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(*((fault(body) if fault else None) or self._answer(body)))
 
     def _answer(self, body: dict[str, Any]) -> Answer:
-        answers = {"/v1/embeddings": answer, "/v1/chat/completions": chat_answer}
+        answers = {"/v1/embeddings": answer, "/v1/chat/completions": self.server.chat}
         if self.path not in answers:
             return failure(404, f"no such path {self.path}")
         if (given := self.headers.get("Authorization", "")) != f"Bearer {KEY}":

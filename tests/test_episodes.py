@@ -187,7 +187,7 @@ def test_what_was_forgotten_is_in_no_summary_and_in_no_file(tmp_path: Path) -> N
 
 
 def told(memory: HierarchicalMemory, room: int) -> list[Episode]:
-    return memory.medium_term.told(room, lambda episode: default_counter().count(f"{episode}\n"))
+    return memory.medium_term.told(room)
 
 
 @pytest.fixture(scope="module")

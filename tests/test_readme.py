@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,16 +35,23 @@ PYTHON = [block for block in BLOCKS if block.language == "python"]
 pytestmark = pytest.mark.skipif(not PYTHON, reason="README.md has no Python blocks yet")
 
 
-def test_every_python_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that talk to an API (`client`) are compiled only: there is no pretended one."""
+def test_every_python_block_runs_and_prints_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks that talk to an API (`client`) are compiled only: there is no pretended one. A text block behind a Python
+    block is what that prints."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "readme"}
     ran = 0
-    for block in PYTHON:
+    for block, following in pairwise([*BLOCKS, Block("", 0, "")]):
+        if block.language != "python":
+            continue
         code = compile("\n" * (block.line - 1) + block.code, str(README), "exec")
         if not re.search(r"\bclient\b", block.code):
             exec(code, namespace)
             ran += 1
+            printed = capsys.readouterr().out
+            assert following.language != "text" or printed == following.code
     assert ran
     assert not list(Path(__file__).parent.glob("memory"))
 

@@ -138,7 +138,7 @@ def rows(random: np.random.Generator, count: int) -> list[tuple[object, ...]]:
         ids = random.integers(3, 90, random.integers(0, 40)).astype(np.uint16)
         vector = random.standard_normal(4).astype("<f2")
         fixed = (number + 1, number, 0, 0, 50, "message", 0, vector.tobytes(), ids.tobytes())
-        made.append((*fixed, "message", None, None, 0.0, b"", ""))
+        made.append((*fixed, "message", None, None, 0.0, b"", "", 0))
     return made
 
 

@@ -33,8 +33,16 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, (set, frozenset)):
-        return a == b and sorted(map(repr, a)) == sorted(map(repr, b))
+        return sorted(map(shape, a)) == sorted(map(shape, b))
     return repr(a) == repr(b)  # nan, -0.0
+
+
+def shape(member: Any) -> str:
+    """A set's member as a text that tells its type and value, but not the order of sets in it."""
+    if isinstance(member, (tuple, frozenset)):
+        inside = [*map(shape, member)] if isinstance(member, tuple) else sorted(map(shape, member))
+        return f"{type(member).__name__}{inside}"
+    return f"{type(member).__name__} {member!r}"
 
 
 def values() -> st.SearchStrategy[Any]:

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from tinymem.execution import ExecutionResult, execution_result
     from tinymem.folders import namespaces
     from tinymem.hierarchy import HierarchicalMemory
+    from tinymem.inspection import DebugReport, MemoryPicture, debug_memory, visualize_memory
     from tinymem.manager import MemoryManager
     from tinymem.memories import Memories
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
-    from tinymem.recall import Excerpt, Recall
+    from tinymem.recall import Excerpt, Explanation, LeftOut, Recall
     from tinymem.scratchpad import AgentMemory
     from tinymem.semantic import semantic_pruning
     from tinymem.stats import Stats
@@ -70,19 +71,23 @@ __all__ = [
     "ClosedError",
     "Context",
     "ConversationMemory",
+    "DebugReport",
     "EmbedderError",
     "EmbedderMismatchError",
     "Episode",
     "Excerpt",
     "ExecutionResult",
+    "Explanation",
     "ExtractiveSummarizer",
     "FinalAnswerStep",
     "FormatError",
     "HierarchicalMemory",
     "InputError",
     "Item",
+    "LeftOut",
     "Memories",
     "MemoryManager",
+    "MemoryPicture",
     "Message",
     "MessageError",
     "MessageStep",
@@ -110,6 +115,7 @@ __all__ = [
     "compose",
     "count_message",
     "count_messages",
+    "debug_memory",
     "execution_result",
     "groups",
     "keep_last_n_steps",
@@ -124,6 +130,7 @@ __all__ = [
     "steps_from_messages",
     "summarize_strategy",
     "token_budget",
+    "visualize_memory",
 ]
 
 # Where each name lives; a test holds it against the imports above and `__all__`.
@@ -139,12 +146,13 @@ _HOMES = {
     "tinymem.execution": "ExecutionResult execution_result",
     "tinymem.folders": "namespaces",
     "tinymem.hierarchy": "HierarchicalMemory",
+    "tinymem.inspection": "DebugReport MemoryPicture debug_memory visualize_memory",
     "tinymem.manager": "MemoryManager",
     "tinymem.memories": "Memories",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
-    "tinymem.recall": "Excerpt Recall",
+    "tinymem.recall": "Excerpt Explanation LeftOut Recall",
     "tinymem.scratchpad": "AgentMemory",
     "tinymem.semantic": "semantic_pruning",
     "tinymem.stats": "Stats",

@@ -85,6 +85,10 @@ class AdaptiveMemoryManager(MemoryManager):
         with self._lock:
             return self._sending.tokens(self.steps)
 
+    def step_tokens(self) -> dict[str, int]:
+        """The tokens of each step by itself, by id, counted by the memory's own counter in its own style."""
+        return self._sending.of_each(self.steps)
+
     def to_messages(self, summary_mode: bool = False, style: Style | None = None) -> list[Message]:
         """The window as messages that the chat APIs accept, in the memory's own style; see `Step.to_messages`.
 

@@ -25,12 +25,13 @@ from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, Token
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.explained import Explanation
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published, weighed_as
-from tinymem.recall.packing import pack
+from tinymem.recall.packing import packed
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query import analyse, embedded
-from tinymem.recall.results import Recall
+from tinymem.recall.results import LeftOut, Recall
 from tinymem.recall.scoring import Filter, Scored
 from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
@@ -44,6 +45,7 @@ BATCH = 256  # passages that are embedded at once
 WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
 STEPS = 16  # that are read at once to be cut into passages
 EXACT_UP_TO = 100_000  # passages up to which search is exact
+NEXT_BEST = 5  # passages that an explanation tells of, though they did not come back
 
 
 class Archive:
@@ -204,13 +206,29 @@ class Archive:
         diversity: float = DIVERSITY,
     ) -> Recall:
         """What of the namespace bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
+        return self._packed(text, budget, now, hidden, only, diversity)[0]
+
+    def explain(self, text: str, budget: int, now: datetime) -> Explanation:
+        """What `recall` gives, and the best of what it does not, with reasons."""
+        return Explanation(text, budget, *self._packed(text, budget, now, left_out=NEXT_BEST))
+
+    def _packed(
+        self,
+        text: str,
+        budget: int,
+        now: datetime,
+        hidden: Collection[int] = (),
+        only: Filter | None = None,
+        diversity: float = DIVERSITY,
+        left_out: int = 0,
+    ) -> tuple[Recall, tuple[LeftOut, ...]]:
         self.embed_pending()
         catalog = self.catalog
         allowed = (only or Filter()).allowed(catalog, hidden)
         if not text.strip() or not allowed.any():
-            return Recall("", 0, ())
+            return Recall("", 0, ()), ()
         scored = self.score(text, now, allowed)
-        return pack(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity)
+        return packed(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity, left_out)
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tinymem.archive import Archive
 from tinymem.context import Block
-from tinymem.episodes import Episode, Episodes
+from tinymem.episodes import Episodes
 from tinymem.recall.render import fenced
 from tinymem.redaction import Redact, redacted_dump
 from tinymem.scratchpad import AgentMemory, Archiver
@@ -15,6 +15,7 @@ from tinymem.steps import ScratchpadStep
 __all__ = ["KeptScratchpad", "episodes_block", "scratchpad_block"]
 
 SCRATCHPAD = "scratchpad"  # the journal's setting that keeps it
+NOTED = 100  # observations, and failed approaches; older ones are archived
 FENCE = 32  # tokens of a fence, about: what it really takes is counted
 
 
@@ -26,7 +27,14 @@ class KeptScratchpad:
         self._journal, self._redact = archive.journal, redact
         kept = self._journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
-        self.memory = AgentMemory.load(self._kept, archive=archiver, on_change=self.keep, counter=archive.counter)
+        self.memory = AgentMemory.load(
+            self._kept,
+            max_observations=NOTED,
+            max_failed_approaches=NOTED,
+            archive=archiver,
+            on_change=self.keep,
+            counter=archive.counter,
+        )
 
     def keep(self) -> None:
         """Write down what changed; values are held by reference, so that needs no update."""
@@ -40,11 +48,8 @@ def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Bloc
     """Makes the block of episodes: the whole history, what is old in outline."""
     count = archive.counter.count
 
-    def cost(episode: Episode) -> int:
-        return count(f"{episode}\n")
-
     def block(tokens: int) -> Block:
-        shown = episodes.told(tokens - FENCE, cost)
+        shown = episodes.told(tokens - FENCE)
         while shown:
             body = "\n".join(map(str, shown))
             text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)

@@ -7,19 +7,18 @@ nothing else; notes and progress go to standard error.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tinymem import __version__
-from tinymem.cli_options import EmbedderOption, JsonOption, NamespaceOption, PathOption
+from tinymem.cli_inspect import explain, inspect, show
+from tinymem.cli_options import MEMORY, EmbedderOption, JsonOption, NamespaceOption, PathOption
+from tinymem.cli_shared import excerpt_record, opened, print_json
 from tinymem.errors import (
     BudgetError,
     EmbedderMismatchError,
@@ -28,10 +27,6 @@ from tinymem.errors import (
     NotAMemoryError,
     TinymemError,
 )
-
-if TYPE_CHECKING:
-    from tinymem.hierarchy import HierarchicalMemory
-    from tinymem.recall import Recall
 
 __all__ = ["app", "main"]
 
@@ -46,6 +41,8 @@ tinymem ingest run.jsonl trajectories/*.json.gz
 tinymem recall "which test was flaky?" --max-tokens 500
 
 tinymem context "why did the deploy fail?" --max-tokens 4000 --json
+
+tinymem explain "which test was flaky?"
 """
 
 app = typer.Typer(
@@ -57,8 +54,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-MEMORY = Path("memory")
 
 
 def _version(value: bool) -> None:
@@ -91,7 +86,7 @@ def demo(
 
     report = run_demo(path, embedder)
     if as_json:
-        _print_json(dataclasses.asdict(report) | {"answered": report.answered})
+        print_json(dataclasses.asdict(report) | {"answered": report.answered})
     else:
         from rich.console import Console
 
@@ -117,14 +112,14 @@ def ingest(
     from tinymem.ingestion import ingest_files, progress
 
     begin = time.perf_counter()
-    with _opened(path, namespace, embedder, create=True) as memory:
+    with opened(path, namespace, embedder, create=True) as memory:
         with progress(files, sys.stderr) as advance:
             done = ingest_files(memory, files, advance)
         held = memory.stats()
     seconds = time.perf_counter() - begin
     if as_json:
         result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}
-        _print_json(result | {"memory": dataclasses.asdict(held)})
+        print_json(result | {"memory": dataclasses.asdict(held)})
     else:
         steps, runs = sum(one.steps for one in done), sum(one.runs for one in done)
         typer.echo(
@@ -150,29 +145,19 @@ def recall(
 
     Example: tinymem recall "which test was flaky?" --max-tokens 500
     """
-    with _opened(path, namespace, embedder) as memory:
+    with opened(path, namespace, embedder) as memory:
         begin = time.perf_counter()
         found = memory.recall(question, max_tokens=max_tokens)
         milliseconds = (time.perf_counter() - begin) * 1000
         if as_json:
+            items = [excerpt_record(item) for item in found.items]
             result = {"question": question, "tokens": found.tokens, "budget": max_tokens}
-            _print_json(result | {"milliseconds": round(milliseconds, 1), "text": found.text, "items": _items(found)})
+            print_json(result | {"milliseconds": round(milliseconds, 1), "text": found.text, "items": items})
             return
         if found:
             typer.echo(found.text)
         what = f"{len(found.items)} excerpts, {found.tokens} of {max_tokens} tokens" if found else "Nothing found"
         typer.echo(f"{what}, {milliseconds:.0f} ms.", err=True)
-
-
-def _items(found: Recall) -> list[dict[str, Any]]:
-    shown = []
-    for item in found.items:
-        step = item.step
-        where = {"step": step.number, "id": step.id, "type": step.type, "session": step.session}
-        when = {"timestamp": step.timestamp.isoformat()}
-        what = {name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "text")}
-        shown.append(where | when | what | {"why": dict(item.why)})
-    return shown
 
 
 @app.command()
@@ -188,10 +173,10 @@ def context(
 
     Example: tinymem context "why did the deploy fail?" --max-tokens 4000 --json
     """
-    with _opened(path, namespace, embedder) as memory:
+    with opened(path, namespace, embedder) as memory:
         built = memory.context(question or None, max_tokens=max_tokens)
         if as_json:
-            _print_json({"tokens": built.tokens, "budget": max_tokens, "messages": built.messages})
+            print_json({"tokens": built.tokens, "budget": max_tokens, "messages": built.messages})
         else:
             typer.echo(built.explain())
 
@@ -207,26 +192,20 @@ def stats(
 
     Example: tinymem stats --path ./memory --json
     """
-    with _opened(path, namespace, embedder) as memory:
+    with opened(path, namespace, embedder) as memory:
         values = dataclasses.asdict(memory.stats())
     if as_json:
-        _print_json(values)
+        print_json(values)
         return
     for name, value in values.items():
         shown = f"{value:,}" if isinstance(value, int) else value
         typer.echo(f"{name.replace('_', ' '):<16}{shown}")
 
 
-@contextmanager
-def _opened(path: Path, namespace: str, embedder: str, create: bool = False) -> Iterator[HierarchicalMemory]:
-    from tinymem.hierarchy import HierarchicalMemory
-
-    with HierarchicalMemory(path, namespace=namespace, embedder=embedder, create=create) as memory:
-        yield memory
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, default=str))
+app.command()(inspect)
+app.command()(show)
+app.command("visualize", hidden=True)(show)
+app.command()(explain)
 
 
 def main() -> None:

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["EmbedderOption", "JsonOption", "NamespaceOption", "PathOption"]
+__all__ = ["MEMORY", "EmbedderOption", "JsonOption", "NamespaceOption", "PathOption"]
+
+MEMORY = Path("memory")  # where a memory is, unless said otherwise
 
 PathOption = Annotated[Path, typer.Option("--path", envvar="TINYMEM_PATH", help="The memory's folder.")]
 NamespaceOption = Annotated[str, typer.Option("--namespace", envvar="TINYMEM_NAMESPACE", help="Whose memory it is.")]

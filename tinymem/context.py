@@ -22,8 +22,10 @@ from tinymem.recall import Recall
 from tinymem.steps import SummaryStep, SystemPromptStep, TaskStep
 from tinymem.tokens import PER_MESSAGE, PER_REPLY, count_message, count_messages
 
-__all__ = ["Block", "Context", "Item", "Shares", "assemble", "current_task", "fixed_steps"]
+__all__ = ["Block", "Context", "Item", "Shares", "assemble", "current_task", "default_query", "fixed_steps"]
 
+QUERY_GROUPS = 2  # newest groups that a context without a query asks for
+QUERY_LENGTH = 6_000  # characters of them, from the end
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
 
@@ -95,6 +97,13 @@ def current_task(steps: Iterable[Step]) -> TaskStep | None:
     return found
 
 
+def default_query(steps: Sequence[Step]) -> str:
+    """What a context asks for unless told: the current task, and the newest steps."""
+    task = current_task(steps)
+    newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
+    return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
+
+
 def fixed_steps(steps: Sequence[Step]) -> list[Step]:
     """What every context holds: the newest system prompt, the current task and the pinned steps, with their groups."""
     prompts = [step.id for step in steps if isinstance(step, SystemPromptStep)]
@@ -124,35 +133,59 @@ def assemble(
     """
     fixed = fixed_steps(steps)
     held = {step.id for step in fixed}
-    room = free = budget - _fixed_cost(fixed, budget, counter)
+    room = budget - _fixed_cost(fixed, budget, counter)
+    window = _chosen(steps, held, positions, room, int(shares.window * room), complete, counter)
+    before = _before(steps, fixed, window.earlier, window.whole)
+    lead = list(takewhile(lambda step: step.id in held, before))
+    start, rest, tail = (repair(messages_from_steps(some)) for some in (lead, before[len(lead) :], window.newest))
+    head = _opened([*start, *rest], window.note, budget - count_messages([*start, *rest, *tail], counter))
+    left = budget - count_messages([*head, *tail], counter)
+    noted, pad = _block(scratchpad, min(left, int(shares.scratchpad * room)), counter)
+    left -= sum(count_message(message, counter) for message in pad)
+    told, history = _block(None if complete else episodes, min(left, int(shares.episodes * room)), counter)
+    left -= sum(count_message(message, counter) for message in history)
+    hidden = _all_there(before, window.newest, window.whole, shortened)
+    recalled = recall(left - _overhead(counter), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
+    messages = [*start, *history, *rest, *pad, *_as_message(recalled.text), *tail]
+    messages = _opened(messages, window.note, budget - count_messages(messages, counter))
+    visible = [step for group in [*window.earlier, window.newest] for step in group if step.id not in held]
+    tiers = {"fixed": fixed, "episodes": told, "window": visible, "scratchpad": noted}
+    items = _report(tiers, steps, recalled, counter)
+    return Context(messages, count_messages(messages, counter), budget, recalled, items)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What the window shows: groups, and the newest one, shortened if the `whole` does not fit. `note` is what it costs
+    to say that something is missing, -1 where nothing is."""
+
+    earlier: list[list[Step]]
+    newest: list[Step]
+    whole: list[Step]
+    note: int
+
+
+def _chosen(
+    steps: Sequence[Step],
+    held: Collection[str],
+    positions: Mapping[str, int],
+    room: int,
+    share: int,
+    complete: bool,
+    counter: TokenCounter,
+) -> _Chosen:
+    """What the window shows in `room` tokens beside the steps `held` (ids): of what comes before the newest group no
+    more than its `share`, unless all fits."""
     *earlier, whole = groups(steps) or [[]]
     shown = [group for group in earlier if group[0].id not in held]
-    newest, note = whole, -1  # no note when nothing is missing
-    if not complete or _cost([step for step in steps if step.id not in held], counter) > room:
-        note = count_message(NOTE, counter)
-        if whole and whole[0].id not in held:
-            newest = _fitted(whole, room - note, counter)
-            room -= _cost(newest, counter)
-        end = max((positions[step.id] for step in whole), default=0)
-        shown = _from_start(shown, end, positions, room - note, int(shares.window * free), counter)
-    before = _before(steps, fixed, shown, whole)
-    lead = list(takewhile(lambda step: step.id in held, before))
-    start, rest, tail = (repair(messages_from_steps(some)) for some in (lead, before[len(lead) :], newest))
-    head = _opened([*start, *rest], note, budget - count_messages([*start, *rest, *tail], counter))
-    left = budget - count_messages([*head, *tail], counter)
-    pad = _block(scratchpad, min(left, int(shares.scratchpad * free)), counter)
-    left -= sum(count_message(message, counter) for message in pad[1])
-    told = _block(None if complete else episodes, min(left, int(shares.episodes * free)), counter)
-    left -= sum(count_message(message, counter) for message in told[1])
-    hidden = _all_there(before, newest, whole, shortened)
-    recalled = recall(left - _overhead(counter), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
-    messages = [*start, *told[1], *rest, *pad[1], *_as_message(recalled.text), *tail]
-    messages = _opened(messages, note, budget - count_messages(messages, counter))
-    visible = [step for group in [*shown, newest] for step in group if step.id not in held]
-    extra = [Item(tier, step, _cost([step], counter)) for tier, block in (("episodes", told), ("scratchpad", pad))
-             for step in block[0]]  # fmt: skip
-    items = _report(fixed, visible, steps, recalled, extra, counter)
-    return Context(messages, count_messages(messages, counter), budget, recalled, items)
+    if complete and _cost([step for step in steps if step.id not in held], counter) <= room:
+        return _Chosen(shown, whole, whole, -1)
+    note, newest = count_message(NOTE, counter), whole
+    if whole and whole[0].id not in held:
+        newest = _fitted(whole, room - note, counter)
+        room -= _cost(newest, counter)
+    end = max((positions[step.id] for step in whole), default=0)
+    return _Chosen(_from_start(shown, end, positions, room - note, share, counter), newest, whole, note)
 
 
 def _block(
@@ -251,26 +284,12 @@ def _before(
 
 
 def _report(
-    fixed: Sequence[Step],
-    shown: Sequence[Step],
-    steps: Sequence[Step],
-    found: Recall,
-    extra: Iterable[Item],
-    counter: TokenCounter,
+    tiers: Mapping[str, Iterable[Step]], steps: Sequence[Step], found: Recall, counter: TokenCounter
 ) -> tuple[Item, ...]:
-    items = [Item("fixed", step, _cost([step], counter)) for step in fixed]
-    items += extra
-    items += [Item("window", step, _cost([step], counter)) for step in shown]
-    items += [
-        Item(
-            "recall",
-            e.step,
-            e.tokens,
-            e.score,
-            ", ".join(f"{name} {value:+.2f}" for name, value in list(e.why.items())[:3]),
-        )
-        for e in found.items
-    ]
+    items = [Item(tier, step, _cost([step], counter)) for tier, shown in tiers.items() for step in shown]
+    for one in found.items:
+        why = ", ".join(f"{name} {value:+.2f}" for name, value in list(one.why.items())[:3])
+        items.append(Item("recall", one.step, one.tokens, one.score, why))
     seen = {item.step.id for item in items}
     items += [Item("out", step, 0, None, "over the window's share") for step in steps if step.id not in seen]
     return tuple(items)

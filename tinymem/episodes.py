@@ -8,9 +8,9 @@ that a history of any length can be told in few tokens: what is recent in detail
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from tinymem.archive import Archive
 from tinymem.base import Step
@@ -57,11 +57,17 @@ class Episodes:
         self._extractive = ExtractiveSummarizer(archive.counter)
         self._summarizer = summarizer or self._extractive
         self._rows: list[SummaryRow] | None = None
+        self._levels: dict[int, list[Episode]] = {}  # made of the rows
+        self._costs: dict[Episode, int] = {}
         self._after = 0  # all steps up to here are in an episode, or cannot be
 
     def __iter__(self) -> Iterator[Episode]:
         self.settle()
         return iter(self._of(1))
+
+    def known(self) -> list[Episode]:
+        """The episodes that have a summary by now."""
+        return list(self._of(1))
 
     def open(self, episode: Episode) -> list[Step]:
         """The steps that an episode covers, whole, in order."""
@@ -84,8 +90,8 @@ class Episodes:
             if steps:
                 self._keep(1, run[0].number, run[-1].number, _shared([row.session for row in run]), steps)
                 made += 1
-        while run_of_summaries := self._unparented():
-            level, children = run_of_summaries
+        while self._rows is None and (orphans := self._orphans()):  # None: some were made
+            level, children = orphans
             steps = [SummaryStep(child.text) for child in children]
             session = _shared([child.session for child in children])
             self._keep(level + 1, children[0].first, children[-1].last, session, steps)
@@ -95,6 +101,7 @@ class Episodes:
     def forget(self) -> None:
         """Read again what the journal has: summaries of forgotten steps went with them."""
         self._rows, self._after = None, 0
+        self._levels, self._costs = {}, {}
 
     def _closed(self) -> list[list[Outlined]]:
         """The runs of archived steps that are closed, and in no episode yet."""
@@ -114,20 +121,21 @@ class Episodes:
         if run and run[-1].type == "final_answer":
             runs.append(run)
             run = []
-        if runs:
-            self._after = max(self._after, runs[-1][-1].number)
+        ends = [last for _, last in ranges] + [run[-1].number for run in runs]
+        self._after = max(ends, default=self._after)
         return runs
 
-    def _unparented(self) -> tuple[int, list[SummaryRow]] | None:
+    def _orphans(self) -> tuple[int, list[SummaryRow]] | None:
         """FAN consecutive summaries of a level that no summary of the next one stands for, and the level."""
         rows = self._summaries()
         for level in sorted({row.level for row in rows}):
-            parents = [(row.first, row.last) for row in rows if row.level == level + 1]
-            loose = [
-                row
-                for row in rows
-                if row.level == level and not any(first <= row.first and row.last <= last for first, last in parents)
-            ]
+            parents = {row.first: row.last for row in rows if row.level == level + 1}
+            covered, loose = 0, []
+            for row in rows:
+                if row.level == level:
+                    covered = max(covered, parents.get(row.first, 0))
+                    if row.first > covered:
+                        loose.append(row)
             if len(loose) >= FAN:
                 return level, loose[:FAN]
         return None
@@ -135,7 +143,7 @@ class Episodes:
     def _keep(self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step]) -> None:
         row = SummaryRow(level, first, last, session, self._summary(steps))
         self._archive.journal.put_summaries([row])
-        self._rows = None
+        self._rows, self._levels = None, {}
 
     def _summary(self, steps: Sequence[Step]) -> str:
         steps = [without_echoes(step, self._archive.key) for step in steps]
@@ -153,31 +161,43 @@ class Episodes:
         return self._rows
 
     def _of(self, level: int) -> list[Episode]:
-        return [
-            Episode(row.first, row.last, row.session, row.text, level)
-            for row in self._summaries()
-            if row.level == level and row.text
-        ]
+        if level not in self._levels:
+            rows = [row for row in self._summaries() if row.level == level and row.text]
+            self._levels[level] = [Episode(row.first, row.last, row.session, row.text, level) for row in rows]
+        return self._levels[level]
+
+    def _cost(self, episode: Episode) -> int:
+        if episode not in self._costs:
+            self._costs[episode] = self._archive.counter.count(f"{episode}\n")
+        return self._costs[episode]
 
     # -- telling them -------------------------------------------------------------------------------------------------
 
-    def told(self, room: int, cost: Callable[[Episode], int]) -> list[Episode]:
-        """The whole history in episodes that `cost` at most `room` in sum, in order: as many as may be in detail, the
+    def told(self, room: int) -> list[Episode]:
+        """The whole history in episodes of about `room` tokens at most, in order: as many as may be in detail, the
         oldest in outline; where even the outline is too long, the oldest of it are left out."""
         try:
             self.settle()
         except TinymemError as error:  # the steps are safe
             logger.warning("summarising is behind: %s", error)
         shown = self._of(1)
-        total = sum(map(cost, shown))
+        total = sum(map(self._cost, shown))
         for level in range(2, 1 + max((row.level for row in self._summaries()), default=1)):
-            for parent in self._of(level) if total > room else ():
-                if total > room:
-                    shown = _replaced(shown, parent)
-                    total = sum(map(cost, shown))
+            outline: list[Episode] = []
+            for parent in self._of(level):
+                if total <= room:
+                    break
+                start = bisect_left(shown, parent.first, key=_last)
+                end = bisect_right(shown, parent.last, key=_last)
+                total += self._cost(parent) - sum(map(self._cost, shown[start:end]))
+                outline += [*shown[:start], parent]
+                shown = shown[end:]
+            shown = outline + shown
+        gone = 0
         while total > room:
-            total -= cost(shown.pop(0))
-        return shown
+            total -= self._cost(shown[gone])
+            gone += 1
+        return shown[gone:]
 
 
 def _begins_anew(row: Outlined, run: Sequence[Outlined]) -> bool:
@@ -188,10 +208,8 @@ def _begins_anew(row: Outlined, run: Sequence[Outlined]) -> bool:
     return too_long or row.type == "task" or last.type == "final_answer" or row.session != last.session
 
 
-def _replaced(shown: Sequence[Episode], parent: Episode) -> list[Episode]:
-    """`shown` with the episodes that `parent` covers replaced by it."""
-    before = list(takewhile(lambda episode: episode.last < parent.first, shown))
-    return [*before, parent, *(episode for episode in shown if episode.first > parent.last)]
+def _last(episode: Episode) -> int:
+    return episode.last
 
 
 def _shared(sessions: Sequence[str | None]) -> str | None:

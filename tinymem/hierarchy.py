@@ -15,23 +15,22 @@ from tinymem.blocks import KeptScratchpad, episodes_block, scratchpad_block
 from tinymem.callbacks import Callbacks, StepCallbacks
 from tinymem.checks import a_text, an_aware_time, some_tokens
 from tinymem.content import Content
-from tinymem.context import Context, Shares, assemble, current_task
+from tinymem.context import Context, Shares, assemble, default_query
 from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
 from tinymem.folders import check_name, namespace_folder
 from tinymem.ids import utc_now
 from tinymem.manager import PruneReport
-from tinymem.messages import groups
 from tinymem.protocols import Embedder, Summarizer, TokenCounter, VectorStore
 from tinymem.pruning import PruneStrategy
-from tinymem.recall import Recall
+from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.echoes import is_own_message
 from tinymem.recall.fusion import Fusion
-from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
 from tinymem.redaction import Redact, redact_from, redacted
-from tinymem.registry import embedder_from, store_from, store_names, summarizer_from
+from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
 from tinymem.scratchpad import AgentMemory
 from tinymem.stats import Stats, stats_of
 from tinymem.steps import SystemPromptStep
@@ -42,9 +41,6 @@ from tinymem.window import default_strategy, or_the_newest
 __all__ = ["HierarchicalMemory"]
 
 logger = logging.getLogger(__name__)
-
-QUERY_GROUPS = 2  # newest groups that a context without a query asks for
-QUERY_LENGTH = 6_000  # characters of them, from the end
 
 
 class HierarchicalMemory:
@@ -110,7 +106,7 @@ class HierarchicalMemory:
         if prune_strategy is not None and not callable(prune_strategy):
             raise InputError(f"prune_strategy must be a callable, not {prune_strategy!r}")
         # Wrong names are found before a folder is made.
-        embedder, store, summarizer = embedder_from(embedder), _known_store(store), summarizer_from(summarizer)
+        embedder, store, summarizer = embedder_from(embedder), known_store(store), summarizer_from(summarizer)
         folder = namespace_folder(self.path, namespace, create)
         self._store_name = store if isinstance(store, str) else store.name
         self.long_term = Archive(
@@ -166,7 +162,8 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            own = {at: message for at, message in enumerate(messages) if not self._recalled(message)}
+            key = self.long_term.key
+            own = {at: message for at, message in enumerate(messages) if not is_own_message(message, key)}
             try:
                 return self._settled(self.short_term.add_messages(own.values(), session=session, timestamp=timestamp))
             except MessageError as error:
@@ -197,17 +194,11 @@ class HierarchicalMemory:
     @property
     def scratchpad(self) -> AgentMemory:
         """The agent's scratchpad. It has a part of every context, and is kept over a restart: what cannot be is named.
+        Of more than 100 observations, or failed approaches, the oldest go to the archive.
 
         `forget` concerns steps; what is noted here goes by `scratchpad.clear()`.
         """
         return self._scratchpad.memory
-
-    def _recalled(self, message: object) -> bool:
-        """Whether a message is a block of this memory. A tool's result is none: its call would be left without it."""
-        if not isinstance(message, Mapping) or message.get("role") != "user":
-            return False
-        content = message.get("content")
-        return isinstance(content, str) and is_block(content, self.long_term.key)
 
     def _settled(self, added: list[Step], passed_by: bool = False) -> list[Step]:
         """Keep what left the window, and embed, index and summarise it once enough has come together."""
@@ -247,7 +238,7 @@ class HierarchicalMemory:
             self._check_open()
             self._window.keep()
             steps = self.short_term.steps
-            asked = self._default_query(steps) if query is None else a_text("query", query)
+            asked = default_query(steps) if query is None else a_text("query", query)
             when = an_aware_time("now", now) or utc_now()
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
@@ -267,12 +258,6 @@ class HierarchicalMemory:
             )
             self._callbacks.recalled(context.recalled)
             return context
-
-    @staticmethod
-    def _default_query(steps: Sequence[Step]) -> str:
-        task = current_task(steps)
-        newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
-        return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
 
     @traced("search_memory")
     def recall(
@@ -311,6 +296,21 @@ class HierarchicalMemory:
             found = self.long_term.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
             self._callbacks.recalled(found)
             return found
+
+    def explain(self, query: str, max_tokens: int = 1_000, *, now: datetime | None = None) -> Explanation:
+        """What `recall` brings back for the same arguments, and why: tokens, scores and what features add to them, and
+        the next best passages with the reason why they stay away. Print it; through rich it has colours.
+
+        >>> import tempfile
+        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
+        ...     step = memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])[0]
+        ...     memory.explain("Where is staging?").recalled.items[0].step == step
+        True
+        """
+        with self._lock:
+            self._check_open()
+            when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
+            return self.long_term.explain(a_text("query", query), budget, when)
 
     def get(self, id: str | int) -> Step:
         """The step with this id, or this number, whole. Raises InputError when there is none."""
@@ -390,10 +390,3 @@ class HierarchicalMemory:
 
     def __repr__(self) -> str:
         return f"<HierarchicalMemory {self.path} namespace={self.namespace!r}{' closed' if self._closed else ''}>"
-
-
-def _known_store(store: str | VectorStore) -> str | VectorStore:
-    """`store`, if it is one or the name of one: it is opened when it is first needed, but checked at once."""
-    if not isinstance(store, str) or store.partition(":")[0] not in store_names():
-        return store_from(store, "")
-    return store

@@ -5,9 +5,12 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
-__all__ = ["new_id", "new_nanoid", "utc_now"]
+__all__ = ["moment", "new_id", "new_nanoid", "utc_now"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_END = (datetime.max.replace(tzinfo=timezone.utc, microsecond=0) - _EPOCH).total_seconds()
 
 # Digits and letters, safe in URLs, less those that are taken for one another: 0 O o, 1 I l, 2 Z z, 5 S s, u v.
 _READABLE = "346789ABCDEFGHJKLMNPQRTUVWXYabcdefghijkmnpqrtwxy"
@@ -40,3 +43,14 @@ def new_nanoid(length: int = 10) -> str:
 def utc_now() -> datetime:
     """Now, aware, in UTC."""
     return datetime.now(timezone.utc)
+
+
+def moment(seconds: float) -> datetime:
+    """The moment so many seconds after 1970 began, in UTC.
+
+    A float has no microseconds that late: of the last second there is, only the beginning.
+
+    >>> moment(datetime.max.replace(tzinfo=timezone.utc).timestamp()).isoformat()
+    '9999-12-31T23:59:59+00:00'
+    """
+    return _EPOCH + timedelta(seconds=min(seconds, _END))

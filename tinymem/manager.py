@@ -17,7 +17,8 @@ from tinymem.pruning import keep_last_n_steps
 from tinymem.quiet import kind_of
 from tinymem.serialization import STEP_TYPES
 from tinymem.steps import ActionStep, MessageStep, SummaryStep, SystemPromptStep
-from tinymem.strategy import PruneReport, PruneStrategy, check_window
+from tinymem.strategy import Prices, PruneReport, PruneStrategy, check_window
+from tinymem.tokens import default_counter
 
 __all__ = ["MemoryManager", "PruneReport"]
 
@@ -283,6 +284,10 @@ class MemoryManager:
         """The window, oldest first."""
         with self._lock:
             return tuple(self._window.values())
+
+    def step_tokens(self) -> dict[str, int]:
+        """The tokens of each step by itself, by id, as sent in style `"tools"`, counted by the default counter."""
+        return Prices(default_counter(), "tools")(self.steps)
 
     @property
     def system_prompt(self) -> Content | None:

@@ -15,7 +15,7 @@ from tinymem.folders import namespaces
 from tinymem.hierarchy import HierarchicalMemory
 from tinymem.protocols import Embedder, Summarizer, TokenCounter
 from tinymem.quiet import without_content
-from tinymem.registry import embedder_from, store_from, store_names, summarizer_from
+from tinymem.registry import embedder_from, known_store, summarizer_from
 from tinymem.tokens import counter_from
 
 __all__ = ["Memories"]
@@ -222,6 +222,5 @@ def _named(store: str) -> str:
     """The name of a store; which one it is, is known once a memory is opened."""
     if not isinstance(store, str):
         raise InputError("store must be a name, as 'chroma': an object would hold the vectors of all namespaces")
-    if store.partition(":")[0] not in store_names():
-        store_from(store, "")
+    known_store(store)
     return store

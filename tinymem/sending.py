@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tinymem.base import Message, Step, Style
 from tinymem.messages import groups, messages_from_steps, repair
 from tinymem.protocols import TokenCounter
-from tinymem.strategy import Group
+from tinymem.strategy import Group, Prices
 from tinymem.tokens import PER_REPLY, count_message
 
 __all__ = ["Sending", "SentGroup"]
@@ -54,6 +54,10 @@ class Sending:
         """Tokens by step id, such that those of a group sum up to what it costs: its first step has them all."""
         first = {sent.group[0].id: sent.tokens for sent in self(steps)}
         return {step.id: first.get(step.id, 0) for step in steps}
+
+    def of_each(self, steps: Sequence[Step]) -> dict[str, int]:
+        """The tokens of each step by itself, by id."""
+        return Prices(self._counter, self.style)(steps)
 
     def tokens(self, steps: Sequence[Step]) -> int:
         """The tokens of all messages, and of what stands before the reply."""

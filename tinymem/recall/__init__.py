@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tinymem.recall.results import Excerpt, Recall
+from tinymem.recall.explained import Explanation
+from tinymem.recall.results import Excerpt, LeftOut, Recall
 
-__all__ = ["Excerpt", "Recall"]
+__all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]

@@ -19,7 +19,7 @@ from tinymem.protocols import Vectors
 
 __all__ = ["Coverage", "Selection"]
 
-SHARPNESS = 3.0  # a passage whose log-odds are lower by 1 weighs this many factors e less
+SHARPNESS = 5.0  # a passage whose log-odds are lower by 1 weighs this many factors e less
 POWER = 8  # of the cosine: vectors of unlike texts are not at right angles
 REPRESENTED = 100  # the most relevant passages, which are those that count
 

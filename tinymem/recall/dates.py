@@ -9,13 +9,14 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.ids import moment
 from tinymem.protocols import Vectors
 
 __all__ = ["Span", "closeness", "inside", "spans"]
@@ -32,7 +33,6 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
            "nine": 9, "ten": 10, "couple of": 2, "few": 3}  # fmt: skip
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 PARTS = {"early": (0, 10), "beginning of": (0, 10), "start of": (0, 10), "first half of": (0, 15), "mid": (10, 20),
          "middle of": (10, 20), "second half of": (15, 31), "late": (20, 31), "end of": (20, 31)}  # fmt: skip
@@ -86,11 +86,11 @@ def _found(text: str, years: range, now: datetime) -> Iterator[Span]:
 
 def _year(at: float, now: datetime) -> int:
     """The year of a moment, where `now` is; in UTC where a datetime cannot hold it otherwise."""
-    moment = EPOCH + timedelta(seconds=at)
+    when = moment(at)
     try:
-        return moment.astimezone(now.tzinfo).year
+        return when.astimezone(now.tzinfo).year
     except (OverflowError, ValueError):  # the first or the last hours of all
-        return moment.year
+        return when.year
 
 
 def _dated(named: dict[str, str | None], years: range, now: datetime) -> Iterator[Span]:

@@ -38,7 +38,8 @@ class Repetitions:
             return True
         words = [by, *_WORD.findall(said.lower())]
         shingles = {*zip(words, words[1:], words[2:], strict=False)}
-        shared = Counter(taken for shingle in shingles for taken in self._holders.get(shingle, ()))
+        known = shingles & self._holders.keys()
+        shared = Counter(taken for shingle in known for taken in self._holders[shingle])
         for taken, count in shared.items():
             if count >= self._least * (len(shingles) + self._sizes[taken] - count):
                 return False

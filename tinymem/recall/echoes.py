@@ -7,17 +7,25 @@ summary: what was recalled is not found again under another step, and a memory d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from tinymem.base import Step
-from tinymem.recall.render import KINDS, is_mark
+from tinymem.recall.render import KINDS, is_block, is_mark
 
-__all__ = ["between", "own_blocks", "without_echoes"]
+__all__ = ["between", "is_own_message", "own_blocks", "without_echoes"]
 
 MOST = 100  # fences that are tried in one text: a hostile one may hold millions
 LONGEST = 2_000_000  # characters of a block
 _OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9a-f]{{8,64}})) [^>\n]{{0,100}}>\n")
+
+
+def is_own_message(message: object, key: bytes) -> bool:
+    """Whether a chat message is a block of this memory. A tool's result is none: its call would be left without it."""
+    if not isinstance(message, Mapping) or message.get("role") != "user":
+        return False
+    content = message.get("content")
+    return isinstance(content, str) and is_block(content, key)
 
 
 def own_blocks(text: str, key: bytes) -> list[tuple[int, int]]:

@@ -6,9 +6,10 @@ checked on the text as it is sent, so it holds exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 from tinymem.base import Part, Step
@@ -16,9 +17,9 @@ from tinymem.content import clean
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, Repetitions
 from tinymem.recall.render import block, header, label, line
-from tinymem.recall.results import Excerpt, Recall
+from tinymem.recall.results import Excerpt, LeftOut, Recall
 
-__all__ = ["Ranked", "pack"]
+__all__ = ["BELOW", "REPEATS", "TOO_LONG", "Ranked", "pack", "packed"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
@@ -26,6 +27,7 @@ SMALLEST = 8  # tokens that no passage gets by with
 FENCE = 28  # tokens of the fence, about: what it really takes is measured
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that what the estimates left over is filled
+REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 
@@ -63,6 +65,7 @@ class _Opened:
 
 @dataclass(frozen=True)
 class _Chosen:
+    place: int  # in the ranking
     at: Ranked
     opened: _Opened
     text: str
@@ -77,6 +80,7 @@ class _Packer:
     repetitions: Repetitions
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
     steps: dict[int, _Opened] = field(default_factory=dict)
 
     def fill(self, left: int) -> int:
@@ -97,8 +101,9 @@ class _Packer:
                 continue
             self.taken.add(i)
             if not self.repetitions.take(text, f"{opened.step.speaker} {opened.parts[at.part].kind}"):
+                self.repeated.add(i)
                 continue
-            self.chosen.append(_Chosen(at, opened, text, cost))
+            self.chosen.append(_Chosen(i, at, opened, text, cost))
             headers.add(opened.header)
             labelled.add((at.number, at.part))
             left, misses = left - cost, 0
@@ -124,6 +129,18 @@ class _Packer:
         """Take the passage with the lowest score out again."""
         self.chosen.remove(min(self.chosen, key=lambda c: c.at.score))
 
+    def left_out(self) -> Iterator[LeftOut]:
+        """Those that were not chosen, best first, and why."""
+        chosen = {c.place for c in self.chosen}
+        last = max(chosen, default=len(self.ranked))
+        for i, at in enumerate(self.ranked):
+            if i in chosen or (opened := self._open(i)) is None:
+                continue
+            text = clean(opened.parts[at.part].text[at.start : at.end])
+            tokens = self._cost(opened, at.part, text, len(text), labels=True, dates=True)
+            reason = REPEATS if i in self.repeated else TOO_LONG if i < last else BELOW
+            yield LeftOut(_excerpt([_Chosen(i, at, opened, text, tokens)]), i + 1, reason)
+
 
 def pack(
     ranked: Sequence[Ranked],
@@ -134,6 +151,19 @@ def pack(
     diversity: float = DIVERSITY,
 ) -> Recall:
     """The best of `ranked` (best first) that fit `budget` tokens, as one block, without what repeats something."""
+    return packed(ranked, fetch, counter, budget, key, diversity)[0]
+
+
+def packed(
+    ranked: Sequence[Ranked],
+    fetch: Fetch,
+    counter: TokenCounter,
+    budget: int,
+    key: bytes,
+    diversity: float = DIVERSITY,
+    left_out: int = 0,
+) -> tuple[Recall, tuple[LeftOut, ...]]:
+    """As `pack`, with the best of those that were not chosen, at most `left_out`, and why."""
     packer = _Packer(ranked, fetch, counter, Repetitions(diversity))
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
@@ -144,7 +174,8 @@ def pack(
             more = 0
         if not more or not packer.fill(budget - tokens):
             break
-    return Recall(text, tokens, tuple(_excerpt(run) for run in _united(packer.chosen)))
+    recalled = Recall(text, tokens, tuple(_excerpt(run) for run in _united(packer.chosen)))
+    return recalled, tuple(islice(packer.left_out(), left_out))
 
 
 def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes) -> tuple[str, int]:

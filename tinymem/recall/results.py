@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tinymem.base import Step
 
-__all__ = ["Excerpt", "Recall"]
+__all__ = ["Excerpt", "LeftOut", "Recall"]
 
 
 @dataclass(frozen=True)
@@ -47,3 +47,13 @@ class Recall:
 
     def __bool__(self) -> bool:
         return bool(self.items)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A passage that was considered and did not come back: its `rank` (1 is the best) among those that were, by score
+    less the price of its tokens, and the `reason`."""
+
+    excerpt: Excerpt
+    rank: int
+    reason: str

@@ -1,0 +1,134 @@
+"""Benchmarks of the medium tier and of token vectors: what they claim stands in the text, and their tables are true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import tiers, token_vectors
+from benchmarks.data import Question, read_haystacks
+from benchmarks.methods import Setup
+from benchmarks.scoring import score
+from tinymem.tokens import default_counter
+
+DAYS = 30
+WORDS = "yes no perhaps anyway then indeed still again so now truly really maybe".split()  # noqa: SIM905
+STEPS = 2 + len(WORDS)
+
+
+def written(path: Path) -> Path:
+    """A conversation of many sessions; each tells one fact in its own words."""
+    units: list[dict[str, Any]] = []
+    for day in range(DAYS):
+        fact = f"The boiler in house {day} was set to {40 + day} degrees by Ann, because room {day * 3} was cold."
+        chatter = [f"Well, {word}, I can only say that we shall see what comes of it." for word in WORDS]
+        said = ["Good morning!", fact, *chatter]
+        units += [
+            {"id": f"u{STEPS * day + at}", "speaker": "Ben", "text": text, "session": f"s{day}",
+             "timestamp": f"2025-03-{1 + day:02}T10:{at:02}:00Z"}
+            for at, text in enumerate(said)
+        ]  # fmt: skip
+    queries = [{"id": f"q{d}", "text": f"How warm is house {d}?", "type": "odd" if d % 2 else "even",
+                "gold": [f"u{STEPS * d + 1}"]} for d in range(0, DAYS, 5)]  # fmt: skip
+    path.write_text(json.dumps({"id": "talk", "units": units, "queries": queries}) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("data") / "talk.jsonl")
+
+
+# -- the medium tier --------------------------------------------------------------------------------------------------
+
+
+def test_lines_of_summaries_claim_what_stands_in_the_units(data: Path, tmp_path: Path) -> None:
+    [haystack] = read_haystacks(data)
+    method = tiers.Tiers(Setup(tmp_path / "memory", embedder="hashing:64", store="exact"))
+    method.add(haystack.units)
+    question = Question("Who is Zoe?", None)
+    both, without = method.told(question, 1_500, 0.6), method.told(question, 1_500, 0)
+    assert default_counter().count(both.text) <= 1_500 and both.text.startswith("<episodes-")
+    assert without == method.recall(question, 1_500)
+    told = both.text[: both.text.index("<recalled-")]
+    claims = [claim for claim in both.claims if haystack.units[claim.place].text[claim.start : claim.end] in told]
+    facts = {claim.place for claim in claims if "boiler" in haystack.units[claim.place].text}
+    assert len(facts) > 5
+    day = next(day for day in range(0, DAYS, 5) if STEPS * day + 1 in facts)
+    units = [{"id": f"u{c.place}", "start": c.start, "end": c.end} for c in claims]
+    rows = score([haystack], {("talk", f"q{day}", 1_500): {"budget": 1_500, "text": told, "units": units}})[1_500]
+    assert [row.value for row in rows if not row.missing] == [1], "a summary's line counts as evidence"
+    method.close()
+
+
+def test_what_is_measured_is_what_the_table_shows(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tiers.json"
+    tiers.main(["--data", str(data), "--out", str(out), "--shares", "0,0.3", "--budgets", "200,700"])
+    shares = json.loads(out.read_text("utf-8"))["files"]["talk.jsonl"]["shares"]
+    assert list(shares) == ["0.0", "0.3"] and list(shares["0.0"]) == ["200", "700"]
+    assert shares["0.3"]["200"] == shares["0.0"]["200"], "60 tokens have no room for a block"
+    assert list(shares["0.0"]["700"]) == ["all", "even", "odd"] and shares["0.0"]["700"]["all"] == 1
+    shown = capsys.readouterr().out
+    assert "| all | 1.000 | 1.000 |" in shown and "30% @700" in shown
+    with pytest.raises(SystemExit, match=r"benchmarks\.tiers: "):
+        tiers.main(["--out", str(tmp_path / "nothing.json")])
+
+
+# -- token vectors ----------------------------------------------------------------------------------------------------
+
+
+def test_max_sim_is_the_weighted_mean_of_the_best_cosines() -> None:
+    dice = np.random.default_rng(3)
+
+    def tokens(count: int) -> token_vectors.Tokens:
+        vectors = dice.standard_normal((count, 8)).astype(np.float32)
+        return np.arange(count), vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    asked, passages = tokens(20), [tokens(5), tokens(0), tokens(30)]
+    weights = dice.uniform(-1, 3, 20).astype(np.float32)
+    best = sorted(range(20), key=lambda at: -weights[at])[:16]
+    best = [at for at in best if weights[at] > 0]
+    total = sum(weights[at] for at in best)
+    expected = [
+        sum(weights[at] / total * max((asked[1][at] @ vector for vector in vectors), default=0) for at in best)
+        for _, vectors in passages
+    ]
+    assert np.allclose(token_vectors.max_sim(asked, passages, weights), expected, atol=1e-5)
+    assert token_vectors.max_sim(asked, passages, -np.abs(weights)).tolist() == [0, 0, 0]
+
+
+def test_ways_to_keep_a_vector_say_how_many_bytes_they_take() -> None:
+    vectors = np.random.default_rng(5).standard_normal((50, 384)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    axes = np.linalg.qr(np.random.default_rng(6).standard_normal((384, 384)))[0].astype(np.float32)
+    for name, (size, keep) in token_vectors.KEPT.items():
+        if keep is None:
+            assert (name, size) == (token_vectors.TABLE, 2)
+            continue
+        kept = keep(vectors, axes)
+        distinct = len(np.unique(kept))
+        bits = 1 if distinct == 2 else 8 if distinct <= 256 else 32
+        assert size == kept.shape[1] * bits / 8, name
+        assert kept.dtype == np.float32 and np.all(np.linalg.norm(kept, axis=1) > 0.9)
+
+
+def test_a_transformers_tokens_are_its_own_and_of_length_one(minilm: Path) -> None:
+    model = token_vectors.Model(str(minilm))
+    (ids, vectors), (nothing, none) = model.tokens(["The staging server.", ""])
+    assert vectors.shape == (len(ids), 384) == (4, 384) and (len(nothing), none.shape) == (0, (0, 384))
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+# -- the committed tables ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script", [tiers, token_vectors])
+def test_the_readme_holds_what_the_committed_results_say(script: Any) -> None:
+    results = Path(script.__file__).parent / "results" / f"{script.PROGRAM.partition('.')[2]}.json"
+    script.main(["--out", str(results), "--check"])
