@@ -23,8 +23,8 @@ from typing import Any, TypeVar, cast
 from tinymem.errors import InputError
 from tinymem.protocols import Embedder, Summarizer, TokenEmbedder, VectorStore
 
-__all__ = ["embedder_from", "embedder_names", "known_store", "store_from", "store_names", "summarizer_from", "summarizer_names",
-           "token_embedder_from"]  # fmt: skip
+__all__ = ["embedder_from", "embedder_names", "known_store", "store_from", "store_names", "summarizer_from",
+           "summarizer_names", "token_embedder_from"]  # fmt: skip
 
 EMBEDDERS = "tinymem.embedders"
 STORES = "tinymem.stores"
