@@ -20,7 +20,7 @@ Redact: TypeAlias = Callable[[str], str]
 
 # By these a step, a call and its result are known; everything else in a record may say something.
 _KEPT = ("format", "type", "id", "timestamp", "number", "pinned", "is_final", "role", "tool_call_id", "covers")
-_KEPT_OF_CALLS = ("id", "type")
+_KEPT_OF_MESSAGES, _KEPT_OF_CALLS = ("role", "tool_call_id"), ("id", "type")
 
 
 def redact_from(redact: Redact | None) -> Redact | None:
@@ -68,6 +68,8 @@ def _field(name: str, value: Any, redact: Redact) -> Any:
         return [_call(call, redact) for call in value]
     if name == "overlay":
         return [_layer(layer, redact) for layer in value]
+    if name == "signals":
+        return [{key: redact(text) for key, text in signal.items()} for signal in value]
     if name in ("metadata", "raw_response"):
         return _free(value, redact)
     return _content(value, redact)
@@ -96,7 +98,7 @@ def _layer(layer: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
     """What a message had beyond its rendering."""
     changed = {
         key: value
-        if key in _KEPT
+        if key in _KEPT_OF_MESSAGES
         else [_overlaid(call, redact) for call in value]
         if key == "tool_calls" and isinstance(value, list)
         else _content(value, redact)
