@@ -37,7 +37,7 @@ from tinymem.embedders import HashingEmbedder
 from tinymem.stores import ExactStore
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
-open_memories = partial(Memories, **OPTIONS)
+open_memories = partial(Memories, embedder="hashing:64", store="exact")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import doctest
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tinymem.archive, "WAITING", 200)
     embedder = Failing(64)
     options: dict[str, Any] = {"on_prune": tell, "on_archive": tell, "on_recall": tell, "step_callbacks": [tell]}
-    strategy = summarize_strategy(Gossip(), max_tokens=200)  # type: ignore[arg-type]
+    strategy = summarize_strategy(Gossip(), max_tokens=200)
     for name, prune in {"a": None, "b": strategy}.items():
         with HierarchicalMemory(
             path / name, embedder=embedder, store="exact", max_tokens=400, prune_strategy=prune, summarizer=Gossip(),
@@ -134,11 +134,11 @@ def returning(steps: Any) -> Callable[[Any], Any]:
     return lambda window: steps
 
 
-def swapped(window: list[Step]) -> list[Step]:
+def swapped(window: Sequence[Step]) -> list[Step]:
     return [MessageStep("user", S), *window[1:]]
 
 
-def split(window: list[Step]) -> list[Step]:
+def split(window: Sequence[Step]) -> list[Step]:
     return [step for step in window if not isinstance(step, ActionStep)]
 
 
@@ -178,7 +178,7 @@ REFUSED: list[Bad] = [
     lambda memory: Step.from_dict({**ActionStep(S).to_dict(), "tool_calls": S}),
     lambda memory: steps_from_messages([{"role": "assistant", "tool_calls": [{"id": "1", "function": S}]}]),
     lambda memory: execution_result(ActionStep(S, metadata={"execution": S, "execution_result": S, "result": S})),
-    lambda memory: WorkingMemory(S, S).add({"thought": 5, "action": S}),  # type: ignore[dict-item]
+    lambda memory: WorkingMemory(S, S).add({"thought": 5, "action": S}),
     lambda memory: WorkingMemory(S, S).add({"number": S, "thought": S}),
     lambda memory: WorkingMemory(S, S).add({"thought": S, "result": {"execution_time": S}}),
     lambda memory: WorkingMemory(S, S).add({"thought": S, "result": {"local_variables": [S]}}),

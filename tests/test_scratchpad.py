@@ -419,7 +419,7 @@ DUMPED = json.loads(filled().dump())
         (json.dumps({**DUMPED, "format": 2}), "format 2 .* upgrade"),
         (json.dumps({**DUMPED, "variables": [1]}), "variables must be an object, not a list of length 1"),
         (json.dumps({**DUMPED, "variables": {"a": {"$type": "frame", "value": 1}}}), "variables.a: 'frame'"),
-        (json.dumps({**DUMPED, "observations": "text"}), "observations must be a list of strings, not a str of length 4"),
+        (json.dumps({**DUMPED, "observations": "text"}), "observations must be a list of strings, not a str of length"),
         (json.dumps({**DUMPED, "failed_approaches": [3]}), "failed_approaches must be a list of strings"),
         (json.dumps({**DUMPED, "unsaved": {"df": {"type": "Frame"}}}), "unsaved.df must have the texts type and repr"),
         (json.dumps({k: v for k, v in DUMPED.items() if k != "unsaved"}), "unsaved must be an object, not None"),
