@@ -18,7 +18,7 @@ from tinymem.private import private_file, private_folder, warn_if_open
 if TYPE_CHECKING:
     from tinymem.stores.sqlite import SqliteJournal
 
-__all__ = ["check_name", "namespace_folder", "namespaces"]
+__all__ = ["check_name", "folder_name", "namespace_folder", "namespaces"]
 
 FORMAT = 1
 MARKER = "tinymem.json"  # says that a folder is a memory, and of which format
@@ -29,7 +29,7 @@ NAME = "namespace"  # the journal's setting that keeps whose it is
 
 def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
     """The namespace's folder, made if `create`; the path must be a memory, or nothing yet."""
-    name = _folder_name(namespace)
+    name = folder_name(namespace)
     folder, marker = path / name, path / MARKER
     try:
         _check_memory(path, marker)
@@ -78,7 +78,8 @@ def check_name(journal: SqliteJournal, namespace: str) -> None:
         )
 
 
-def _folder_name(namespace: str) -> str:
+def folder_name(namespace: str) -> str:
+    """The name of the namespace's folder; InputError where there can be none."""
     if not namespace or not isinstance(namespace, str):
         raise InputError(f"namespace must be a string that is not empty, not {namespace!r:.80}")
     try:
@@ -92,7 +93,7 @@ def _folder_name(namespace: str) -> str:
 
 def _is_folder_name(name: str) -> bool:
     try:
-        return _folder_name(unquote(name)) == name
+        return folder_name(unquote(name)) == name
     except InputError:
         return False
 

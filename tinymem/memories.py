@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tinymem.errors import ClosedError, InputError, StorageError
-from tinymem.folders import namespaces
+from tinymem.folders import folder_name, namespaces
 from tinymem.hierarchy import HierarchicalMemory
 from tinymem.protocols import Embedder, Summarizer, TokenCounter
 from tinymem.quiet import without_content
@@ -128,6 +128,7 @@ class Memories:
 
     def _taken(self, namespace: str) -> _Held:
         """What is held of `namespace`, with one user more."""
+        folder_name(namespace)
         deadline = time.monotonic() + self._timeout
         while True:
             name, held = self._place(namespace, deadline)
@@ -158,7 +159,7 @@ class Memories:
 
     def _wait(self, deadline: float) -> None:
         """Until something is opened, given back or closed."""
-        if not self._changed.wait(max(0, deadline - time.monotonic())):
+        if not self._changed.wait(min(max(0, deadline - time.monotonic()), threading.TIMEOUT_MAX)):
             raise StorageError(
                 f"{len(self._held)} namespaces of {self.path} were in use for {self._timeout:g} s: raise max_open "
                 f"({self._max_open}), or leave their with blocks sooner"
