@@ -21,6 +21,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.forking import leave_to_parent
+from tinymem.private import FILE, NewFiles, private_folder
 from tinymem.protocols import Ids, Vectors
 from tinymem.stores.chroma_server import collection_of, connect, disconnect
 
@@ -74,6 +75,7 @@ class ChromaStore:
         leave_to_parent(self)
         self._guard = threading.RLock()
         self._lock: BaseFileLock | None = None
+        self._files: NewFiles | None = None
         self._collection: Any = None
         try:
             self._open()
@@ -123,6 +125,7 @@ class ChromaStore:
         with _translated("add vectors"):
             for part in self._parts(len(last)):
                 held.upsert(ids=list(last)[part], embeddings=rows[part])
+        self._make_private()
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
         """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, ties by lower id."""
@@ -174,6 +177,7 @@ class ChromaStore:
                 else:
                     self._disconnect()
                     _wipe(self._folder)
+                    self._files = None
             self._open()
 
     def close(self) -> None:
@@ -202,7 +206,8 @@ class ChromaStore:
 
     def _open(self) -> None:
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            private_folder(self._folder)
+            self._files = self._files or NewFiles(self._folder)
             self._lock = self._lock or _locked(self._folder)
             if not (self._folder / _DATABASE).exists():
                 _wipe(self._folder)  # what a clear that was killed half-way has left
@@ -212,6 +217,12 @@ class ChromaStore:
                 _check_files(self._folder)
                 self._client = _embedded_client(self._folder)
             self._collection = _collection(self._connected(), self._title, self._adopt)
+        self._make_private()
+
+    def _make_private(self) -> None:
+        """Chroma makes its files as the umask says."""
+        if self._files is not None:
+            self._files.make_private()
 
     def _connected(self) -> ClientAPI:
         if self._client is None:
@@ -286,7 +297,7 @@ def _embedded_client(folder: Path) -> ClientAPI:
 def _locked(folder: Path) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK, timeout=0, thread_local=False)
+    lock = FileLock(folder / _LOCK, timeout=0, mode=FILE, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+from tinymem.private import private_file
 
 __all__ = ["FORMAT", "damaged", "guarded", "opened"]
 
@@ -47,6 +48,8 @@ UPDATE steps SET milestone = 1 WHERE type = 'final_answer';
 """
 UPGRADES = {0: "", 1: FROM_1 + FROM_2, 2: FROM_2}
 
+_QUOTES = " with text "  # behind it, SQLite's module quotes a text that is no UTF-8
+
 
 def damaged(path: Path, reason: object) -> FormatError:
     """The error that says that the file is damaged, and what can be done."""
@@ -67,6 +70,8 @@ def guarded(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
         raise damaged(path, error) from error
     except sqlite3.OperationalError as error:
+        if _QUOTES in str(error):
+            raise damaged(path, str(error).partition(_QUOTES)[0]) from None
         hint = {
             "readonly": "make the folder writable",
             "unable to open": "check that the folder exists and is writable",
@@ -85,6 +90,9 @@ def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
     Raises FormatError for one of a newer format, or what is no journal.
     """
     with guarded(path):
+        if create:
+            with suppress(OSError):  # SQLite will say what is wrong
+                private_file(path)  # its other files get the rights of this one
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
         try:

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     )
     from tinymem.execution import ExecutionResult, execution_result
     from tinymem.findings import Diagnosis, Finding
+    from tinymem.folders import namespaces
     from tinymem.hierarchy import HierarchicalMemory
     from tinymem.inspection import DebugReport, MemoryPicture, debug_memory, visualize_memory
     from tinymem.manager import MemoryManager
+    from tinymem.memories import Memories
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
@@ -88,6 +90,7 @@ __all__ = [
     "InputError",
     "Item",
     "LeftOut",
+    "Memories",
     "MemoryManager",
     "MemoryPicture",
     "Message",
@@ -124,6 +127,7 @@ __all__ = [
     "keep_last_n_steps",
     "keep_system_and_recent",
     "messages_from_steps",
+    "namespaces",
     "no_pruning",
     "problems",
     "prune_old_observations",
@@ -150,9 +154,11 @@ _HOMES = {
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
     "tinymem.findings": "Diagnosis Finding",
+    "tinymem.folders": "namespaces",
     "tinymem.hierarchy": "HierarchicalMemory",
     "tinymem.inspection": "DebugReport MemoryPicture debug_memory visualize_memory",
     "tinymem.manager": "MemoryManager",
+    "tinymem.memories": "Memories",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",

@@ -12,6 +12,7 @@ from tinymem.base import Message, Part, Step, StepT, Style, TextChange, check_te
 from tinymem.content import Content, as_text, checked, frozen, is_empty, map_text, to_json
 from tinymem.errors import StepError
 from tinymem.ids import new_id, utc_now
+from tinymem.quiet import kind_of, shown
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
@@ -31,7 +32,9 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not isinstance(self.id, str):
-            raise StepError(f"a tool call's name and id must be strings, not {self.name!r} and {self.id!r}")
+            raise StepError(
+                f"a tool call's name and id must be strings, not {kind_of(self.name)} and {kind_of(self.id)}"
+            )
         if not isinstance(self.arguments, (str, Mapping)):
             raise StepError(
                 f"arguments of {self.name} must be a mapping or JSON text, not {type(self.arguments).__name__}"
@@ -65,7 +68,10 @@ class Signal:
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str) or not isinstance(self.message, str):
-            raise StepError(f"a signal's type and message must be strings, not {self.type!r} and {self.message!r:.80}")
+            given = f"{shown(self.type)} and {shown(self.message)}"
+            raise StepError(f"a signal's type and message must be strings, not {given}")
+                f"a signal's type and message must be strings, not {shown(self.type)} and {shown(self.message)}"
+            )
 
 
 @dataclass(frozen=True, init=False)
@@ -135,9 +141,9 @@ class ActionStep(Step):
         check_texts(self, "code", "failure")
         for name, kind in (("tool_calls", ToolCall), ("signals", Signal)):
             if wrong := [one for one in getattr(self, name) if not isinstance(one, kind)]:
-                raise StepError(f"{name} must be of type {kind.__name__}, not {wrong[0]!r:.80}")
+                raise StepError(f"{name} must be of type {kind.__name__}, not {shown(wrong[0])}")
         if not isinstance(self.is_final, bool):
-            raise StepError(f"is_final must be a bool, not {self.is_final!r:.80}")
+            raise StepError(f"is_final must be a bool, not {shown(self.is_final)}")
         self._set(
             thought=checked(self.thought, "ActionStep.thought"),
             output=checked(self.output, "ActionStep.observation"),

@@ -23,6 +23,7 @@ from tinymem.content import clean
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError
 from tinymem.indexing import Index
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
+from tinymem.quiet import kind_of
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
@@ -94,7 +95,7 @@ class Archive:
         try:
             key = bytes.fromhex(kept)
         except ValueError as error:
-            raise damaged(self.journal.path, f"{kept!r:.80} is no key") from error
+            raise damaged(self.journal.path, f"{kind_of(kept)} is no key") from error
         if len(key) != KEY:
             raise damaged(self.journal.path, f"a key of {len(key)} bytes instead of {KEY}")
         return key
@@ -155,7 +156,7 @@ class Archive:
         following = mark.step
         while records := self.journal.records(following, STEPS):
             for number, record in records:
-                for at, passage in enumerate(passages_of(self.load(record))):
+                for at, passage in enumerate(passages_of(self.load(record), self.key)):
                     if (number, at) >= mark:
                         batch.append((number, passage))
                     if len(batch) == BATCH:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from tinymem.content import Content, as_parts, frozen, is_empty, shorten
 from tinymem.errors import StepError
 from tinymem.ids import new_id, utc_now
+from tinymem.quiet import kind_of, shown
 
 __all__ = ["Message", "Part", "Step", "Style", "TextChange", "check_texts", "joined", "labelled", "overlay_of"]
 
@@ -62,15 +63,17 @@ class Step:
 
     def __post_init__(self) -> None:
         if not isinstance(self.timestamp, datetime) or self.timestamp.tzinfo is None:
-            raise StepError(f"timestamp must be an aware datetime (with a time zone), not {self.timestamp!r}")
+            raise StepError(f"timestamp must be an aware datetime (with a time zone), not {shown(self.timestamp)}")
         if not self.id or not isinstance(self.id, str):
-            raise StepError(f"id must be a string that is not empty, not {self.id!r}")
+            raise StepError(f"id must be a string that is not empty, not {shown(self.id)}")
         check_texts(self, "session", "speaker")
         for name in ("id", "session", "speaker"):
             if len(getattr(self, name) or "") > LONGEST_NAME:
                 raise StepError(f"{name} has {len(getattr(self, name)):,} characters, more than {LONGEST_NAME:,}")
         if not isinstance(self.number, (int, type(None))) or not isinstance(self.pinned, bool):
-            raise StepError(f"number must be an int or None, pinned a bool, not {self.number!r} and {self.pinned!r}")
+            raise StepError(
+                f"number must be an int or None, pinned a bool, not {shown(self.number)} and {shown(self.pinned)}"
+            )
         if not isinstance(self.metadata, Mapping) or not all(map(_is_layer, self.overlay)):
             raise StepError("metadata must be a mapping, and overlay a list of mappings {'set': mapping, 'drop': list}")
         self._set(
@@ -154,7 +157,7 @@ def check_texts(holder: object, *names: str) -> None:
     for name in names:
         value = getattr(holder, name)
         if value is not None and not isinstance(value, str):
-            raise StepError(f"{type(holder).__name__}.{name} must be a string or None, not {value!r:.80}")
+            raise StepError(f"{type(holder).__name__}.{name} must be a string or None, not {kind_of(value)}")
 
 
 def _in_utc(moment: datetime) -> datetime:

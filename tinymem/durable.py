@@ -13,13 +13,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from tinymem.archive import Archive
 from tinymem.base import Step
 from tinymem.callbacks import Callbacks
-from tinymem.errors import FormatError
 from tinymem.manager import MemoryManager
 from tinymem.messages import open_calls
 from tinymem.protocols import StepRow
+from tinymem.quiet import kind_of
+from tinymem.redaction import Redact, redacted
 from tinymem.serialization import dump_step
 from tinymem.sharing import SharedManager
 from tinymem.steps import MessageStep, SummaryStep
+from tinymem.stores.schema import damaged
 from tinymem.stores.sqlite import WINDOW_CHANGES
 from tinymem.strategy import PruneReport, PruneStrategy
 
@@ -29,15 +31,31 @@ OPEN_CALLS = "open_calls"  # the setting that keeps the calls without a result: 
 MOST_CALLS = 256  # of them, the newest
 
 
+class _Redacting(MemoryManager):
+    """A MemoryManager that holds what `redact` leaves of its steps."""
+
+    redact: Redact | None = None
+
+    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
+        return super().add_steps([redacted(step, self.redact) for step in steps])
+
+
 class DurableWindow:
-    """A MemoryManager, `manager`, whose steps are in the journal before they are in it.
+    """A MemoryManager, `manager`, whose steps are in the journal before they are in it, as `redact` leaves them.
 
     `positions` says how many tokens came before each of its steps since the memory began; `shortened` are the ids of
     those that the window does not show whole.
     """
 
-    def __init__(self, archive: Archive, strategy: PruneStrategy, callbacks: Callbacks | None = None) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        strategy: PruneStrategy,
+        callbacks: Callbacks | None = None,
+        redact: Redact | None = None,
+    ) -> None:
         self._archive, self._journal, self._callbacks = archive, archive.journal, callbacks or Callbacks()
+        self._redact = redact
         self._reports: list[PruneReport] = []  # that nobody was told of yet
         self.positions: dict[str, int] = {}
         self._on_disk: dict[str, Step] = {}  # the window as the journal has it
@@ -45,7 +63,7 @@ class DurableWindow:
         self._calls: dict[str, int] = {}
         self._version, self._changes, self._kept_calls = -1, "", ""  # of the journal, as it was read last
         what = f"the memory at {archive.journal.path.parent}"
-        self.manager = SharedManager(what, self._record, self.catch_up, strategy, self._reports.append)
+        self.manager = SharedManager(what, self._record, self.catch_up, strategy, self._reports.append, redact)
         with self.manager.locked():
             self.catch_up()
 
@@ -81,6 +99,8 @@ class DurableWindow:
         steps = []
         for row in rows:
             step = self._archive.load(row.view or row.record)
+            if step.id != row.id:
+                raise damaged(self._journal.path, f"step {row.number} is said to have another's id")
             if (before := self._on_disk.get(row.id)) is None or shown.get(row.id) is before:
                 steps.append(step)
             self._on_disk[row.id], self.positions[row.id] = step, row.position
@@ -122,6 +142,7 @@ class DurableWindow:
     def pass_by(self, steps: Sequence[Step]) -> list[Step]:
         """Journal steps that the window never shows; they come back numbered."""
         MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
+        steps = [redacted(step, self._redact) for step in steps]
         tokens = self._archive.tokens_of(steps)
         with self.manager.locked():
             with self._journal.together():
@@ -157,7 +178,7 @@ class DurableWindow:
         try:
             return {str(id): int(number) for id, number in json.loads(kept).items()}
         except (ValueError, AttributeError, TypeError) as error:
-            raise FormatError(f"{self._journal.path} is damaged: {kept:.80} are no open calls") from error
+            raise damaged(self._journal.path, f"{kind_of(kept)} is no list of open calls") from error
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -209,7 +230,9 @@ class DurableWindow:
 
     def _write_down(self, gone: Mapping[str, int], changed: Mapping[int, Step]) -> list[int]:
         whole = self._archive.fetch([*changed])
-        views = {n: None if step == whole.get(n) else dump_step(step) for n, step in changed.items()}
+        views = {
+            n: None if step == whole.get(n) else dump_step(redacted(step, self._redact)) for n, step in changed.items()
+        }
         still = {n: view for n, view in views.items() if changed[n].id in self._on_disk}
         back = {n: view for n, view in views.items() if n in whole and n not in still}
         left = self._journal.set_window(gone.values(), back, still)

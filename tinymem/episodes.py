@@ -18,6 +18,8 @@ from tinymem.content import clean
 from tinymem.errors import TinymemError
 from tinymem.fitting import fitted
 from tinymem.protocols import Summarizer
+from tinymem.quiet import without_content
+from tinymem.recall.echoes import without_echoes
 from tinymem.steps import SummaryStep
 from tinymem.stores.sqlite import REWRITES, Outlined, SummaryRow
 from tinymem.summaries.extractive import ExtractiveSummarizer
@@ -156,10 +158,12 @@ class Episodes:
             return journal.setting(REWRITES) == rewrites and journal.put_summaries([row]) == 1
 
     def _summary(self, steps: Sequence[Step]) -> str:
+        steps = [without_echoes(step, self._archive.key) for step in steps]
         try:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
         except Exception as error:  # a summary is never worth losing a step for
-            logger.warning("the summarizer %s failed: %r; lines are picked instead", self._summarizer.name, error)
+            told = "the summarizer %s failed, and lines are picked instead: %s"
+            logger.warning(told, self._summarizer.name, without_content(error))
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
 

@@ -9,40 +9,38 @@ from pathlib import Path
 from typing import Any
 
 from tinymem.archive import Archive
-from tinymem.base import Step
+from tinymem.base import Step, StepT
 from tinymem.blocks import KeptScratchpad, episodes_block, scratchpad_block
 from tinymem.callbacks import Callbacks, StepCallbacks
 from tinymem.checks import a_text, an_aware_time, some_tokens
 from tinymem.content import Content
-from tinymem.context import Context, Shares, assemble, current_task
+from tinymem.context import Context, Shares, assemble, default_query
 from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
-from tinymem.folders import namespace_folder
+from tinymem.folders import check_name, namespace_folder
 from tinymem.forking import ProcessLock
 from tinymem.ids import utc_now
 from tinymem.manager import PruneReport
-from tinymem.messages import groups
 from tinymem.protocols import Embedder, Summarizer, TokenCounter, VectorStore
 from tinymem.pruning import PruneStrategy
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.echoes import is_own_message
 from tinymem.recall.fusion import Fusion
-from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
-from tinymem.registry import embedder_from, store_from, store_names, summarizer_from
+from tinymem.redaction import Redact, redact_from, redacted
+from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
 from tinymem.scratchpad import AgentMemory
 from tinymem.stats import Stats, stats_of
 from tinymem.steps import SystemPromptStep
 from tinymem.tokens import counter_from
+from tinymem.tracing import traced
 from tinymem.window import default_strategy, or_the_newest
 
 __all__ = ["HierarchicalMemory"]
 
 logger = logging.getLogger(__name__)
-
-QUERY_GROUPS = 2  # newest groups that a context without a query asks for
-QUERY_LENGTH = 6_000  # characters of them, from the end
 
 
 class HierarchicalMemory:
@@ -63,6 +61,9 @@ class HierarchicalMemory:
 
     `step_callbacks` (a list, or by type of step) are called with each step added, `on_prune` with what left the window,
     `on_archive` with steps now in the archive only, `on_recall` with what came back. What they raise is logged.
+
+    `redact` is applied to every text before anything of it is written (see `tinymem.redaction`), and to the `session`
+    and `speaker` that are asked for; it must give the same for the same text. What it raises refuses the add.
 
     >>> import tempfile
     >>> with HierarchicalMemory(tempfile.mkdtemp(), max_tokens=2_000) as memory:
@@ -93,6 +94,7 @@ class HierarchicalMemory:
         on_archive: Callable[[Sequence[Step]], object] | None = None,
         on_recall: Callable[[Recall], object] | None = None,
         step_callbacks: StepCallbacks | None = None,
+        redact: Redact | None = None,
         create: bool = True,
     ) -> None:
         self.max_tokens = some_tokens("max_tokens", max_tokens)
@@ -101,13 +103,14 @@ class HierarchicalMemory:
         )
         self.path, self.namespace, self.shares = Path(path), namespace, shares
         self._callbacks = Callbacks(on_prune, on_archive, on_recall, step_callbacks)
+        self._redact = redact_from(redact)
         self._lock = ProcessLock(f"the memory at {self.path}")
         self._closed = False
         self._counter = counter_from(counter)
         if prune_strategy is not None and not callable(prune_strategy):
             raise InputError(f"prune_strategy must be a callable, not {prune_strategy!r}")
         # Wrong names are found before a folder is made.
-        embedder, store, summarizer = embedder_from(embedder), _known_store(store), summarizer_from(summarizer)
+        embedder, store, summarizer = embedder_from(embedder), known_store(store), summarizer_from(summarizer)
         folder = namespace_folder(self.path, namespace, create)
         self._store_name = store if isinstance(store, str) else store.name
         self.long_term = Archive(
@@ -120,12 +123,13 @@ class HierarchicalMemory:
         )
         self.medium_term = Episodes(self.long_term, summarizer)
         try:
+            check_name(self.long_term.journal, namespace)
             strategy = prune_strategy or default_strategy(self.window_tokens, self._counter)
-            self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks)
+            self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks, self._redact)
             self.short_term = self._window.manager
-            self._scratchpad = KeptScratchpad(self.long_term, self.archive)
+            self._scratchpad = KeptScratchpad(self.long_term, self.archive, self._redact)
             if system_prompt is not None:
-                self._begin_with(system_prompt)
+                self._begin_with(SystemPromptStep(system_prompt))
         except BaseException:
             self.long_term.journal.close()
             raise
@@ -140,20 +144,22 @@ class HierarchicalMemory:
         """
         return self.add_steps([step])[0]
 
-    def _begin_with(self, system_prompt: Content) -> None:
+    def _begin_with(self, prompt: SystemPromptStep) -> None:
         with self.long_term.journal.together():  # or two processes that begin at once would both add it
             self._window.keep()
-            if self.short_term.system_prompt == system_prompt:
+            if self.short_term.system_prompt == self.as_kept(prompt).system_prompt:
                 return
-            added = self.short_term.add(SystemPromptStep(system_prompt))
+            added = self.short_term.add(prompt)
         self._settled([added])
 
+    @traced("create_memory")
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in one transaction: all of them, or none when one is refused."""
         with self._lock:
             self._check_open()
             return self._settled(self.short_term.add_steps(steps))
 
+    @traced("create_memory")
     def add_messages(
         self,
         messages: Iterable[Mapping[str, Any]],
@@ -167,7 +173,8 @@ class HierarchicalMemory:
         """
         with self._lock:
             self._check_open()
-            own = {at: message for at, message in enumerate(messages) if not self._recalled(message)}
+            key = self.long_term.key
+            own = {at: message for at, message in enumerate(messages) if not is_own_message(message, key)}
             try:
                 return self._settled(self.short_term.add_messages(own.values(), session=session, timestamp=timestamp))
             except MessageError as error:
@@ -175,6 +182,7 @@ class HierarchicalMemory:
                     raise
                 raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
 
+    @traced("create_memory")
     def archive(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
 
@@ -185,6 +193,7 @@ class HierarchicalMemory:
             self._callbacks.archived(added := self._window.pass_by(steps))
             return self._settled(added, passed_by=True)
 
+    @traced("update_memory")
     def mark(self, id: str | int, milestone: bool = True) -> None:
         """Make a step a milestone, which ranks a little higher in recall, or none; final answers and pinned steps are
         milestones anyway, and so is a step added with `metadata={"milestone": True}`. Raises InputError as `get`."""
@@ -200,13 +209,6 @@ class HierarchicalMemory:
         `forget` concerns steps; what is noted here goes by `scratchpad.clear()`.
         """
         return self._scratchpad.memory
-
-    def _recalled(self, message: object) -> bool:
-        """Whether a message is a block of this memory. A tool's result is none: its call would be left without it."""
-        if not isinstance(message, Mapping) or message.get("role") != "user":
-            return False
-        content = message.get("content")
-        return isinstance(content, str) and is_block(content, self.long_term.key)
 
     def _settled(self, added: list[Step], passed_by: bool = False) -> list[Step]:
         """Keep what left the window, and embed, index and summarise it once enough has come together."""
@@ -225,8 +227,13 @@ class HierarchicalMemory:
             self._check_open()
             self._window.restore(report)
 
+    def as_kept(self, step: StepT) -> StepT:
+        """`step` as it is written down: what `redact` leaves of it."""
+        return redacted(step, self._redact)
+
     # -- out ----------------------------------------------------------------------------------------------------------
 
+    @traced("search_memory")
     def context(
         self, query: str | None = None, *, max_tokens: int | None = None, now: datetime | None = None
     ) -> Context:
@@ -241,7 +248,7 @@ class HierarchicalMemory:
             self._check_open()
             self._window.keep()
             steps = self.short_term.steps
-            asked = self._default_query(steps) if query is None else a_text("query", query)
+            asked = default_query(steps) if query is None else a_text("query", query)
             when = an_aware_time("now", now) or utc_now()
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
@@ -262,12 +269,7 @@ class HierarchicalMemory:
             self._callbacks.recalled(context.recalled)
             return context
 
-    @staticmethod
-    def _default_query(steps: Sequence[Step]) -> str:
-        task = current_task(steps)
-        newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
-        return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
-
+    @traced("search_memory")
     def recall(
         self,
         query: str,
@@ -294,8 +296,8 @@ class HierarchicalMemory:
             only = Filter(
                 an_aware_time("since", since),
                 an_aware_time("until", until),
-                None if session is None else a_text("session", session),
-                None if speaker is None else a_text("speaker", speaker),
+                self._text("session", session),
+                self._text("speaker", speaker),
                 None if tool is None else a_text("tool", tool),
                 None if type is None else a_text("type", type),
             )
@@ -342,6 +344,7 @@ class HierarchicalMemory:
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
+    @traced("delete_memory")
     def forget(self, ids: Iterable[str] = (), *, session: str | None = None, before: datetime | None = None) -> int:
         """Remove steps for good, wherever they are: by id, of a session, or from before a time. How many there were.
 
@@ -353,7 +356,7 @@ class HierarchicalMemory:
             named = [a_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
             if not named and session is None and before is None:
                 raise InputError("say what to forget: ids, session or before")
-            of, until = None if session is None else a_text("session", session), an_aware_time("before", before)
+            of, until = self._text("session", session), an_aware_time("before", before)
             numbers = self.long_term.journal.numbers(named, of, until.timestamp() if until else None)
             if numbers:
                 self._window.forget(numbers)
@@ -379,6 +382,15 @@ class HierarchicalMemory:
                 finally:
                     self.long_term.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def _text(self, name: str, value: str | None) -> str | None:
+        """The name of a session or a speaker, as it is written down."""
+        return None if value is None else a_text(name, (self._redact or str)(a_text(name, value)))
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"the memory at {self.path} is closed: open it again")
@@ -391,10 +403,3 @@ class HierarchicalMemory:
 
     def __repr__(self) -> str:
         return f"<HierarchicalMemory {self.path} namespace={self.namespace!r}{' closed' if self._closed else ''}>"
-
-
-def _known_store(store: str | VectorStore) -> str | VectorStore:
-    """`store`, if it is one or the name of one: it is opened when it is first needed, but checked at once."""
-    if not isinstance(store, str) or store.partition(":")[0] not in store_names():
-        return store_from(store, "")
-    return store

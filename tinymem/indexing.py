@@ -18,6 +18,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Ids, Vectors, VectorStore
+from tinymem.quiet import shown
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
@@ -66,7 +67,7 @@ class Index:
             return self._in_memory
         kept = self._journal.setting(WATERMARK) or "0"
         if not re.fullmatch("[0-9]{1,18}", kept):
-            raise damaged(self._journal.path, f"the index is said to hold passages up to {kept!r:.80}")
+            raise damaged(self._journal.path, f"the index is said to hold passages up to {shown(kept)}")
         return int(kept)
 
     def _move_to(self, watermark: int) -> None:

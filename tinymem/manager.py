@@ -14,6 +14,7 @@ from tinymem.content import Content
 from tinymem.errors import InputError, MessageError
 from tinymem.messages import messages_from_steps, open_calls, steps_from_messages
 from tinymem.pruning import keep_last_n_steps
+from tinymem.quiet import kind_of
 from tinymem.serialization import STEP_TYPES
 from tinymem.steps import ActionStep, MessageStep, SummaryStep, SystemPromptStep
 from tinymem.strategy import Prices, PruneReport, PruneStrategy, check_window
@@ -323,7 +324,7 @@ class MemoryManager:
 
 def _check(step: Step, held: Container[str]) -> None:
     if not isinstance(step, Step):
-        raise InputError(f"only steps can be added, not {type(step).__name__}: {step!r:.80}")
+        raise InputError(f"only steps can be added, not {kind_of(step)}")
     if step.id in held:
         raise InputError(f"step {step.id} is held already: a step is added once, evolve(id=new_id()) makes another")
 

@@ -23,8 +23,8 @@ from typing import Any, TypeVar, cast
 from tinymem.errors import InputError
 from tinymem.protocols import Embedder, Summarizer, TokenEmbedder, VectorStore
 
-__all__ = ["embedder_from", "embedder_names", "store_from", "store_names", "summarizer_from", "summarizer_names",
-           "token_embedder_from"]  # fmt: skip
+__all__ = ["embedder_from", "embedder_names", "known_store", "store_from", "store_names", "summarizer_from",
+           "summarizer_names", "token_embedder_from"]  # fmt: skip
 
 EMBEDDERS = "tinymem.embedders"
 STORES = "tinymem.stores"
@@ -81,6 +81,13 @@ def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
         return _checked(spec, VectorStore, "store")  # type: ignore[type-abstract]
     load, argument = _resolve(STORES, "store", spec)
     return _checked(load(argument, Path(path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
+
+
+def known_store(spec: str | VectorStore) -> str | VectorStore:
+    """`spec`, if it is a store or the name of one: it is opened when it is first needed, but checked at once."""
+    if not isinstance(spec, str) or spec.partition(":")[0] not in store_names():
+        return store_from(spec, "")
+    return spec
 
 
 def summarizer_from(spec: str | Summarizer) -> Summarizer:

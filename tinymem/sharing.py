@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from tinymem.base import Step
 from tinymem.forking import ProcessLock
 from tinymem.manager import MemoryManager
+from tinymem.redaction import Redact, redacted
 from tinymem.strategy import PruneReport, PruneStrategy
 
 __all__ = ["SharedManager"]
@@ -15,7 +16,7 @@ __all__ = ["SharedManager"]
 
 class SharedManager(MemoryManager):
     """The window of `what`. `record` writes steps down and gives them numbers, `catch_up` calls `follow` and
-    `follow_calls` for what others did."""
+    `follow_calls` for what others did. It holds what `redact` leaves of the steps that are added."""
 
     def __init__(
         self,
@@ -24,10 +25,15 @@ class SharedManager(MemoryManager):
         catch_up: Callable[[], object],
         strategy: PruneStrategy,
         on_prune: Callable[[PruneReport], None],
+        redact: Redact | None = None,
     ) -> None:
-        self._record, self._catch_up = record, catch_up
+        self._record, self._catch_up, self._redact = record, catch_up, redact
         super().__init__(None, strategy, 0, on_prune=on_prune)
         self._lock = ProcessLock(what)
+
+    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
+        """Append what `redact` leaves of several steps: all of them, or none."""
+        return super().add_steps([redacted(step, self._redact) for step in steps])
 
     def locked(self) -> AbstractContextManager[object]:
         """While it is held, no other thread changes the window."""

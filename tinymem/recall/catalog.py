@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, TokenIds, Vectors
+from tinymem.quiet import kind_of
 from tinymem.recall.identifiers import Codes, Seen, read
 
 __all__ = ["KINDS", "Catalog", "Growing"]
@@ -61,7 +62,7 @@ class _Codes:
         if name is None:
             return -1
         if name not in self.names and not isinstance(name, str):
-            raise ValueError(f"{name!r:.80} is no name")
+            raise ValueError(f"{kind_of(name)} is no name")
         return self.names.setdefault(name, len(self.names))
 
 

@@ -14,6 +14,7 @@ from tinymem.actions import ActionStep
 from tinymem.base import Part, Step
 from tinymem.content import clean
 from tinymem.protocols import PassageRow
+from tinymem.recall.echoes import between, own_blocks
 from tinymem.recall.identifiers import hashes
 
 __all__ = ["cut", "passages_of", "slices", "tool_name"]
@@ -59,12 +60,15 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
     return target
 
 
-def passages_of(step: Step) -> list[PassageRow]:
-    """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset."""
+def passages_of(step: Step, key: bytes | None = None) -> list[PassageRow]:
+    """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
+
+    What the memory with this `key` told itself is left out: see `tinymem.recall.echoes`.
+    """
     asks = step.text.rstrip()[-1:] in ("?", "？")
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
     tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
-    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools)]
+    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools, key)]
 
 
 def tool_name(name: str) -> str:
@@ -72,11 +76,13 @@ def tool_name(name: str) -> str:
     return clean(name[:LONGEST_TOOL]).replace("\n", " ")  # a name a line
 
 
-def _rows(index: int, part: Part, asks: bool, tools: str) -> list[PassageRow]:
+def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None) -> list[PassageRow]:
     text = clean(part.text)
+    said = between(len(text), own_blocks(text, key) if key else ())
+    places = [(first + start, first + end) for first, last in said for start, end in cut(text[first:last])]
     return [
         PassageRow(index, start, end, part.kind, asks, text[start:end], hashes(text[start:end]), tools)
-        for start, end in cut(text)
+        for start, end in places
         if not text[start:end].isspace()
     ]
 

@@ -11,6 +11,7 @@ import numpy as np
 from tinymem.content import clean
 from tinymem.errors import EmbedderError, TinymemError
 from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
+from tinymem.quiet import without_content
 from tinymem.recall.dates import Span, spans
 from tinymem.recall.identifiers import Codes, hashes, read
 from tinymem.recall.passages import cut
@@ -47,7 +48,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
     except TinymemError:
         raise
     except Exception as error:
-        raise EmbedderError(f"{embedder.name} failed on {len(texts)} texts: {error}") from error
+        raise EmbedderError(f"{embedder.name} failed on {len(texts)} texts: {without_content(error)}") from error
     wanted = (len(texts), embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         what = "NaN or infinity" if vectors.shape == wanted else f"an array of shape {vectors.shape}, not {wanted},"
