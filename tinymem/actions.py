@@ -70,8 +70,6 @@ class Signal:
         if not isinstance(self.type, str) or not isinstance(self.message, str):
             given = f"{shown(self.type)} and {shown(self.message)}"
             raise StepError(f"a signal's type and message must be strings, not {given}")
-                f"a signal's type and message must be strings, not {shown(self.type)} and {shown(self.message)}"
-            )
 
 
 @dataclass(frozen=True, init=False)
