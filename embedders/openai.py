@@ -185,7 +185,7 @@ class OpenAIEmbedder:
             raise
         except Exception as error:
             # None: the cause may quote the key, as a server echoes it or an illegal header is shown.
-            raise EmbedderError(explained(error, self._who, self._client)) from None
+            raise EmbedderError(explained(error, self._who, self._client, sent=texts)) from None
 
     def _rows(self, data: Any, expected: int) -> Vectors:
         """The vectors in the order of the texts, which need not be that of the answer."""

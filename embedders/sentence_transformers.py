@@ -15,6 +15,7 @@ import numpy as np
 
 from tinymem.errors import EmbedderError, InputError, MissingExtraError
 from tinymem.protocols import Vectors
+from tinymem.quiet import without_content
 
 __all__ = ["SentenceTransformerEmbedder"]
 
@@ -154,7 +155,7 @@ class SentenceTransformerEmbedder:
                     show_progress_bar=False,
                 )
         except Exception as error:
-            raise EmbedderError(f"{self.name} failed on {len(texts)} texts: {error}") from error
+            raise EmbedderError(f"{self.name} failed on {len(texts)} texts: {without_content(error)}") from error
         return np.asarray(found, dtype=np.float32)
 
     def _model(self) -> Any:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
+from tinymem.forking import leave_to_parent
+from tinymem.private import FILE, NewFiles, private_folder
 from tinymem.protocols import Ids, Vectors
 from tinymem.stores.chroma_files import DATABASE, Unused, check, wipe
 from tinymem.stores.chroma_server import collection_of, connect, disconnect
@@ -68,8 +70,10 @@ class ChromaStore:
         self._owns_client = client is None
         self._name = "chroma"
         self._pid = os.getpid()
+        leave_to_parent(self)
         self._guard = threading.RLock()
         self._lock: BaseFileLock | None = None
+        self._files: NewFiles | None = None
         self._collection: Any = None
         try:
             self._open()
@@ -119,6 +123,7 @@ class ChromaStore:
         with self._alone(), _translated("add vectors"):
             for part in self._parts(len(last)):
                 held.upsert(ids=list(last)[part], embeddings=rows[part])
+        self._make_private()
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
         """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, ties by lower id."""
@@ -145,6 +150,12 @@ class ChromaStore:
             for part in self._parts(len(keys)):
                 held.delete(ids=keys[part])
 
+    def ids(self) -> Ids:
+        """The ids that are held, in any order."""
+        held = self._held()
+        with _translated("list the ids"):
+            return np.array([int(key) for key in held.get(include=[])["ids"]], dtype=np.int64)
+
     def count(self) -> int:
         """How many vectors are held."""
         held = self._held()
@@ -164,6 +175,7 @@ class ChromaStore:
                 else:
                     self._disconnect()
                     wipe(self._folder)
+                    self._files = None
             self._open()
 
     def close(self) -> None:
@@ -179,9 +191,24 @@ class ChromaStore:
                 self._lock.release()
                 self._lock = None
 
+    @staticmethod
+    def remove(path: Path | str) -> None:
+        """Delete Chroma's files in the folder `path` without opening them, which damaged ones might not survive.
+
+        StorageError while a store has the folder open.
+        """
+        folder = Path(path).resolve()
+        if folder.is_dir():
+            lock = _locked(folder)
+            try:
+                wipe(folder)
+            finally:
+                lock.release()
+
     def _open(self) -> None:
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            private_folder(self._folder)
+            self._files = self._files or NewFiles(self._folder)
             self._lock = self._lock or _locked(self._folder)
             if not (self._folder / DATABASE).exists():
                 wipe(self._folder)  # what a clear that was killed half-way has left
@@ -191,6 +218,12 @@ class ChromaStore:
                 check(self._folder)
                 self._client = _embedded_client(self._folder)
             self._collection = _collection(self._connected(), self._title, self._adopt)
+        self._make_private()
+
+    def _make_private(self) -> None:
+        """Chroma makes its files as the umask says."""
+        if self._files is not None:
+            self._files.make_private()
 
     def _connected(self) -> ClientAPI:
         if self._client is None:
@@ -276,7 +309,7 @@ def _embedded_client(folder: Path) -> ClientAPI:
 def _locked(folder: Path) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK, timeout=0, thread_local=False)
+    lock = FileLock(folder / _LOCK, timeout=0, mode=FILE, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:

@@ -13,6 +13,7 @@ from tinymem.errors import StorageError
 __all__ = ["DATABASE", "Unused", "check", "wipe"]
 
 DATABASE = "chroma.sqlite3"
+HEADER = 100  # bytes of the graph's header, in its version 1
 AT_ONCE = 1 << 20  # bytes that are looked at
 
 
@@ -28,11 +29,12 @@ def wipe(folder: Path) -> None:
 def check(folder: Path) -> None:
     """Refuse index files that were cut short, as by a full disk: searching them ends the process (SIGSEGV)."""
     for data, used in _used(folder):
-        if data.stat().st_size < used:
-            raise StorageError(
-                f"{data} has {data.stat().st_size} bytes instead of {used}: delete {folder}, "
-                "and the index is rebuilt from the journal"
-            )
+        for file, due in ((data.with_name("header.bin"), HEADER), (data, used)):
+            if file.stat().st_size < due:
+                raise StorageError(
+                    f"{file} has {file.stat().st_size} bytes instead of {due}: delete {folder}, "
+                    "and the index is rebuilt from the journal"
+                )
 
 
 class Unused:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tinymem.errors import FormatError, InputError
+from tinymem.private import private_file, private_folder
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -54,10 +55,11 @@ def _ask(base: str) -> None:
 
 def collection_of(folder: Path) -> str:
     """A name that no other folder has, on any machine that uses the same server; made once."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     file = folder / _COLLECTION
     if not file.exists():
         fresh = file.with_name(f"{_COLLECTION}.{os.getpid()}")
+        private_file(fresh)
         fresh.write_text(f"tinymem-{uuid.uuid4().hex}\n", encoding="utf-8")
         os.replace(fresh, file)
     title = file.read_text(encoding="utf-8").strip()

@@ -30,6 +30,8 @@ class ExactStore:
     ([7, 8], [1.0, 0.6])
     """
 
+    in_memory = True  # what it holds, no other process sees
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._closed = False

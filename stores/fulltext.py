@@ -102,6 +102,10 @@ class FullText:
         rows = (("delete", i, indexed(t)) for i, t in passages)
         self._db.executemany("INSERT INTO fulltext(fulltext, rowid, terms) VALUES (?, ?, ?)", rows)
 
+    def clear(self) -> None:
+        """Take all passages out, whatever state the index is in."""
+        self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('delete-all')")
+
     def optimize(self) -> None:
         """Merge the index into one segment; terms of removed passages are gone from disk only then."""
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")

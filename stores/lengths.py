@@ -12,11 +12,12 @@ __all__ = ["Lengths"]
 
 # Tables that FTS5 keeps for itself and documents: sizes as varints, and in one row the number of rows and their sum.
 SIZES = "SELECT id, sz FROM fulltext_docsize WHERE id > ? ORDER BY id"
+LARGEST = 1 << 28  # an id is below it, or damaged: for each id below the highest there is a place in memory
 AVERAGES = "SELECT block FROM fulltext_data WHERE id = 1"
 
 
 class Lengths:
-    """`count` passages, of `mean` terms; their ids are below `end`."""
+    """`count` passages, of `mean` terms, `total` in sum; their ids are below `end`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
@@ -24,15 +25,17 @@ class Lengths:
 
     def _clear(self) -> None:
         self._sizes: Ids = np.zeros(0, np.int64)  # by id
-        self.count, self._sum, self.end = 0, 0, 0
+        self.count, self.total, self.end = 0, 0, 0
 
     @property
     def mean(self) -> float:
         """The mean length."""
-        return self._sum / max(self.count, 1)
+        return self.total / max(self.count, 1)
 
     def of(self, ids: Ids) -> Ids:
-        """The lengths of passages."""
+        """The lengths of passages. Raises sqlite3.DatabaseError where the database has none: it is damaged."""
+        if len(ids) and int(ids.max()) >= len(self._sizes):
+            raise sqlite3.DatabaseError("the full-text index has terms of a passage without a length")
         return self._sizes[ids]
 
     def refresh(self) -> bool:
@@ -40,7 +43,7 @@ class Lengths:
         row = self._db.execute(AVERAGES).fetchone()
         true = tuple(_varints(row[0])[:2].tolist()) if row and row[0] else (0, 0)
         self._extend()
-        if (self.count, self._sum) == true:
+        if (self.count, self.total) == true:
             return False
         self._clear()
         self._extend()
@@ -52,13 +55,14 @@ class Lengths:
             return
         ids = np.array([row[0] for row in rows], np.int64)
         sizes = _varints(b"".join(row[1] for row in rows))
-        end = int(ids[-1]) + 1
+        if not 0 < (end := int(ids[-1]) + 1) < LARGEST:
+            raise ValueError(f"a passage has the id {ids[-1]}")
         if end > len(self._sizes):
             grown = np.zeros(max(end, 2 * len(self._sizes)), np.int64)
             grown[: self.end] = self._sizes[: self.end]
             self._sizes = grown
         self._sizes[ids] = sizes
-        self.count, self._sum, self.end = self.count + len(ids), self._sum + int(sizes.sum()), end
+        self.count, self.total, self.end = self.count + len(ids), self.total + int(sizes.sum()), end
 
 
 def _varints(data: bytes) -> Ids:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+from tinymem.private import private_file
 
-__all__ = ["FORMAT", "MIGRATIONS", "Migration", "guarded", "opened"]
+__all__ = ["FORMAT", "MIGRATIONS", "Migration", "damaged", "guarded", "opened"]
 
 FORMAT = 4
 SCHEMA = """
@@ -82,6 +83,13 @@ MIGRATIONS = (
     ),
 )
 
+_QUOTES = " with text "  # behind it, SQLite's module quotes a text that is no UTF-8
+
+
+def damaged(path: Path, reason: object) -> FormatError:
+    """The error that says that the file is damaged, and what can be done."""
+    return FormatError(f"{path} is damaged or no journal: {reason}; `tinymem salvage` reads what can be read of it")
+
 
 @contextmanager
 def guarded(path: Path) -> Iterator[None]:
@@ -95,8 +103,10 @@ def guarded(path: Path) -> Iterator[None]:
     except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
         raise InputError(f"a value that cannot be stored: {error}") from error
     except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
-        raise FormatError(f"{path} is damaged: {error}") from error
+        raise damaged(path, error) from error
     except sqlite3.OperationalError as error:
+        if _QUOTES in str(error):
+            raise damaged(path, str(error).partition(_QUOTES)[0]) from None
         hint = {
             "readonly": "make the folder writable",
             "unable to open": "check that the folder exists and is writable",
@@ -106,7 +116,7 @@ def guarded(path: Path) -> Iterator[None]:
         advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
         raise StorageError(f"{path}: {error}; {advice}") from error
     except sqlite3.DatabaseError as error:
-        raise FormatError(f"{path} is damaged or no journal: {error}") from error
+        raise damaged(path, error) from error
 
 
 def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
@@ -115,6 +125,9 @@ def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
     Raises FormatError for one of a newer format, or what is no journal.
     """
     with guarded(path):
+        if create:
+            with suppress(OSError):  # SQLite will say what is wrong
+                private_file(path)  # its other files get the rights of this one
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
         try:

@@ -6,50 +6,28 @@ WAL with synchronous FULL: what `add` acknowledged survives a killed process and
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tinymem.errors import FormatError, InputError
+from tinymem.forking import ProcessLock, leave_to_parent
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
 from tinymem.stores.fulltext import FullText
-from tinymem.stores.schema import guarded, opened
+from tinymem.stores.rows import Mark, Outlined, SummaryRow
+from tinymem.stores.schema import damaged, guarded, opened
 from tinymem.stores.upkeep import EMBEDDER, Upkeep
 
-__all__ = ["Mark", "Outlined", "SqliteJournal", "SummaryRow"]
+__all__ = ["REWRITES", "WINDOW_CHANGES", "Mark", "Outlined", "SqliteJournal", "SummaryRow"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _MARK = "made"  # the setting that keeps the mark
+# Settings that count how often the window was changed other than by adding; how often steps were forgotten or marked.
+WINDOW_CHANGES, REWRITES = "window_changes", "rewrites"
 _END = 1 << 62  # above every number
-
-
-class Mark(NamedTuple):
-    """Up to where passages were made: those of all steps before `step`, and the first `passages` of that one."""
-
-    step: int
-    passages: int
-
-
-class SummaryRow(NamedTuple):
-    """A summary of the archived steps from `first` to `last`; level 1 is of steps, each other of those below it."""
-
-    level: int
-    first: int
-    last: int
-    session: str | None
-    text: str
-
-
-class Outlined(NamedTuple):
-    """A step without its text."""
-
-    number: int
-    type: str
-    session: str | None
-    tokens: int
-    window: bool
+_NAME = (str, type(None))
+_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # what its columns hold
 
 
 class SqliteJournal(Upkeep):
@@ -61,8 +39,9 @@ class SqliteJournal(Upkeep):
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
-        self._lock = threading.RLock()
+        self._lock = ProcessLock(f"the memory at {path}")
         self._db = opened(path, create, timeout)
+        leave_to_parent(self)
         try:
             with guarded(path):
                 self._fulltext = FullText(self._db)
@@ -96,21 +75,53 @@ class SqliteJournal(Upkeep):
                 if derived:
                     self._db.execute("PRAGMA synchronous=FULL")
 
-    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is written through this journal inside is one transaction; nobody else writes meanwhile."""
+        with self._transaction():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read inside is read of one state, whoever else writes."""
         with self._lock, guarded(self.path):
-            return self._db.execute(sql, values).fetchall()
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+
+    def version(self) -> int:
+        """A number that is another one when somebody else, in this process or not, has written since."""
+        return int(self._read("PRAGMA data_version")[0][0])
+
+    def _read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]:
+        """The rows; FormatError where a value is not of its kind, if `kinds` are given: any column may hold any."""
+        with self._lock, guarded(self.path):
+            rows = self._db.execute(sql, values).fetchall()
+        if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
+            raise damaged(self.path, f"a row of {[type(value).__name__ for value in wrong[0]]}")
+        return rows
 
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def setting(self, key: str) -> str | None:
         """A value that was kept, or None."""
-        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,))
+        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,), [str])
         return rows[0][0] if rows else None
 
     def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
         """Keep values under keys, all or none; unless `replace`, those that are there stay."""
         with self._transaction() as db:
             db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
+
+    def _count_up(self, key: str) -> None:
+        sql = "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
+        self._db.execute(sql, (key,))
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -141,25 +152,35 @@ class SqliteJournal(Upkeep):
         rows = self._read("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
         return int(rows[0][0]) if rows else 0
 
-    def window(self) -> list[StepRow]:
-        """The steps of the window, in order."""
-        rows = self._read(f"SELECT {_COLUMNS} FROM steps WHERE window = 1 ORDER BY number")
-        return [StepRow(*row) for row in rows]
+    def window(self, after: int = 0) -> list[StepRow]:
+        """The steps of the window with numbers above `after`, in order."""
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE window = 1 AND number > ? ORDER BY number"
+        return [StepRow(*row) for row in self._read(sql, (after,), _STEP)]
 
     def any_archived(self) -> bool:
         """Whether a step has left the window; found at once, since the oldest leave first."""
         return bool(self._read("SELECT 1 FROM steps WHERE window = 0 LIMIT 1"))
 
-    def set_window(self, removed: Iterable[int], views: Mapping[int, str | None]) -> None:
-        """Take the steps `removed` out of the window; let it show `views` (JSON, None: the original) of others."""
-        with self._transaction(derived=not views) as db:
-            db.executemany("UPDATE steps SET window = 0, view = NULL WHERE number = ?", ((n,) for n in removed))
-            db.executemany("UPDATE steps SET window = 1, view = ? WHERE number = ?", ((v, n) for n, v in views.items()))
+    def set_window(
+        self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None
+    ) -> list[int]:
+        """Take the steps `removed` out of the window; the numbers of those that were in it. Let it show `views` (JSON,
+        None: the original) of others, whether they were in it or not, and `changed` of those that are in it still."""
+        with self._transaction(derived=not (views or changed)) as db:
+            out = "UPDATE steps SET window = 0, view = NULL WHERE number = ? AND window = 1"
+            taken = [number for number in removed if db.execute(out, (number,)).rowcount]
+            put = "UPDATE steps SET window = 1, view = ? WHERE number = ?"
+            db.executemany(put, ((view, number) for number, view in views.items()))
+            still = "UPDATE steps SET view = ? WHERE number = ? AND window = 1"
+            db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
+            self._count_up(WINDOW_CHANGES)
+            return taken
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Make these steps milestones, or none."""
         with self._transaction() as db:
             db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
+            self._count_up(REWRITES)
 
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
         """The JSON of these steps, by number; those that are not there are left out."""
@@ -169,6 +190,10 @@ class SqliteJournal(Upkeep):
             marks = ",".join("?" * len(some))
             found.update(self._read(f"SELECT number, record FROM steps WHERE number IN ({marks})", some))
         return found
+
+    def _has(self, number: int) -> bool:
+        """Whether there is a step of this number; without reading it, since it may be large."""
+        return bool(self._read("SELECT 1 FROM steps WHERE number = ?", (number,)))
 
     def find(self, id: str) -> str | None:
         """The JSON of the step with this id, or None."""
@@ -187,7 +212,7 @@ class SqliteJournal(Upkeep):
     def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Up to `limit` steps with numbers above `after`, in order."""
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (after, limit))]
+        return [StepRow(*row) for row in self._read(sql, (after, limit), _STEP)]
 
     def newest(
         self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
@@ -198,7 +223,7 @@ class SqliteJournal(Upkeep):
         given = {name: value for name, value in wanted.items() if value is not None}
         where = "".join(f" AND {name} = ?" for name in given)
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (before, *given.values(), limit))]
+        return [StepRow(*row) for row in self._read(sql, (before, *given.values(), limit), _STEP)]
 
     def tally(self) -> list[tuple[str | None, str, int, int, float, float]]:
         """The steps by session and type, in the order in which these begin: (session, type, how many, tokens, first and
@@ -236,6 +261,8 @@ class SqliteJournal(Upkeep):
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.optimize()
+            self._count_up(WINDOW_CHANGES)
+            self._count_up(REWRITES)
         self.scrub("the steps are deleted", "their text stays")
         return True
 
@@ -251,7 +278,8 @@ class SqliteJournal(Upkeep):
 
     def places(self, number: int) -> list[tuple[int, int, int, int]]:
         """Where the passages of a step are, in order: (step, part, start, end)."""
-        return self._read("SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id", (number,))
+        sql = "SELECT step, part, start, end FROM passages WHERE step = ? ORDER BY id"
+        return self._read(sql, (number,), (int, int, int, int))
 
     @property
     def mark(self) -> Mark:
@@ -260,7 +288,7 @@ class SqliteJournal(Upkeep):
         try:
             step, passages = map(int, kept.split())
         except ValueError as error:
-            raise FormatError(f"{self.path} is damaged: {kept!r} is no mark") from error
+            raise damaged(self.path, f"{kept!r} is no mark") from error
         return Mark(step, passages)
 
     def waiting(self) -> int:
@@ -294,7 +322,7 @@ class SqliteJournal(Upkeep):
         )
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
-            if self.mark != since or len(self.steps(steps := sorted({n for n, _ in passages}))) < len(steps):
+            if self.mark != since or not all(map(self._has, {number for number, _ in passages})):
                 return False
             if embedder not in (None, self.setting(EMBEDDER)):
                 return False
@@ -323,17 +351,22 @@ class SqliteJournal(Upkeep):
     def summaries(self) -> list[SummaryRow]:
         """All summaries, by level and in order."""
         sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
-        return [SummaryRow(*row) for row in self._read(sql)]
+        return [SummaryRow(*row) for row in self._read(sql, kinds=(int, int, int, _NAME, str))]
 
-    def put_summaries(self, rows: Sequence[SummaryRow]) -> None:
-        """Keep summaries; of two processes that made the same one, the first keeps its own."""
+    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
+        """Keep summaries, but none of steps that another one tells of: of two processes, the first is heard. How many
+        were kept."""
+        sql = (
+            "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
+            "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
+        )
         with self._transaction(derived=True) as db:
-            db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?)", rows)
+            return db.executemany(sql, rows).rowcount
 
     def outline(self, after: int = 0, until: int = 1 << 62) -> list[Outlined]:
         """The steps with numbers above `after` and up to `until`, in order, without their texts."""
         sql = "SELECT number, type, session, tokens, window FROM steps WHERE number > ? AND number <= ? ORDER BY number"
-        return [Outlined(*row) for row in self._read(sql, (after, until))]
+        return [Outlined(*row) for row in self._read(sql, (after, until), (int, str, _NAME, int, int))]
 
     def archived_ids(self, first: int, last: int) -> list[str]:
         """The ids of the steps from `first` to `last` that are not in the window, in order."""
@@ -344,13 +377,11 @@ class SqliteJournal(Upkeep):
 
     def search_text(self, query: str) -> tuple[Ids, Vectors]:
         """Passage ids by BM25, best first, and their scores on a scale that no query or collection shifts."""
-        with self._lock, guarded(self.path):
-            self._db.execute("BEGIN")  # so that all is read of one state, whoever else writes
+        with self.snapshot():
             try:
                 return self._fulltext.search(query)
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("COMMIT")
+            except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables do not fit each other
+                raise damaged(self.path, f"in the full text, {error}") from error
 
     def counts(self) -> dict[str, int]:
         """How many `steps`, `window_steps`, `waiting_steps` (not embedded yet) and `passages`, and their `tokens` and
@@ -361,6 +392,7 @@ class SqliteJournal(Upkeep):
         return {**dict(zip(names, values, strict=True)), "passages": self.passages_until(_END)}
 
     def close(self) -> None:
-        """Close the file. Closing twice is no error."""
-        with self._lock:
-            self._db.close()
+        """Close the file. Closing twice is no error; a forked child leaves it to its parent."""
+        if not self._lock.inherited:
+            with self._lock:
+                self._db.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from tinymem.errors import StorageError
+from tinymem.forking import ProcessLock
 from tinymem.protocols import TokenIds, Vectors
 from tinymem.stores.schema import guarded
 
@@ -51,7 +51,7 @@ class Upkeep(ABC):
     """The part of a journal that its users seldom need. See `tinymem.stores.sqlite.SqliteJournal`."""
 
     path: Path
-    _lock: threading.RLock
+    _lock: ProcessLock
     _db: sqlite3.Connection
 
     @abstractmethod
@@ -99,7 +99,7 @@ class Upkeep(ABC):
     # -- copied -------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def snapshot(self: _JournalT) -> Iterator[_JournalT]:
+    def reading(self: _JournalT) -> Iterator[_JournalT]:
         """The journal as it is now, to read from, whoever writes meanwhile.
 
         As long as this lasts, whoever forgets steps is told that somebody reads, and that their text is still there.
@@ -112,12 +112,6 @@ class Upkeep(ABC):
             yield other
         finally:
             other.close()
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """All that is written through this journal inside is one transaction."""
-        with self._transaction():
-            yield
 
     def go_on_from(self, number: int) -> None:
         """Let no step that is yet to come have a number below `number`."""

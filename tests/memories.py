@@ -7,7 +7,8 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
@@ -178,6 +179,19 @@ def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests'}"}
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """As a user that permissions bind: root can write anywhere."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def catalog_of(

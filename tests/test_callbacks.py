@@ -105,7 +105,10 @@ def test_what_a_callback_raises_is_logged_and_loses_nothing(tmp_path: Path, capl
         added = memory.add_steps(talk(9))
         assert told == added and len(memory.short_term) == 2 and memory.stats().steps == 9
         assert "lamp 3" in memory.recall("lamp 3 hangs", 200).text.lower()
-    assert len(caplog.records) == 9 + 3 and all(record.exc_info for record in caplog.records)
+    assert len(caplog.records) == 9 + 3
+    for message in caplog.messages:
+        assert "fails failed; nothing is lost" in message and "RuntimeError in test_callbacks.py, line " in message
+        assert message.count("raise RuntimeError(") == 1, "the line of code, without its message"
 
 
 def test_a_callback_may_use_the_memory(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tinymem import HierarchicalMemory, __version__
+from tinymem import HierarchicalMemory, Step, __version__
 from tinymem.cli import main
 from tinymem.demo import QUESTIONS, RECORDING
 
@@ -104,7 +104,7 @@ def test_help_imports_nothing_heavy() -> None:
         assert f"'{name}'" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["demo", "ingest", "recall", "context", "stats"])
+@pytest.mark.parametrize("command", ["demo", "ingest", "recall", "context", "stats", "salvage"])
 def test_help_of_commands(tinymem: Run, command: str) -> None:
     done = tinymem(command, "--help")
     assert done.status == 0
@@ -254,6 +254,38 @@ def test_ingest_of_runs_with_the_same_call_ids(tinymem: Run, tmp_path: Path) -> 
 # -- mistakes: status 2, one line, no traceback
 
 
+# -- damaged memories
+
+
+def test_salvage_reads_what_can_be_read(tinymem: Run, tmp_path: Path, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    journal = tmp_path / "memory" / "default" / "journal.db"
+    journal.write_bytes(bytes(100) + journal.read_bytes()[100:])
+    asked = tinymem("recall", "staging")
+    assert (asked.status, asked.out) == (1, "") and "tinymem salvage" in asked.err
+    assert tinymem("salvage", "memory", "steps.jsonl") == (0, "Wrote 3 steps to steps.jsonl.\n", "")
+    steps = [Step.from_dict(json.loads(line)) for line in (tmp_path / "steps.jsonl").read_text("ascii").splitlines()]
+    assert [step.text for step in steps] == [message["content"] for message in CHAT]
+    again = tinymem("salvage", "memory", "steps.jsonl")
+    assert again.status == 2 and "there already" in again.err
+    done = tinymem("salvage", str(journal), "more.jsonl", "--json")
+    assert (done.status, json.loads(done.out)) == (0, {"steps": 3, "missing": 0})
+
+
+def test_salvage_of_nothing_fails(tinymem: Run, tmp_path: Path) -> None:
+    (tmp_path / "journal.db").write_bytes(b"nothing of ours" * 999)
+    assert tinymem("salvage", "journal.db", "steps.jsonl") == (1, "Wrote 0 steps to steps.jsonl.\n", "")
+
+
+def test_salvage_tells_of_gaps(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    with HierarchicalMemory("memory") as memory:
+        memory.forget([memory.get(1).id])
+    assert (
+        "Wrote 2 steps to steps.jsonl; 1 before the last are missing" in tinymem("salvage", "memory", "steps.jsonl").out
+    )
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -265,6 +297,8 @@ def test_ingest_of_runs_with_the_same_call_ids(tinymem: Run, tmp_path: Path) -> 
         (["ingest", "chat.jsonl", "--path", "chat.jsonl"], "is not a memory"),
         (["ingest", "chat.jsonl", "--embedder", "nix"], "no embedder 'nix'"),
         (["ingest", "chat.jsonl", "--namespace", ""], "namespace"),
+        (["salvage", "memory", "steps.jsonl"], "there is no memory at memory"),
+        (["salvage", "full", "steps.jsonl"], "is not a memory"),
     ],
 )
 def test_mistakes(tinymem: Run, tmp_path: Path, chat: Path, args: list[str], said: str) -> None:

@@ -183,6 +183,20 @@ def test_what_was_forgotten_is_in_no_summary_and_in_no_file(tmp_path: Path) -> N
     assert texts_in(tmp_path, b"xylophone") == {b"xylophone": []}
 
 
+def test_where_a_whole_episode_was_forgotten_the_outline_stays_in_order(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+        for session in range(4 * FAN + 1):
+            memory.add_steps(talk(2, 2 * session, session=f"s{session}"))
+        memory.add_steps(talk(3))
+        memory.medium_term.settle()
+        assert memory.forget(session="s3") == memory.forget(session=f"s{2 * FAN + 2}") == 2
+        assert len(list(memory.medium_term)) == 4 * FAN - 1
+        outline = [(row.first, row.last) for row in memory.long_term.journal.summaries() if row.level == 2]
+        assert outline == [(2 * at * FAN + 1, 2 * (at + 1) * FAN) for at in range(4)]
+        short = told(memory, room=sum(len(episode.summary) for episode in memory.medium_term) // 5)
+        assert [(episode.level, episode.first) for episode in short][:2] == [(2, first) for first, _ in outline][:2]
+
+
 # telling them
 
 

@@ -234,7 +234,6 @@ def test_a_result_may_come_when_its_call_has_left_the_window(tmp_path: Path) -> 
         assert memory.context("plums").messages[-1]["content"].count("plums") == 1
 
 
-@pytest.mark.xfail(strict=True, reason="open calls of archived steps are not known any more when a memory is opened")
 def test_a_result_may_come_when_its_call_has_left_the_window_before_a_restart(tmp_path: Path) -> None:
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(0)) as memory:
         memory.add_messages([CALL])
@@ -842,10 +841,6 @@ with HierarchicalMemory(path, embedder="hashing:64", store="exact", max_tokens=4
 """
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="numbers are given in memory: where two processes add to one namespace, the second is refused (InputError)",
-)
 def test_two_processes_may_add_to_one_namespace_at_once(tmp_path: Path) -> None:
     with open_memory(tmp_path):
         pass

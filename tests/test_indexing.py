@@ -34,6 +34,8 @@ PASSAGES = 240  # of the archives here
 class Watched(ExactStore):
     """A store that remembers what it was asked for, and fails when it is told to."""
 
+    in_memory = False
+
     def __init__(self) -> None:
         super().__init__()
         self.upserts: list[list[int]] = []

@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import Entry, add, catch_up, entry, put, python, said, texts_in, write_format_1
+from memories import Entry, add, catch_up, entry, put, python, said, texts_in, without_privileges, write_format_1
 from strategies import MODERATE
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
@@ -573,30 +573,6 @@ def test_a_step_is_deleted_only_by_the_texts_of_all_its_passages(journal: Sqlite
 # files that are no journal
 
 
-@contextmanager
-def without_privileges() -> Iterator[None]:
-    """As a user that permissions bind: root can write anywhere."""
-    if os.geteuid():
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.fixture
-def shared_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder that other users can reach, which pytest's own they cannot."""
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_mode & 0o005 == 0o005:
-            break
-        parent.chmod(parent.stat().st_mode | 0o055)
-    yield tmp_path
-    tmp_path.chmod(0o755)
-
-
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")
 def test_a_read_only_folder_is_a_storage_error_that_says_so(shared_folder: Path) -> None:
     path = shared_folder / "journal.db"
@@ -946,3 +922,91 @@ def test_rows_come_back_as_they_went_in(journal: SqliteJournal) -> None:
     assert (journal.end(), journal.find(row.id)) == (16, row.record)
     with suppress(AttributeError):
         assert back.__dict__ == vars(row)
+
+
+# several at once, and what they see of each other
+
+
+@pytest.fixture
+def second(journal: SqliteJournal) -> Iterator[SqliteJournal]:
+    """The same file, as another process has it open."""
+    second = SqliteJournal(journal.path)
+    yield second
+    second.close()
+
+
+def test_the_version_changes_with_what_others_write_and_not_with_what_one_writes(
+    journal: SqliteJournal, second: SqliteJournal
+) -> None:
+    own, others = journal.version(), second.version()
+    filled(journal, "one")
+    assert journal.version() == own and second.version() != others
+    others = second.version()
+    with pytest.raises(InputError):
+        journal.add([entry(said("one", 1))[0]])
+    second.rows()
+    assert (journal.version(), second.version()) == (own, others), "what was rolled back or read is nothing new"
+    second.keep({"a": "b"})
+    assert journal.version() != own and second.version() == others
+
+
+def test_what_is_written_together_is_there_at_once_or_not_at_all(journal: SqliteJournal, second: SqliteJournal) -> None:
+    with journal.together():
+        journal.keep({"a": "1"})
+        journal.add([entry(said("one", 1))[0]])
+        assert (journal.setting("a"), second.setting("a"), second.rows()) == ("1", None, [])
+    assert second.setting("a") == "1" and len(second.rows()) == 1
+    with pytest.raises(InputError, match="in the memory already"), journal.together():
+        journal.keep({"a": "2"})
+        journal.add([entry(said("one", 1))[0]])
+    assert journal.setting("a") == second.setting("a") == "1"
+
+
+def test_who_writes_together_is_waited_for(journal: SqliteJournal, tmp_path: Path) -> None:
+    hasty = SqliteJournal(journal.path, timeout=0.05)
+    with journal.together():
+        with pytest.raises(StorageError, match="another process is writing"):
+            hasty.keep({"a": "b"})
+        assert hasty.rows() == [], "reading goes on"
+    hasty.keep({"a": "b"})
+    hasty.close()
+
+
+def test_a_snapshot_is_of_one_state(journal: SqliteJournal, second: SqliteJournal) -> None:
+    with second.snapshot():
+        assert second.rows() == []
+        filled(journal, "one")
+        with second.snapshot():
+            assert second.rows() == []
+    assert len(second.rows()) == 1
+
+
+def test_a_step_that_left_the_window_is_only_changed_where_it_is_put_back(journal: SqliteJournal) -> None:
+    filled(journal, "one", "two", "three")
+    assert journal.set_window([1, 2, 9], {}) == [1, 2]
+    assert journal.set_window([1], {}, {2: "{}", 3: "{}"}) == [], "they have left already"
+    assert [(row.number, row.window, row.view) for row in journal.rows()] == [(1, 0, None), (2, 0, None), (3, 1, "{}")]
+    assert [row.number for row in journal.window(after=2)] == [3] and journal.window(after=3) == []
+
+
+def test_what_changes_of_steps_that_are_there_is_counted_and_what_is_added_is_not(journal: SqliteJournal) -> None:
+    def counts() -> tuple[int, int]:
+        return int(journal.setting("window_changes") or 0), int(journal.setting("rewrites") or 0)
+
+    entries = filled(journal, "one", "two", "three")
+    assert counts() == (0, 0)
+    journal.set_window([1], {})
+    journal.set_milestones([2], True)
+    assert counts() == (1, 1)
+    assert journal.delete(removal(entries[:1]))
+    assert counts() == (2, 2)
+
+
+def test_of_two_summaries_that_tell_of_the_same_steps_the_first_is_kept(
+    journal: SqliteJournal, second: SqliteJournal
+) -> None:
+    journal.put_summaries([SummaryRow(1, 5, 9, None, "first")])
+    overlapping = [(1, 5), (9, 12), (6, 7), (1, 20), (5, 9)]
+    second.put_summaries([SummaryRow(1, *ends, None, "second") for ends in overlapping])
+    second.put_summaries([SummaryRow(1, 10, 12, None, "beside"), SummaryRow(2, 5, 9, None, "above")])
+    assert [row.text for row in journal.summaries()] == ["first", "beside", "above"]

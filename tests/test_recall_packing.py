@@ -23,6 +23,7 @@ from tinymem.recall.render import is_block
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps import ActionStep
 from tinymem.tokens import EstimatingCounter, default_counter
+from tinymem.visible import visible
 
 KEY = b"a key of sixteen"
 TOKENS = default_counter()
@@ -80,7 +81,7 @@ def check(recall: Recall, passages: Sequence[Ranked], budget: int, counter: Toke
     slices = {(p.number, p.part, p.start): p.end for p in passages}
     for item in recall.items:
         assert item.text == clean(item.step.parts()[item.part].text)[item.start : item.end]
-        assert item.text.strip() in recall.text
+        assert visible(item.text).strip() in recall.text
         at = item.start
         while at < item.end:  # made of whole passages
             at = slices[item.step.number or 0, item.part, at]

@@ -84,6 +84,9 @@ def test_what_a_summary_covers_is_the_same_however_it_was_given() -> None:
         ({"timestamp": 7}, "TaskStep"),
         ({"id": ""}, "id must be a string"),
         ({"overlay": 7}, "TaskStep"),
+        ({"overlay": [{}, {"set": {"x": 1}}]}, "TaskStep"),
+        ({"metadata": [1]}, "metadata must be a mapping"),
+        ({"timestamp": "9999-12-31T23:59:59-12:00"}, "years 1 to 9999"),
     ],
 )
 def test_a_damaged_record_is_refused_and_the_field_named(change: dict[str, Any], says_what: str) -> None:
@@ -105,7 +108,7 @@ def test_a_record_of_another_format_says_so(version: object) -> None:
         Step.from_dict({**TaskStep("t").to_dict(), "format": version})
 
 
-@pytest.mark.parametrize("line", ["", "{", "[]", "7", "null", '"text"', '{"format": 1}'])
+@pytest.mark.parametrize("line", ["", "[" * 100_000, "{", "[]", "7", "null", '"text"', '{"format": 1}'])
 def test_a_damaged_line_is_refused(line: str) -> None:
     with pytest.raises(StepError):
         load_step(line)

@@ -136,6 +136,14 @@ def test_evolve_refuses_unknown_fields_and_leaves_the_step() -> None:
         step.evolve(task=7)
 
 
+WEST = timezone(timedelta(hours=-12))
+DEEP: list[Any] = []
+for _ in range(100):
+    DEEP = [DEEP]
+CIRCLE: list[Any] = []
+CIRCLE += [CIRCLE, CIRCLE]
+
+
 @pytest.mark.parametrize(
     ("build", "says_what"),
     [
@@ -148,7 +156,29 @@ def test_evolve_refuses_unknown_fields_and_leaves_the_step() -> None:
         (lambda: ActionStep(tool_calls=[ToolCall("g")], observation="x"), "each call carries its own"),
         (lambda: ActionStep(tool_calls=[ToolCall("g")], error="x"), "each call carries its own"),
         (lambda: ToolCall(7), "name and id must be strings"),  # type: ignore[arg-type]
+        (lambda: ToolCall("f", error=["x"]), "ToolCall.error must be a string"),  # type: ignore[arg-type]
+        (lambda: ActionStep(code=["x"]), "ActionStep.code must be a string"),  # type: ignore[arg-type]
+        (lambda: ActionStep(error=7), "ActionStep.failure must be a string"),  # type: ignore[arg-type]
+        (lambda: ActionStep("x").evolve(thought=7), "ActionStep.thought must be"),
+        (lambda: ActionStep(tool_calls=["f"]), "tool_calls must be of type ToolCall"),  # type: ignore[list-item]
+        (lambda: ActionStep(signals=["f"]), "signals must be of type Signal"),  # type: ignore[list-item]
+        (lambda: ActionStep(is_final="no"), "is_final must be a bool"),  # type: ignore[arg-type]
+        (lambda: Signal("uncertain", None), "type and message must be strings"),  # type: ignore[arg-type]
         (lambda: MessageStep("robot", "x"), "role must be one of"),
+        (lambda: MessageStep("user", "x", 7), "tool_call_id must be a string"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x", session=7), "session must be a string"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x", speaker=["Ann"]), "speaker must be a string"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x", number="1"), "number must be an int"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x", pinned="no"), "pinned a bool"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x", metadata=[1]), "metadata must be a mapping"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x", overlay=["x"]), "overlay a list of mappings"),  # type: ignore[list-item]
+        (lambda: TaskStep("x", overlay=[{"set": 7}]), "overlay a list of mappings"),
+        (lambda: TaskStep("x", timestamp=datetime.max.replace(tzinfo=WEST)), "years 1 to 9999"),
+        (lambda: SummaryStep("x", covers="abc"), "covers must be a list of ids"),
+        (lambda: SummaryStep("x", covers=[7]), "covers must be a list of ids"),  # type: ignore[list-item]
+        (lambda: TaskStep("x", metadata={"deep": DEEP}), "over 100 levels"),
+        (lambda: TaskStep("x", metadata={"inside itself": CIRCLE}), "over 100 levels"),
+        (lambda: MessageStep("user", [{"type": "text", "text": DEEP}]), "over 100 levels"),
         (lambda: MessageStep("tool", "x"), "tool_call_id"),
         (lambda: TaskStep("x").to_messages(style="xml"), "style must be"),  # type: ignore[arg-type]
         (lambda: TaskStep("x").truncate(-1), "max_length must be 0 or more"),

@@ -316,6 +316,35 @@ def test_damaged_chroma_files_are_a_storage_error_and_release_the_folder(tmp_pat
             ChromaStore(tmp_path)
 
 
+def test_chroma_lists_the_ids_that_it_holds(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path / "chroma")
+    assert store.ids().tolist() == []
+    store.upsert([5, 3, 2**40], np.eye(3, dtype=np.float32))
+    store.delete([3])
+    assert sorted(store.ids().tolist()) == [5, 2**40]
+    store.close()
+    with pytest.raises(ClosedError):
+        store.ids()
+
+
+def test_chroma_files_are_removed_unread_and_nothing_else_is(tmp_path: Path) -> None:
+    ChromaStore.remove(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+    store = ChromaStore(tmp_path)
+    store.upsert(range(1_500), np.random.default_rng(1).normal(size=(1_500, 8)).astype(np.float32))
+    with pytest.raises(StorageError, match="another store"):
+        ChromaStore.remove(tmp_path)
+    assert store.count() == 1_500
+    store.close()
+    (tmp_path / "chroma.sqlite3").write_bytes(b"garbage")
+    (tmp_path / "mine.txt").write_text("mine")
+    ChromaStore.remove(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == ["mine.txt"]
+    store = ChromaStore(tmp_path)
+    assert store.count() == 0
+    store.close()
+
+
 def test_chroma_files_that_were_cut_short_are_a_storage_error_and_not_a_crash(tmp_path: Path) -> None:
     store = ChromaStore(tmp_path)
     store.upsert(range(1_500), unit_vectors(1_500))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tinymem.base import Part, Step
     from tinymem.context import Context, Item, Shares
     from tinymem.conversation import ConversationMemory, Message
+    from tinymem.diagnosis import doctor, rebuild
     from tinymem.episodes import Episode
     from tinymem.errors import (
         BudgetError,
@@ -33,16 +34,20 @@ if TYPE_CHECKING:
     )
     from tinymem.execution import ExecutionResult, execution_result
     from tinymem.exporting import Exported, export_memory
+    from tinymem.findings import Diagnosis, Finding
+    from tinymem.folders import namespaces
     from tinymem.hierarchy import HierarchicalMemory
     from tinymem.importing import Imported, import_memory
     from tinymem.inspection import DebugReport, MemoryPicture, debug_memory, visualize_memory
     from tinymem.manager import MemoryManager
+    from tinymem.memories import Memories
     from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
     from tinymem.observations import prune_old_observations
     from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
     from tinymem.recall import Excerpt, Explanation, LeftOut, Recall
     from tinymem.reindexing import Reindexed, reindex
     from tinymem.retention import Retention, RetentionReport, Retired
+    from tinymem.salvaging import salvage
     from tinymem.scratchpad import AgentMemory
     from tinymem.semantic import semantic_pruning
     from tinymem.stats import Stats
@@ -74,6 +79,7 @@ __all__ = [
     "Context",
     "ConversationMemory",
     "DebugReport",
+    "Diagnosis",
     "EmbedderError",
     "EmbedderMismatchError",
     "Episode",
@@ -83,12 +89,14 @@ __all__ = [
     "Exported",
     "ExtractiveSummarizer",
     "FinalAnswerStep",
+    "Finding",
     "FormatError",
     "HierarchicalMemory",
     "Imported",
     "InputError",
     "Item",
     "LeftOut",
+    "Memories",
     "MemoryManager",
     "MemoryPicture",
     "Message",
@@ -123,6 +131,7 @@ __all__ = [
     "count_message",
     "count_messages",
     "debug_memory",
+    "doctor",
     "execution_result",
     "export_memory",
     "groups",
@@ -130,11 +139,14 @@ __all__ = [
     "keep_last_n_steps",
     "keep_system_and_recent",
     "messages_from_steps",
+    "namespaces",
     "no_pruning",
     "problems",
     "prune_old_observations",
+    "rebuild",
     "reindex",
     "repair",
+    "salvage",
     "semantic_pruning",
     "steps_from_messages",
     "summarize_strategy",
@@ -149,21 +161,26 @@ _HOMES = {
     "tinymem.base": "Part Step",
     "tinymem.context": "Context Item Shares",
     "tinymem.conversation": "ConversationMemory Message",
+    "tinymem.diagnosis": "doctor rebuild",
     "tinymem.episodes": "Episode",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
     "tinymem.execution": "ExecutionResult execution_result",
     "tinymem.exporting": "Exported export_memory",
+    "tinymem.findings": "Diagnosis Finding",
+    "tinymem.folders": "namespaces",
     "tinymem.hierarchy": "HierarchicalMemory",
     "tinymem.importing": "Imported import_memory",
     "tinymem.inspection": "DebugReport MemoryPicture debug_memory visualize_memory",
     "tinymem.manager": "MemoryManager",
+    "tinymem.memories": "Memories",
     "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
     "tinymem.observations": "prune_old_observations",
     "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Explanation LeftOut Recall",
     "tinymem.reindexing": "Reindexed reindex",
     "tinymem.retention": "Retention RetentionReport Retired",
+    "tinymem.salvaging": "salvage",
     "tinymem.scratchpad": "AgentMemory",
     "tinymem.semantic": "semantic_pruning",
     "tinymem.stats": "Stats",

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from tinymem.base import Message, Part, Step, StepT, Style, TextChange, joined, labelled
+from tinymem.base import Message, Part, Step, StepT, Style, TextChange, check_texts, joined, labelled
 from tinymem.content import Content, as_text, checked, frozen, is_empty, map_text, to_json
 from tinymem.errors import StepError
 from tinymem.ids import new_id, utc_now
+from tinymem.quiet import kind_of, shown
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
@@ -31,11 +32,14 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not isinstance(self.id, str):
-            raise StepError(f"a tool call's name and id must be strings, not {self.name!r} and {self.id!r}")
+            raise StepError(
+                f"a tool call's name and id must be strings, not {kind_of(self.name)} and {kind_of(self.id)}"
+            )
         if not isinstance(self.arguments, (str, Mapping)):
             raise StepError(
                 f"arguments of {self.name} must be a mapping or JSON text, not {type(self.arguments).__name__}"
             )
+        check_texts(self, "error")
         object.__setattr__(self, "arguments", frozen(self.arguments))
         object.__setattr__(self, "observation", checked(self.observation, f"observation of {self.name}"))
 
@@ -61,6 +65,11 @@ class Signal:
 
     type: str
     message: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, str) or not isinstance(self.message, str):
+            given = f"{shown(self.type)} and {shown(self.message)}"
+            raise StepError(f"a signal's type and message must be strings, not {given}")
 
 
 @dataclass(frozen=True, init=False)
@@ -118,12 +127,25 @@ class ActionStep(Step):
         elif calls and result != (None, None):
             raise StepError("with tool_calls, each call carries its own observation and error")
         self._set(
-            thought=checked(thought, "ActionStep.thought"), tool_calls=calls, code=code, output=result[0],
+            thought=thought, tool_calls=calls, code=code, output=result[0],
             failure=result[1], signals=tuple(signals), is_final=is_final, raw_response=frozen(raw_response),
             id=new_id() if id is None else id, timestamp=timestamp or utc_now(), session=session, speaker=speaker,
             number=number, pinned=pinned, metadata=metadata or {}, overlay=overlay,
         )  # fmt: skip
         self.__post_init__()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_texts(self, "code", "failure")
+        for name, kind in (("tool_calls", ToolCall), ("signals", Signal)):
+            if wrong := [one for one in getattr(self, name) if not isinstance(one, kind)]:
+                raise StepError(f"{name} must be of type {kind.__name__}, not {shown(wrong[0])}")
+        if not isinstance(self.is_final, bool):
+            raise StepError(f"is_final must be a bool, not {shown(self.is_final)}")
+        self._set(
+            thought=checked(self.thought, "ActionStep.thought"),
+            output=checked(self.output, "ActionStep.observation"),
+        )
 
     @property
     def observation(self) -> Content | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ from tinymem.content import clean
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError
 from tinymem.indexing import Index
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenCounter, TokenEmbedder, TokenIds, Vectors, VectorStore
+from tinymem.quiet import kind_of
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
@@ -30,14 +32,15 @@ from tinymem.recall.explained import Explanation
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published, weighed_as
 from tinymem.recall.packing import packed
-from tinymem.recall.passages import passages_of
+from tinymem.recall.passages import passages_of, slices
 from tinymem.recall.query import analyse, embedded
 from tinymem.recall.results import LeftOut, Recall
 from tinymem.recall.scoring import Filter, Scored
 from tinymem.registry import token_embedder_from
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import is_milestone
-from tinymem.stores.sqlite import Mark, SqliteJournal
+from tinymem.stores.schema import damaged
+from tinymem.stores.sqlite import REWRITES, Mark, SqliteJournal
 from tinymem.stores.upkeep import EMBEDDER, EMBEDDER_NAME, WATERMARK
 from tinymem.tokens import count_message
 
@@ -45,6 +48,7 @@ __all__ = ["Archive", "row_of"]
 
 logger = logging.getLogger(__name__)
 
+KEY = 16  # bytes of the key of fences
 BATCH = 256  # passages that are embedded at once
 WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
 STEPS = 16  # that are read at once to be cut into passages
@@ -77,18 +81,27 @@ class Archive:
         self.journal = SqliteJournal(folder / "journal.db", create)
         self.index = Index(self.journal, open_store)
         try:
-            self.key = bytes.fromhex(self._fence_key())
+            self.key = self._fence_key()
+            self._seen = self.journal.version()
+            self._begin_anew()
         except BaseException:
             self.journal.close()
             raise
 
-    def _fence_key(self) -> str:
+    def _fence_key(self) -> bytes:
         """The key from when the memory was made; the embedder must be the one from then."""
         if self.journal.setting(EMBEDDER) is None:  # of two processes that make a memory at once, one decides
-            settings = {EMBEDDER: self._fingerprint, "fence_key": secrets.token_hex(16), WATERMARK: "0"}
+            settings = {EMBEDDER: self._fingerprint, "fence_key": secrets.token_hex(KEY), WATERMARK: "0"}
             self.journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
         self.check_embedder()
-        return self.journal.setting("fence_key") or ""
+        kept = self.journal.setting("fence_key") or ""
+        try:
+            key = bytes.fromhex(kept)
+        except ValueError as error:
+            raise damaged(self.journal.path, f"{kind_of(kept)} is no key") from error
+        if len(key) != KEY:
+            raise damaged(self.journal.path, f"a key of {len(key)} bytes instead of {KEY}")
+        return key
 
     def check_embedder(self) -> None:
         """EmbedderMismatchError when the journal's vectors are another embedder's, be it since a moment ago."""
@@ -97,23 +110,29 @@ class Archive:
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
-    def write(self, steps: Sequence[Step], window: bool = True) -> dict[str, int]:
-        """Journal numbered steps, durably, all or none, into the window or not; the position of each, by id."""
+    def tokens_of(self, steps: Sequence[Step]) -> list[int]:
+        """What each step costs as it is sent."""
+        return [sum(count_message(message, self.counter) for message in step.to_messages()) for step in steps]
+
+    def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
+        """Journal numbered steps, durably, all or none, into the window or not; the position of each, by id. `tokens`
+        are theirs, if they were counted before."""
         positions: dict[str, int] = {}
-        end = self.journal.end()
         rows = []
-        for step in steps:
-            tokens = sum(count_message(message, self.counter) for message in step.to_messages())
-            positions[step.id] = end
-            rows.append(row_of(step, tokens, end, window))
-            end += tokens
-        self.journal.add(rows)
+        tokens = self.tokens_of(steps) if tokens is None else tokens
+        with self.journal.together():
+            end = self.journal.end()
+            for step, cost in zip(steps, tokens, strict=True):
+                positions[step.id] = end
+                rows.append(row_of(step, cost, end, window))
+                end += cost
+            self.journal.add(rows)
         return positions
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
         """Make these steps milestones, or none."""
         self.journal.set_milestones(numbers, milestone)
-        self._catalog = None
+        self._begin_anew()
 
     def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
         """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
@@ -147,7 +166,7 @@ class Archive:
         following = mark.step
         while records := self.journal.records(following, STEPS):
             for number, record in records:
-                for at, passage in enumerate(passages_of(self.loaded(record))):
+                for at, passage in enumerate(passages_of(self.load(record), self.key)):
                     if (number, at) >= mark:
                         batch.append((number, passage))
                     if len(batch) == BATCH:
@@ -161,8 +180,8 @@ class Archive:
         """The texts of the passages that a step was cut into."""
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
-            parts = step.parts()
-            return [clean(parts[part].text[start:end]) for _, part, start, end in places]
+            with self._naming_parts():
+                return slices(step, (place[1:] for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
 
     @cached_property
@@ -186,31 +205,38 @@ class Archive:
     @property
     def catalog(self) -> Catalog:
         """The arrays over all embedded passages, brought up to the journal."""
-        if self._catalog is None:
-            self._catalog = Catalog(self.embedder.dimensions, len(self.token_embedder.token_table))
-        try:
-            while rows := self.journal.passages(self._catalog.last_id):
-                self._catalog.extend(rows)
-            self.check_embedder()  # afterwards: all that was read until then are vectors of this one
-        except EmbedderMismatchError:
-            self._catalog = None
-            raise
-        except ValueError as error:  # a vector of another length
-            self._catalog = None
-            self.check_embedder()
-            raise FormatError(f"{self.journal.path} is damaged: {error}") from error
+        with self.journal.snapshot():  # or another process might put another embedder's vectors there half way
+            if (version := self.journal.version()) != self._seen:  # another process has written
+                self.check_embedder()
+                self._seen = version
+                if self.journal.setting(REWRITES) != self._rewrites:
+                    self.index.reconsider()
+                    self._begin_anew()
+            if self._catalog is None:
+                self._catalog = Catalog(self.embedder.dimensions, len(self.token_embedder.token_table))
+            try:
+                while rows := self.journal.passages(self._catalog.last_id):
+                    self._catalog.extend(rows)
+            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
+                self._catalog = None
+                raise damaged(self.journal.path, error) from error
         return self._catalog
+
+    def _begin_anew(self) -> None:
+        """Have the catalog read anew: what it was made of has changed."""
+        self._rewrites = self.journal.setting(REWRITES)
+        self._catalog = self._steps = None
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
-        return {n: self.loaded(record) for n, record in self.journal.steps(numbers).items()}
+        return {n: self.load(record) for n, record in self.journal.steps(numbers).items()}
 
-    def loaded(self, record: str) -> Step:
-        """The step of a record of the journal; FormatError when that is damaged."""
+    def load(self, record: str) -> Step:
+        """The step of a record in the journal; FormatError where that is damaged."""
         try:
             return load_step(record)
-        except StepError as error:
-            raise FormatError(f"{self.journal.path} is damaged: {error}") from error
+        except (StepError, FormatError) as error:
+            raise damaged(self.journal.path, error) from error
 
     def recall(
         self,
@@ -245,11 +271,21 @@ class Archive:
         if not text.strip() or not allowed.any():
             return Recall("", 0, ()), ()
         scored = self.score(text, now, allowed)
-        return packed(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity, left_out)
+        with self._naming_parts():
+            return packed(scored.ranked(budget), self.fetch, self.counter, budget, self.key, diversity, left_out)
+
+    @contextmanager
+    def _naming_parts(self) -> Iterator[None]:
+        """An IndexError is a passage that names a part which its step has not got."""
+        try:
+            yield
+        except IndexError as error:
+            raise damaged(self.journal.path, f"a passage of no part of its step ({error})") from error
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
-        catalog = self.catalog
+        # As it was when they were allowed: another process may have written more since.
+        catalog = self.catalog if self._catalog is None else self._catalog
         since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
         query = analyse(text, self.embedder, self.token_embedder, now, since, until)
         lexical = self.journal.search_text(query.text)
@@ -275,12 +311,15 @@ class Archive:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
         # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
         # it, nothing is forgotten; the other way round, nobody would clear it later.
+        was_filled = self.index.is_filled
         self.index.clear()
         try:
             while not self.journal.delete({number: self._texts(number) for number in numbers}):
                 pass  # another process has made passages of these steps meanwhile
         finally:
-            self._catalog = self._steps = None
+            self._begin_anew()
+        if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
+            self.index.clear()
         if self._index_is_of_use:
             self.index.follow()
 

@@ -17,13 +17,16 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from tinymem.content import Content, as_parts, frozen, is_empty, shorten
 from tinymem.errors import StepError
 from tinymem.ids import new_id, utc_now
+from tinymem.quiet import kind_of, shown
 
-__all__ = ["Message", "Part", "Step", "Style", "TextChange", "joined", "labelled", "overlay_of"]
+__all__ = ["Message", "Part", "Step", "Style", "TextChange", "check_texts", "joined", "labelled", "overlay_of"]
 
 Message: TypeAlias = dict[str, Any]
 Style: TypeAlias = Literal["tools", "observation"]
 TextChange: TypeAlias = Callable[[str], str]
 StepT = TypeVar("StepT", bound="Step")
+
+LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step is told with them
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,21 @@ class Step:
 
     def __post_init__(self) -> None:
         if not isinstance(self.timestamp, datetime) or self.timestamp.tzinfo is None:
-            raise StepError(f"timestamp must be an aware datetime (with a time zone), not {self.timestamp!r}")
+            raise StepError(f"timestamp must be an aware datetime (with a time zone), not {shown(self.timestamp)}")
         if not self.id or not isinstance(self.id, str):
-            raise StepError(f"id must be a string that is not empty, not {self.id!r}")
+            raise StepError(f"id must be a string that is not empty, not {shown(self.id)}")
+        check_texts(self, "session", "speaker")
+        for name in ("id", "session", "speaker"):
+            if len(getattr(self, name) or "") > LONGEST_NAME:
+                raise StepError(f"{name} has {len(getattr(self, name)):,} characters, more than {LONGEST_NAME:,}")
+        if not isinstance(self.number, (int, type(None))) or not isinstance(self.pinned, bool):
+            raise StepError(
+                f"number must be an int or None, pinned a bool, not {shown(self.number)} and {shown(self.pinned)}"
+            )
+        if not isinstance(self.metadata, Mapping) or not all(map(_is_layer, self.overlay)):
+            raise StepError("metadata must be a mapping, and overlay a list of mappings {'set': mapping, 'drop': list}")
         self._set(
-            timestamp=self.timestamp.astimezone(timezone.utc),
+            timestamp=_in_utc(self.timestamp),
             metadata=frozen(self.metadata),
             overlay=tuple(frozen(layer) for layer in self.overlay),
         )
@@ -137,6 +150,30 @@ class Step:
         from tinymem.serialization import step_from_dict
 
         return step_from_dict(record)
+
+
+def check_texts(holder: object, *names: str) -> None:
+    """StepError unless these fields are strings or None."""
+    for name in names:
+        value = getattr(holder, name)
+        if value is not None and not isinstance(value, str):
+            raise StepError(f"{type(holder).__name__}.{name} must be a string or None, not {kind_of(value)}")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(timezone.utc)
+    except OverflowError as error:
+        raise StepError(f"timestamp must be in the years 1 to 9999 of UTC, not {moment!r}") from error
+
+
+def _is_layer(layer: object) -> bool:
+    """Whether it can be laid over a message."""
+    return (
+        isinstance(layer, Mapping)
+        and isinstance(layer.get("set", {}), Mapping)
+        and isinstance(layer.get("drop", ()), (list, tuple))
+    )
 
 
 def joined(first: Content | None, *more: Content) -> Content | None:

@@ -8,6 +8,7 @@ from tinymem.archive import Archive
 from tinymem.context import Block
 from tinymem.episodes import Episodes
 from tinymem.recall.render import fenced
+from tinymem.redaction import Redact, redacted_dump
 from tinymem.scratchpad import AgentMemory, Archiver
 from tinymem.steps import ScratchpadStep
 
@@ -19,10 +20,11 @@ FENCE = 32  # tokens of a fence, about: what it really takes is counted
 
 
 class KeptScratchpad:
-    """A scratchpad, `memory`, that the journal keeps: at every update, and whenever `keep` is called."""
+    """A scratchpad, `memory`, that the journal keeps as `redact` leaves it: at every update, and whenever `keep` is
+    called."""
 
-    def __init__(self, archive: Archive, archiver: Archiver) -> None:
-        self._journal = archive.journal
+    def __init__(self, archive: Archive, archiver: Archiver, redact: Redact | None = None) -> None:
+        self._journal, self._redact = archive.journal, redact
         kept = self._journal.setting(SCRATCHPAD)
         self._kept = AgentMemory().dump() if kept is None else kept
         self.memory = AgentMemory.load(
@@ -36,7 +38,7 @@ class KeptScratchpad:
 
     def keep(self) -> None:
         """Write down what changed; values are held by reference, so that needs no update."""
-        text = self.memory.dump()
+        text = redacted_dump(self.memory.dump(), self._redact)
         if text != self._kept:
             self._journal.keep({SCRATCHPAD: text})
             self._kept = text

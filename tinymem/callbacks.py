@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from tinymem.base import Step
 from tinymem.errors import InputError
+from tinymem.quiet import name_of, trace_of
 from tinymem.recall.results import Recall
 from tinymem.strategy import PruneReport
 
@@ -21,8 +22,8 @@ StepCallbacks: TypeAlias = Sequence[Callable[[Step], object]] | Mapping[type[Ste
 class Callbacks:
     """Calls what the user gave, each time when what it is told of is on disk.
 
-    An exception in one is logged, with its traceback, and changes nothing: neither for the memory nor for the other
-    callbacks.
+    An exception in one is logged, with where it was raised but without its message, which might quote a step, and
+    changes nothing: neither for the memory nor for the other callbacks.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ def _call(callback: Callable[[Any], object] | None, told: Any) -> None:
     try:
         if callback is not None:
             callback(told)
-    except Exception:
-        logger.exception("the callback %r failed; nothing is lost", callback)
+    except Exception as error:
+        logger.error("the callback %s failed; nothing is lost\n%s", name_of(callback), trace_of(error))
 
 
 def _callable(name: str, value: Any) -> Any:

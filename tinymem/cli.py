@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from tinymem import __version__
+from tinymem import __version__, cli_repair
 from tinymem.cli_files import export, import_file
 from tinymem.cli_inspect import explain, inspect, show
 from tinymem.cli_options import MEMORY, EmbedderOption, JsonOption, NamespaceOption, PathOption
@@ -56,6 +56,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command()(cli_repair.doctor)
+app.command()(cli_repair.rebuild)
 
 
 def _version(value: bool) -> None:
@@ -202,6 +205,30 @@ def stats(
     for name, value in values.items():
         shown = f"{value:,}" if isinstance(value, int) else value
         typer.echo(f"{name.replace('_', ' '):<16}{shown}")
+
+
+@app.command()
+def salvage(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A memory's folder, or a journal.db.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the steps, a line of JSON each.")],
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Read the steps of a damaged memory that can still be read. Nothing in its folder is changed.
+
+    No process may have the memory open. Exit status 1 if no step could be read.
+
+    Example: tinymem salvage ./memory steps.jsonl
+    """
+    from tinymem.salvaging import salvage_to
+
+    done = salvage_to(file, path, namespace)
+    if as_json:
+        print_json(done._asdict())
+    else:
+        gaps = f"; {done.missing:,} before the last are missing: damaged, or forgotten earlier" if done.missing else ""
+        typer.echo(f"Wrote {done.steps:,} steps to {file}{gaps}.")
+    raise typer.Exit(0 if done.steps else 1)
 
 
 app.command()(inspect)

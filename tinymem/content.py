@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tinymem.errors import StepError
@@ -26,6 +26,7 @@ __all__ = [
 Content: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _ELLIPSIS = "\n… [{} characters left out] …\n"
+MOST_DEPTH = 100  # containers inside each other: whatever can be held can be written, and read again
 # Control characters that are no white space; deleting or escaping would move offsets, so each becomes U+FFFD.
 _CONTROLS = dict.fromkeys([*range(0x00, 0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0)], "\ufffd")
 _UNSAFE = str.maketrans({**_CONTROLS, **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")})
@@ -33,7 +34,20 @@ _UNSAFE = str.maketrans({**_CONTROLS, **dict.fromkeys(range(0xD800, 0xE000), "\u
 
 def frozen(value: Any) -> Any:
     """A private deep copy of a JSON-like value, so that a step cannot be changed from outside."""
-    return value if isinstance(value, (str, int, float, bool, type(None))) else copy.deepcopy(value)
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    level = {id(value): value}
+    for _ in range(MOST_DEPTH):
+        level = {id(inner): inner for outer in level.values() for inner in _inside(outer)}
+        if not level:
+            return copy.deepcopy(value)
+    raise StepError(f"a value with over {MOST_DEPTH} levels of lists and mappings, or inside itself, cannot be held")
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    """The containers that a container holds."""
+    held = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return (one for one in held if isinstance(one, (Mapping, list, tuple)))
 
 
 def checked(value: Content | None, where: str) -> Content | None:

@@ -22,8 +22,10 @@ from tinymem.recall import Recall
 from tinymem.steps import SummaryStep, SystemPromptStep, TaskStep
 from tinymem.tokens import PER_MESSAGE, PER_REPLY, count_message, count_messages
 
-__all__ = ["Block", "Context", "Item", "Shares", "assemble", "current_task", "fixed_steps"]
+__all__ = ["Block", "Context", "Item", "Shares", "assemble", "current_task", "default_query", "fixed_steps"]
 
+QUERY_GROUPS = 2  # newest groups that a context without a query asks for
+QUERY_LENGTH = 6_000  # characters of them, from the end
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
 
@@ -93,6 +95,13 @@ def current_task(steps: Iterable[Step]) -> TaskStep | None:
     for step in steps:
         found = step if isinstance(step, TaskStep) else found
     return found
+
+
+def default_query(steps: Sequence[Step]) -> str:
+    """What a context asks for unless told: the current task, and the newest steps."""
+    task = current_task(steps)
+    newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
+    return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
 
 
 def fixed_steps(steps: Sequence[Step]) -> list[Step]:

@@ -18,6 +18,7 @@ from tinymem.hierarchy import HierarchicalMemory
 from tinymem.ids import new_nanoid
 from tinymem.messages import repair
 from tinymem.protocols import StepRow
+from tinymem.quiet import shown
 from tinymem.recall import Recall
 from tinymem.retrieve import RetrieveMessage, message_step
 from tinymem.serialization import load_step
@@ -249,7 +250,7 @@ def _check_role(role: str) -> None:
             "HierarchicalMemory, with add_messages"
         )
     if role not in ROLES:
-        raise InputError(f"role must be one of {', '.join(ROLES)}, not {role!r:.80}")
+        raise InputError(f"role must be one of {', '.join(ROLES)}, not {shown(role)}")
 
 
 def _step(row: StepRow) -> MessageStep:

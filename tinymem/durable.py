@@ -1,54 +1,186 @@
-"""The window as the journal keeps it: which steps it shows, and how, for when the memory is opened again."""
+"""The window as the journal keeps it: which steps it shows, and how, for when the memory is opened again, and for all
+processes that have it open now.
+
+The journal decides. It numbers the steps that are added; and before something is added, asked or taken out, a process
+reads what the others did to the window since, and does the same to its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tinymem.archive import Archive
 from tinymem.base import Step
 from tinymem.callbacks import Callbacks
 from tinymem.manager import MemoryManager
-from tinymem.serialization import dump_step, load_step
-from tinymem.steps import SummaryStep
+from tinymem.messages import open_calls
+from tinymem.protocols import StepRow
+from tinymem.quiet import kind_of
+from tinymem.redaction import Redact, redacted
+from tinymem.serialization import dump_step
+from tinymem.sharing import SharedManager
+from tinymem.steps import MessageStep, SummaryStep
+from tinymem.stores.schema import damaged
+from tinymem.stores.sqlite import WINDOW_CHANGES
 from tinymem.strategy import PruneReport, PruneStrategy
 
 __all__ = ["DurableWindow"]
 
+OPEN_CALLS = "open_calls"  # the setting that keeps the calls without a result: the number of the step, by call id
+MOST_CALLS = 256  # of them, the newest
+
+
+class _Redacting(MemoryManager):
+    """A MemoryManager that holds what `redact` leaves of its steps."""
+
+    redact: Redact | None = None
+
+    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
+        return super().add_steps([redacted(step, self.redact) for step in steps])
+
 
 class DurableWindow:
-    """A MemoryManager, `steps`, whose steps are in the journal before they are in it.
+    """A MemoryManager, `manager`, whose steps are in the journal before they are in it, as `redact` leaves them.
 
     `positions` says how many tokens came before each of its steps since the memory began; `shortened` are the ids of
     those that the window does not show whole.
     """
 
-    def __init__(self, archive: Archive, strategy: PruneStrategy, callbacks: Callbacks | None = None) -> None:
-        self._archive, self._callbacks = archive, callbacks or Callbacks()
+    def __init__(
+        self,
+        archive: Archive,
+        strategy: PruneStrategy,
+        callbacks: Callbacks | None = None,
+        redact: Redact | None = None,
+    ) -> None:
+        self._archive, self._journal, self._callbacks = archive, archive.journal, callbacks or Callbacks()
+        self._redact = redact
         self._reports: list[PruneReport] = []  # that nobody was told of yet
-        rows = archive.journal.window()
-        self.positions = {row.id: row.position for row in rows}
-        self.shortened = {row.id for row in rows if row.view}
-        self.manager = MemoryManager.from_steps(
-            [load_step(row.view or row.record) for row in rows],
-            next_number=archive.journal.next_number(),
-            prune_strategy=strategy,
-            auto_prune_at=0,
-            on_add=self._journal,
-            on_prune=self._reports.append,
-        )
-        self._on_disk = {step.id: step for step in self.manager.steps}
+        self.positions: dict[str, int] = {}
+        self._on_disk: dict[str, Step] = {}  # the window as the journal has it
+        self._views: dict[str, str] = {}  # the JSON of those of its steps that are shortened
+        self._calls: dict[str, int] = {}
+        self._version, self._changes, self._kept_calls = -1, "", ""  # of the journal, as it was read last
+        what = f"the memory at {archive.journal.path.parent}"
+        self.manager = SharedManager(what, self._record, self.catch_up, strategy, self._reports.append, redact)
+        with self.manager.locked():
+            self.catch_up()
 
-    def _journal(self, steps: Sequence[Step]) -> None:
-        self.positions.update(self._archive.write(steps))
-        self._on_disk.update((step.id, step) for step in steps)
+    @property
+    def shortened(self) -> Collection[str]:
+        """Ids of the steps that the window does not show whole."""
+        return self._views.keys()
+
+    # -- what others do -----------------------------------------------------------------------------------------------
+
+    def catch_up(self) -> bool:
+        """Do to the window what others did to it since; whether they wrote anything. The manager must be locked."""
+        if self._journal.version() == self._version:
+            return False
+        with self._journal.snapshot():
+            version, following = self._journal.version(), self._journal.next_number()
+            changes, calls = (self._journal.setting(key) or "" for key in (WINDOW_CHANGES, OPEN_CALLS))
+            anew = changes != self._changes or self._version < 0
+            rows = self._journal.window(0 if anew else self.manager.next_number - 1)
+        gone = self._on_disk.keys() - {row.id for row in rows} if anew else set()
+        fresh = [row for row in rows if row.id not in self._on_disk or row.view != self._views.get(row.id)]
+        self.manager.follow(gone, self._read(fresh) if fresh else [], following)
+        self._lose(gone)
+        if calls != self._kept_calls or self._version < 0:
+            self._calls = self._calls_in(calls)
+            self.manager.follow_calls(self._calls)
+        self._version, self._changes, self._kept_calls = version, changes, calls
+        return True
+
+    def _read(self, rows: Sequence[StepRow]) -> list[Step]:
+        """Steps that came or changed; those that this process has changed itself, and not written down yet, stay so."""
+        shown = {step.id: step for step in self.manager.steps}
+        steps = []
+        for row in rows:
+            step = self._archive.load(row.view or row.record)
+            if step.id != row.id:
+                raise damaged(self._journal.path, f"step {row.number} is said to have another's id")
+            if (before := self._on_disk.get(row.id)) is None or shown.get(row.id) is before:
+                steps.append(step)
+            self._on_disk[row.id], self.positions[row.id] = step, row.position
+            self._see(row.id, row.view)
+        return steps
+
+    def _see(self, id: str, view: str | None) -> None:
+        if view is None:
+            self._views.pop(id, None)
+        else:
+            self._views[id] = view
+
+    def _lose(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            for kept in (self._on_disk, self.positions, self._views):
+                kept.pop(id, None)
+
+    # -- in -----------------------------------------------------------------------------------------------------------
+
+    def _record(self, steps: Sequence[Step]) -> list[Step]:
+        """Journal steps that are about to be in the window, under the next numbers."""
+        tokens = self._archive.tokens_of(steps)  # before others have to wait
+        with self._journal.together():
+            if self.catch_up():
+                self.manager.check(steps)
+            held = self._numbered(steps)
+            positions = self._archive.write(held, tokens=tokens)
+            calls = self._noted(held)
+            kept = self._keep_calls(calls)
+        self._calls, self._kept_calls = calls, kept
+        self.positions.update(positions)
+        self._on_disk.update((step.id, step) for step in held)
+        return held
+
+    def _numbered(self, steps: Sequence[Step]) -> list[Step]:
+        first = self._journal.next_number()
+        return [s if s.number == first + at else s.evolve(number=first + at) for at, s in enumerate(steps)]
 
     def pass_by(self, steps: Sequence[Step]) -> list[Step]:
         """Journal steps that the window never shows; they come back numbered."""
         MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
-        first = self.manager.reserve(len(steps))
-        numbered = [step.evolve(number=first + at) for at, step in enumerate(steps)]
-        self._archive.write(numbered, window=False)
-        return numbered
+        steps = [redacted(step, self._redact) for step in steps]
+        tokens = self._archive.tokens_of(steps)
+        with self.manager.locked():
+            with self._journal.together():
+                self.catch_up()
+                held = self._numbered(steps)
+                self._archive.write(held, False, tokens)
+            self.manager.follow((), (), self._journal.next_number())
+        return held
+
+    # -- calls that wait for their results ----------------------------------------------------------------------------
+
+    def _noted(self, steps: Iterable[Step]) -> dict[str, int]:
+        """The open calls, when these steps have come."""
+        known = self.manager.open_calls
+        calls = {id: number for id, number in self._calls.items() if id in known}
+        for step in steps:
+            calls.update(dict.fromkeys(open_calls([step]), step.number or 0))
+            if isinstance(step, MessageStep) and step.role == "tool":
+                calls.pop(step.tool_call_id or "", None)
+        return dict([*calls.items()][-MOST_CALLS:])
+
+    def _keep_calls(self, calls: Mapping[str, int]) -> str:
+        """Write down which calls are open, if others are; what is written there then."""
+        if calls == self._calls:
+            return self._kept_calls
+        text = json.dumps(calls)
+        self._journal.keep({OPEN_CALLS: text})
+        return text
+
+    def _calls_in(self, kept: str) -> dict[str, int]:
+        if not kept:  # nobody has written them down yet
+            return self._noted(self._on_disk.values())
+        try:
+            return {str(id): int(number) for id, number in json.loads(kept).items()}
+        except (ValueError, AttributeError, TypeError) as error:
+            raise damaged(self._journal.path, f"{kind_of(kept)} is no list of open calls") from error
+
+    # -- out ----------------------------------------------------------------------------------------------------------
 
     def restore(self, report: PruneReport) -> None:
         """Put back into the window what a pruning took out, but no summary that tells of what was forgotten since."""
@@ -58,12 +190,21 @@ class DurableWindow:
         self.manager.restore(PruneReport(tuple(removed), tuple(shortened), report.kept))
         self.keep()
 
-    def forget_summaries(self, numbers: Sequence[int]) -> None:
-        """Take summaries of any of these steps out of the window; the others that they cover are in the archive."""
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Before these steps are forgotten: take summaries of them out of the window (what else those cover is in the
+        archive), and wait no longer for the results of their calls."""
         if summaries := [step for step in self.manager.steps if isinstance(step, SummaryStep) and self._is_view(step)]:
             ids = {step.id for step in self._archive.fetch(numbers).values()}
             self.manager.drop([step.number or 0 for step in summaries if not ids.isdisjoint(step.covers)])
             self.keep()
+        gone = set(numbers)
+        with self.manager.locked():
+            with self._journal.together():
+                self.catch_up()
+                calls = {id: number for id, number in self._noted(()).items() if number not in gone}
+                kept = self._keep_calls(calls)
+            self._calls, self._kept_calls = calls, kept
+            self.manager.follow_calls(calls)
 
     def _is_view(self, summary: SummaryStep) -> bool:
         """Whether a strategy made the summary, rather than that it was added as a step of its own."""
@@ -74,26 +215,36 @@ class DurableWindow:
         return len(self._archive.journal.numbers(ids)) == len(set(ids))
 
     def keep(self) -> list[int]:
-        """Write down what the window shows now; the numbers of the steps that left it."""
-        border = self.manager.next_number  # what another thread adds right now is in the journal first: it stays
-        shown = {step.id: step for step in self.manager.steps}
-        numbers = {id: step.number or 0 for id, step in [*self._on_disk.items()] if id not in shown}
-        gone = {id: number for id, number in numbers.items() if number < border}
-        changed = {step.number or 0: step for id, step in shown.items() if self._on_disk.get(id) is not step}
-        if gone or changed:
-            whole = self._archive.fetch([*changed])
-            views = {n: None if step == whole.get(n) else dump_step(step) for n, step in changed.items()}
-            self._archive.journal.set_window(gone.values(), views)
-            self.manager.drop(changed.keys() - whole.keys())  # came back with an old report: forgotten is gone
-            for id in gone:
-                del self._on_disk[id], self.positions[id]
-            for number in whole:
-                self._on_disk[changed[number].id] = changed[number]
-                (self.shortened.add if views[number] else self.shortened.discard)(changed[number].id)
-            if any(step.id not in self.positions for step in whole.values()):
-                self.positions.update((row.id, row.position) for row in self._archive.journal.window())
-        self._tell(sorted(gone.values()))
-        return sorted(gone.values())
+        """Write down what the window shows now; the numbers of the steps that left it by that.
+
+        Where several processes take the same step out, one of them did.
+        """
+        with self.manager.locked():
+            self.catch_up()
+            shown = {step.id: step for step in self.manager.steps}
+            gone = {id: step.number or 0 for id, step in self._on_disk.items() if id not in shown}
+            changed = {step.number or 0: step for id, step in shown.items() if self._on_disk.get(id) is not step}
+            left = self._write_down(gone, changed) if gone or changed else []
+        self._tell(left)
+        return left
+
+    def _write_down(self, gone: Mapping[str, int], changed: Mapping[int, Step]) -> list[int]:
+        whole = self._archive.fetch([*changed])
+        views = {
+            n: None if step == whole.get(n) else dump_step(redacted(step, self._redact)) for n, step in changed.items()
+        }
+        still = {n: view for n, view in views.items() if changed[n].id in self._on_disk}
+        back = {n: view for n, view in views.items() if n in whole and n not in still}
+        left = self._journal.set_window(gone.values(), back, still)
+        lost = [step.id for n, step in changed.items() if n not in whole]  # came back with an old report: forgotten
+        self.manager.follow(lost, (), 0)
+        self._lose([*gone, *lost])
+        for number in whole:
+            self._on_disk[changed[number].id] = changed[number]
+            self._see(changed[number].id, views[number])
+        if back:
+            self.positions.update((row.id, row.position) for row in self._journal.window())
+        return sorted(left)
 
     def _tell(self, gone: Sequence[int]) -> None:
         while self._reports:

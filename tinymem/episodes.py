@@ -18,8 +18,10 @@ from tinymem.content import clean
 from tinymem.errors import TinymemError
 from tinymem.fitting import fitted
 from tinymem.protocols import Summarizer
+from tinymem.quiet import without_content
+from tinymem.recall.echoes import without_echoes
 from tinymem.steps import SummaryStep
-from tinymem.stores.sqlite import Outlined, SummaryRow
+from tinymem.stores.sqlite import REWRITES, Outlined, SummaryRow
 from tinymem.summaries.extractive import ExtractiveSummarizer
 
 __all__ = ["Episode", "Episodes"]
@@ -57,6 +59,8 @@ class Episodes:
         self._rows: list[SummaryRow] | None = None
         self._levels: dict[int, list[Episode]] = {}  # made of the rows
         self._costs: dict[Episode, int] = {}
+        self._changed = True  # so that some of them may be without a summary of the next level
+        self._version, self._rewrites = -1, ""  # of the journal, as it was read last
         self._after = 0  # all steps up to here are in an episode, or cannot be
 
     def __iter__(self) -> Iterator[Episode]:
@@ -83,22 +87,28 @@ class Episodes:
     def settle(self) -> int:
         """Summarise what is closed and was not yet; how many summaries were made."""
         made = 0
+        rewrites = self._archive.journal.setting(REWRITES)
         for run in self._closed():
             steps = list(self._archive.fetch([row.number for row in run]).values())
             if steps:
-                self._keep(1, run[0].number, run[-1].number, _shared([row.session for row in run]), steps)
+                session = _shared([row.session for row in run])
+                if not self._keep(1, run[0].number, run[-1].number, session, steps, rewrites):
+                    return made
                 made += 1
-        while self._rows is None and (orphans := self._orphans()):  # None: some were made
+        while self._changed and (orphans := self._orphans()):
             level, children = orphans
             steps = [SummaryStep(child.text) for child in children]
             session = _shared([child.session for child in children])
-            self._keep(level + 1, children[0].first, children[-1].last, session, steps)
+            if not self._keep(level + 1, children[0].first, children[-1].last, session, steps, rewrites):
+                return made
             made += 1
+        self._changed = False
+        self._after = max((row.last for row in self._summaries()), default=0)
         return made
 
     def forget(self) -> None:
         """Read again what the journal has: summaries of forgotten steps went with them."""
-        self._rows, self._after = None, 0
+        self._rows, self._after, self._changed = None, 0, True
         self._levels, self._costs = {}, {}
 
     def _closed(self) -> list[list[Outlined]]:
@@ -119,47 +129,62 @@ class Episodes:
         if run and run[-1].type == "final_answer":
             runs.append(run)
             run = []
-        ends = [last for _, last in ranges] + [run[-1].number for run in runs]
-        self._after = max(ends, default=self._after)
         return runs
 
     def _orphans(self) -> tuple[int, list[SummaryRow]] | None:
-        """FAN consecutive summaries of a level that no summary of the next one stands for, and the level."""
+        """Consecutive summaries of a level that no summary of the next one stands for, and the level: FAN of them, or
+        fewer where forgetting has left them between some that have one."""
         rows = self._summaries()
         for level in sorted({row.level for row in rows}):
             parents = {row.first: row.last for row in rows if row.level == level + 1}
-            covered, loose = 0, []
-            for row in rows:
-                if row.level == level:
-                    covered = max(covered, parents.get(row.first, 0))
-                    if row.first > covered:
-                        loose.append(row)
-            if len(loose) >= FAN:
-                return level, loose[:FAN]
+            covered = 0
+            orphans: list[SummaryRow] = []
+            for row in (row for row in rows if row.level == level):
+                covered = max(covered, parents.get(row.first, 0))
+                if row.first > covered:
+                    orphans.append(row)
+                if len(orphans) == FAN or (orphans and row.first <= covered):
+                    return level, orphans
         return None
 
-    def _keep(self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step]) -> None:
+    def _keep(
+        self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
+    ) -> bool:
+        """Whether it is kept: not where another process was first, or has forgotten steps since, maybe of these."""
         row = SummaryRow(level, first, last, session, self._summary(steps))
-        self._archive.journal.put_summaries([row])
-        self._rows, self._levels = None, {}
+        journal = self._archive.journal
+        self._rows, self._levels, self._changed = None, {}, True
+        with journal.together():
+            return journal.setting(REWRITES) == rewrites and journal.put_summaries([row]) == 1
 
     def _summary(self, steps: Sequence[Step]) -> str:
+        steps = [without_echoes(step, self._archive.key) for step in steps]
         try:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
         except Exception as error:  # a summary is never worth losing a step for
-            logger.warning("the summarizer %s failed: %r; lines are picked instead", self._summarizer.name, error)
+            told = "the summarizer %s failed, and lines are picked instead: %s"
+            logger.warning(told, self._summarizer.name, without_content(error))
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
 
     def _summaries(self) -> list[SummaryRow]:
+        journal = self._archive.journal
+        if (version := journal.version()) != self._version:  # another process may have made some, or forgotten steps
+            self._version, self._rows, self._levels = version, None, {}
+            if (rewrites := journal.setting(REWRITES) or "") != self._rewrites:
+                self._rewrites, self._after = rewrites, 0
         if self._rows is None:
-            self._rows = self._archive.journal.summaries()
+            self._rows = journal.summaries()
         return self._rows
 
     def _of(self, level: int) -> list[Episode]:
+        rows = self._summaries()  # first: what others made is seen by it
         if level not in self._levels:
-            rows = [row for row in self._summaries() if row.level == level and row.text]
-            self._levels[level] = [Episode(row.first, row.last, row.session, row.text, level) for row in rows]
+            self._levels[level] = [
+                Episode(row.first, row.last, row.session, row.text, level)
+                for row in rows
+                if row.level == level and row.text
+            ]
         return self._levels[level]
 
     def _cost(self, episode: Episode) -> int:

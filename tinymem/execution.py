@@ -11,6 +11,7 @@ from typing import Any
 from tinymem.actions import ActionStep
 from tinymem.content import Content, as_text
 from tinymem.errors import FormatError, InputError, StepError
+from tinymem.quiet import kind_of, shown
 from tinymem.shown import short_repr
 from tinymem.values import decode, encode
 
@@ -76,7 +77,7 @@ class ExecutionResult:
             raise StepError(f"result: {error}") from error
         reprs = fields.get("local_variables", {})
         if not isinstance(reprs, Mapping) or not all(isinstance(text, str) for text in reprs.values()):
-            raise StepError(f"local_variables must be a mapping of names to reprs, not {reprs!r:.80}")
+            raise StepError(f"local_variables must be a mapping of names to reprs, not {kind_of(reprs)}")
         return ExecutionResult(**{**fields, "local_variables": {name: _Shown(text) for name, text in reprs.items()}})
 
     @property
@@ -97,7 +98,7 @@ def execution_result(step: ActionStep) -> ExecutionResult:
     """
     kept = step.metadata.get(RECORD, {"execution_status": "error"} if step.error is not None else {})
     if not isinstance(kept, Mapping):
-        raise StepError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {kept!r:.80}")
+        raise StepError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {kind_of(kept)}")
     return ExecutionResult.from_dict({"result": encode(_plain(step.observation)), "error": step.error, **kept})
 
 
@@ -108,7 +109,7 @@ def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | N
         return step, None
     given = _known("a step", step, FIELDS)
     if all(given.get(name) is None for name in FIELDS[1:]):
-        raise StepError(f"a step needs one of thought, action and result, and this has none: {dict(given)!r:.80}")
+        raise StepError("a step needs one of thought, action and result, and this has none")
     number = None if given.get("number") is None else _number(given["number"])
     result = _result(given.get("result"))
     acted = ActionStep(_text_or_none("thought", given.get("thought")), **_action(given.get("action"), result))
@@ -166,7 +167,7 @@ def _known(name: str, given: object, fields: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise StepError(f"{name} must be a mapping, not {type(given).__name__}")
     if unknown := [key for key in given if key not in fields]:
-        raise StepError(f"{name} has no field {unknown[0]!r:.80}; its fields are {', '.join(fields)}")
+        raise StepError(f"{name} has no field {shown(unknown[0])}; its fields are {', '.join(fields)}")
     return given
 
 
@@ -182,7 +183,7 @@ def _text_or_none(name: str, value: Any) -> str | None:
 
 def _number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise StepError(f"number must be a whole number of 1 or more, not {value!r:.80}")
+        raise StepError(f"number must be a whole number of 1 or more, not {shown(value)}")
     return value
 
 
@@ -190,7 +191,7 @@ def _seconds(value: Any) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise StepError(f"ExecutionResult.execution_time must be seconds of 0 or more, or None, not {value!r:.80}")
+        raise StepError(f"ExecutionResult.execution_time must be seconds of 0 or more, or None, not {shown(value)}")
 
 
 def _copy(value: Any) -> Any:
@@ -203,5 +204,5 @@ def _copy(value: Any) -> Any:
 
 def _shown(values: Any) -> dict[str, str]:
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-        raise StepError(f"ExecutionResult.local_variables must be a mapping of names to values, not {values!r:.80}")
+        raise StepError(f"ExecutionResult.local_variables must be a mapping of names to values, not {kind_of(values)}")
     return {name: value if isinstance(value, _Shown) else _Shown(short_repr(value)) for name, value in values.items()}

@@ -72,7 +72,7 @@ def export_journal(
     journal: SqliteJournal, file: str | Path | TextIO, vectors: bool = False, progress: Progress = unseen
 ) -> Exported:
     """Write what a journal holds now; see `export_memory`."""
-    with journal.snapshot() as held, _opened(file) as stream:
+    with journal.reading() as held, _opened(file) as stream:
         counts = held.counts()["steps"], len(held.summaries())
         for done, line in enumerate(_lines(held, counts, vectors)):
             stream.write(line)

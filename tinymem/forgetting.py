@@ -12,9 +12,9 @@ from pathlib import Path
 from tinymem.actions import ActionStep
 from tinymem.archive import Archive
 from tinymem.checks import one_of
-from tinymem.content import clean
 from tinymem.errors import StorageError
 from tinymem.folders import namespace_folder
+from tinymem.recall.passages import tool_name
 from tinymem.recall.scoring import Filter
 from tinymem.serialization import STEP_TYPES
 
@@ -41,10 +41,11 @@ def chosen(archive: Archive, ids: Sequence[str], only: Filter, before: datetime 
 def _calling(archive: Archive, numbers: Sequence[int], tool: str) -> list[int]:
     """Those of the steps that call `tool`."""
     found: list[int] = []
+    wanted = tool_name(tool)
     for at in range(0, len(numbers), AT_ONCE):
         steps = archive.fetch(numbers[at : at + AT_ONCE])
         actions = ((number, step) for number, step in steps.items() if isinstance(step, ActionStep))
-        found += [number for number, step in actions if any(clean(call.name) == tool for call in step.tool_calls)]
+        found += [number for number, step in actions if any(tool_name(call.name) == wanted for call in step.tool_calls)]
     return found
 
 

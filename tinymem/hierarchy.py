@@ -3,48 +3,46 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tinymem.archive import Archive
-from tinymem.base import Step
+from tinymem.base import Step, StepT
 from tinymem.blocks import KeptScratchpad, episodes_block, scratchpad_block
 from tinymem.callbacks import Callbacks, StepCallbacks
 from tinymem.checks import a_text, an_aware_time, some_tokens
 from tinymem.content import Content
-from tinymem.context import Context, Shares, assemble, current_task
+from tinymem.context import Context, Shares, assemble, default_query
 from tinymem.durable import DurableWindow
 from tinymem.episodes import Episodes
 from tinymem.errors import ClosedError, InputError, MessageError, TinymemError
-from tinymem.folders import namespace_folder
+from tinymem.folders import check_name, namespace_folder
+from tinymem.forking import ProcessLock
 from tinymem.housekeeping import Housekeeping
 from tinymem.ids import utc_now
 from tinymem.manager import PruneReport
-from tinymem.messages import groups
 from tinymem.protocols import Embedder, Summarizer, TokenCounter, VectorStore
 from tinymem.pruning import PruneStrategy
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.echoes import is_own_message
 from tinymem.recall.fusion import Fusion
-from tinymem.recall.render import is_block
 from tinymem.recall.scoring import Filter
+from tinymem.redaction import Redact, redact_from, redacted
 from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
 from tinymem.retention import Retention
 from tinymem.scratchpad import AgentMemory
 from tinymem.stats import Stats, stats_of
 from tinymem.steps import SystemPromptStep
 from tinymem.tokens import counter_from
+from tinymem.tracing import traced
 from tinymem.window import default_strategy, or_the_newest
 
 __all__ = ["HierarchicalMemory"]
 
 logger = logging.getLogger(__name__)
-
-QUERY_GROUPS = 2  # newest groups that a context without a query asks for
-QUERY_LENGTH = 6_000  # characters of them, from the end
 
 
 class HierarchicalMemory(Housekeeping):
@@ -54,14 +52,21 @@ class HierarchicalMemory(Housekeeping):
     `max_tokens` unless given), which `prune_strategy` keeps; what leaves it is archived and comes back by `context`
     and `recall`. Opened again, a memory goes on where it was.
 
+    Any number of threads may use one, and any number of processes may each open the same: they see one window, and what
+    one adds, prunes or forgets, the others find so with their next call. Only the scratchpad is each one's own: what is
+    kept is that of whoever wrote it last. A large memory's index belongs to one of them at a time; the others search
+    exactly, and cannot forget. A forked child must open the memory itself.
+
     `embedder`, `store` and `summarizer` are adapters or their names (see `tinymem.registry`); `counter` is a
     TokenCounter or the name of a tiktoken encoding. `shares` say how much of a context each part gets. With
     `create=False` the memory must be there. With a `retention`, what is over its limits is forgotten when the memory is
     opened, and after every 1,000 steps; `retain` says what goes.
 
-    `step_callbacks` (a list, or by type of step) are called with every step that is added, `on_prune` with what left
-    the window, `on_archive` with the steps that are in the archive only from now on, `on_recall` with what came back:
-    each when it is on disk. What they raise is logged.
+    `step_callbacks` (a list, or by type of step) are called with each step added, `on_prune` with what left the window,
+    `on_archive` with steps now in the archive only, `on_recall` with what came back. What they raise is logged.
+
+    `redact` is applied to every text before anything of it is written (see `tinymem.redaction`), and to the `session`
+    and `speaker` that are asked for; it must give the same for the same text. What it raises refuses the add.
 
     >>> import tempfile
     >>> with HierarchicalMemory(tempfile.mkdtemp(), max_tokens=2_000) as memory:
@@ -69,8 +74,8 @@ class HierarchicalMemory(Housekeeping):
     ...     "10.0.0.7" in memory.recall("Where is staging?", max_tokens=100).text
     True
 
-    Raises NotAMemoryError for a path that holds something else, EmbedderMismatchError for a memory written with
-    another embedder, StorageError for a folder that cannot be written.
+    Raises NotAMemoryError for a path that holds something else, EmbedderMismatchError for another embedder than
+    it was written with, StorageError for a folder that cannot be written.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class HierarchicalMemory(Housekeeping):
         on_recall: Callable[[Recall], object] | None = None,
         step_callbacks: StepCallbacks | None = None,
         retention: Retention | None = None,
+        redact: Redact | None = None,
         create: bool = True,
     ) -> None:
         self.max_tokens = some_tokens("max_tokens", max_tokens)
@@ -101,7 +107,8 @@ class HierarchicalMemory(Housekeeping):
         )
         self.path, self.namespace, self.shares = Path(path), namespace, shares
         self._callbacks = Callbacks(on_prune, on_archive, on_recall, step_callbacks)
-        self._lock = threading.RLock()
+        self._redact = redact_from(redact)
+        self._lock = ProcessLock(f"the memory at {self.path}")
         self._closed = False
         if retention is not None and not isinstance(retention, Retention):
             raise InputError(f"retention must be a Retention, not {retention!r:.80}")
@@ -123,12 +130,13 @@ class HierarchicalMemory(Housekeeping):
         )
         self.medium_term = Episodes(self.long_term, summarizer)
         try:
+            check_name(self.long_term.journal, namespace)
             strategy = prune_strategy or default_strategy(self.window_tokens, self._counter)
-            self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks)
+            self._window = DurableWindow(self.long_term, or_the_newest(strategy), self._callbacks, self._redact)
             self.short_term = self._window.manager
-            self._scratchpad = KeptScratchpad(self.long_term, self.archive)
-            if system_prompt is not None and self.short_term.system_prompt != system_prompt:
-                self.add(SystemPromptStep(system_prompt))
+            self._scratchpad = KeptScratchpad(self.long_term, self.archive, self._redact)
+            if system_prompt is not None:
+                self._begin_with(SystemPromptStep(system_prompt))
             self._keep_within_limits()
         except BaseException:
             self.long_term.journal.close()
@@ -144,12 +152,22 @@ class HierarchicalMemory(Housekeeping):
         """
         return self.add_steps([step])[0]
 
+    def _begin_with(self, prompt: SystemPromptStep) -> None:
+        with self.long_term.journal.together():  # or two processes that begin at once would both add it
+            self._window.keep()
+            if self.short_term.system_prompt == self.as_kept(prompt).system_prompt:
+                return
+            added = self.short_term.add(prompt)
+        self._settled([added])
+
+    @traced("create_memory")
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in one transaction: all of them, or none when one is refused."""
         with self._lock:
             self._check_open()
             return self._settled(self.short_term.add_steps(steps))
 
+    @traced("create_memory")
     def add_messages(
         self,
         messages: Iterable[Mapping[str, Any]],
@@ -163,7 +181,8 @@ class HierarchicalMemory(Housekeeping):
         """
         with self._lock:
             self._check_open()
-            own = {at: message for at, message in enumerate(messages) if not self._recalled(message)}
+            key = self.long_term.key
+            own = {at: message for at, message in enumerate(messages) if not is_own_message(message, key)}
             try:
                 return self._settled(self.short_term.add_messages(own.values(), session=session, timestamp=timestamp))
             except MessageError as error:
@@ -171,6 +190,7 @@ class HierarchicalMemory(Housekeeping):
                     raise
                 raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
 
+    @traced("create_memory")
     def archive(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
 
@@ -178,10 +198,10 @@ class HierarchicalMemory(Housekeeping):
         """
         with self._lock:
             self._check_open()
-            added = self._window.pass_by(steps)
-            self._callbacks.archived(added)
+            self._callbacks.archived(added := self._window.pass_by(steps))
             return self._settled(added, passed_by=True)
 
+    @traced("update_memory")
     def mark(self, id: str | int, milestone: bool = True) -> None:
         """Make a step a milestone, which ranks a little higher in recall, or none; final answers and pinned steps are
         milestones anyway, and so is a step added with `metadata={"milestone": True}`. Raises InputError as `get`."""
@@ -197,13 +217,6 @@ class HierarchicalMemory(Housekeeping):
         `forget` concerns steps; what is noted here goes by `scratchpad.clear()`.
         """
         return self._scratchpad.memory
-
-    def _recalled(self, message: object) -> bool:
-        """Whether a message is a block of this memory. A tool's result is none: its call would be left without it."""
-        if not isinstance(message, Mapping) or message.get("role") != "user":
-            return False
-        content = message.get("content")
-        return isinstance(content, str) and is_block(content, self.long_term.key)
 
     def _settled(self, added: list[Step], passed_by: bool = False) -> list[Step]:
         """Keep what left the window, and embed, index and summarise it once enough has come together."""
@@ -223,8 +236,13 @@ class HierarchicalMemory(Housekeeping):
             self._check_open()
             self._window.restore(report)
 
+    def as_kept(self, step: StepT) -> StepT:
+        """`step` as it is written down: what `redact` leaves of it."""
+        return redacted(step, self._redact)
+
     # -- out ----------------------------------------------------------------------------------------------------------
 
+    @traced("search_memory")
     def context(
         self, query: str | None = None, *, max_tokens: int | None = None, now: datetime | None = None
     ) -> Context:
@@ -239,7 +257,7 @@ class HierarchicalMemory(Housekeeping):
             self._check_open()
             self._window.keep()
             steps = self.short_term.steps
-            asked = self._default_query(steps) if query is None else a_text("query", query)
+            asked = default_query(steps) if query is None else a_text("query", query)
             when = an_aware_time("now", now) or utc_now()
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
@@ -260,12 +278,7 @@ class HierarchicalMemory(Housekeeping):
             self._callbacks.recalled(context.recalled)
             return context
 
-    @staticmethod
-    def _default_query(steps: Sequence[Step]) -> str:
-        task = current_task(steps)
-        newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
-        return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
-
+    @traced("search_memory")
     def recall(
         self,
         query: str,
@@ -289,14 +302,7 @@ class HierarchicalMemory(Housekeeping):
         """
         with self._lock:
             self._check_open()
-            only = Filter(
-                an_aware_time("since", since),
-                an_aware_time("until", until),
-                None if session is None else a_text("session", session),
-                None if speaker is None else a_text("speaker", speaker),
-                None if tool is None else a_text("tool", tool),
-                None if type is None else a_text("type", type),
-            )
+            only = self._filter(since, until, session, speaker, tool, type)
             when = an_aware_time("now", now) or utc_now()
             budget = some_tokens("max_tokens", max_tokens)
             found = self.long_term.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
@@ -339,7 +345,10 @@ class HierarchicalMemory(Housekeeping):
             return stats_of(self.long_term, self.namespace, self._store_name)
 
     def close(self) -> None:
-        """Embed what is left, and release all files. Closing twice is no error."""
+        """Embed what is left, and release all files. Closing twice is no error; a forked child leaves it to its
+        parent."""
+        if self._lock.inherited:
+            return
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -348,6 +357,28 @@ class HierarchicalMemory(Housekeeping):
                     self._scratchpad.keep()
                 finally:
                     self.long_term.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def _filter(
+        self,
+        since: datetime | None,
+        until: datetime | None,
+        session: str | None,
+        speaker: str | None,
+        tool: str | None,
+        type: str | None,
+    ) -> Filter:
+        """What is asked for, checked; names are told as they are written down."""
+        redact = self._redact or str
+        names = {"session": session, "speaker": speaker, "tool": tool}
+        told = {name: redact(a_text(name, text)) for name, text in names.items() if text is not None}
+        if type is not None:
+            told["type"] = a_text("type", type)
+        return Filter(an_aware_time("since", since), an_aware_time("until", until), **told)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,6 +17,7 @@ from tinymem.episodes import Episodes
 from tinymem.errors import InputError, TinymemError
 from tinymem.exporting import Exported, export_journal
 from tinymem.forgetting import chosen, forget_namespace
+from tinymem.forking import ProcessLock
 from tinymem.ids import utc_now
 from tinymem.manager import MemoryManager
 from tinymem.recall.scoring import Filter
@@ -40,12 +40,22 @@ class Housekeeping(ABC):
     short_term: MemoryManager
     _window: DurableWindow
     _scratchpad: KeptScratchpad
-    _lock: threading.RLock
+    _lock: ProcessLock
     _retention: Retention | None
     _unlooked: int = 0  # steps that were added since the retention was looked at
 
     @abstractmethod
     def _check_open(self) -> None: ...
+    @abstractmethod
+    def _filter(
+        self,
+        since: datetime | None,
+        until: datetime | None,
+        session: str | None,
+        speaker: str | None,
+        tool: str | None,
+        type: str | None,
+    ) -> Filter: ...
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
@@ -79,9 +89,7 @@ class Housekeeping(ABC):
         with self._lock:
             self._check_open()
             named = [a_text("id", id) for id in ([ids] if isinstance(ids, str) else ids)]
-            texts = {"session": session, "speaker": speaker, "tool": tool, "type": type}
-            cleaned = {name: a_text(name, text) for name, text in texts.items() if text is not None}
-            only = Filter(an_aware_time("since", since), an_aware_time("until", until), **cleaned)
+            only = self._filter(since, until, session, speaker, tool, type)
             before = an_aware_time("before", before)
             if not named and only == Filter() and before is None:
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool or type")
@@ -91,7 +99,7 @@ class Housekeeping(ABC):
             return len(numbers)
 
     def _remove(self, numbers: Sequence[int]) -> None:
-        self._window.forget_summaries(numbers)
+        self._window.forget(numbers)
         try:
             self.long_term.forget(numbers)
         finally:  # when it fails half way, the window has what the journal has

@@ -7,6 +7,7 @@ process holds it, it is left alone for a while and all is.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +18,11 @@ import numpy as np
 
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Ids, Vectors, VectorStore
+from tinymem.quiet import shown
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
+from tinymem.stores.schema import damaged
 from tinymem.stores.sqlite import SqliteJournal
 from tinymem.stores.upkeep import CHANGES, FILLED, WATERMARK
 
@@ -38,6 +41,7 @@ class Index:
     def __init__(self, journal: SqliteJournal, open_store: Callable[[], VectorStore]) -> None:
         self._journal, self._open_store = journal, open_store
         self._store: VectorStore | None = None
+        self._in_memory: int | None = None  # the watermark of a store that no other process can see
         self._rest_until = 0.0
 
     @property
@@ -45,11 +49,12 @@ class Index:
         """The store; it is filled anew if it holds less than it should."""
         if self._store is None:
             store = self._open_store()
+            self._in_memory = 0 if getattr(store, "in_memory", False) else None
             try:
                 self._clear_of_another_embedder(store)
                 # another store than before, or somebody deleted its files
-                if store.count() < self._journal.passages_until(self._watermark):
-                    self._journal.keep({WATERMARK: "0"})
+                if store.count() < self._journal.passages_until(self.watermark):
+                    self._move_to(0)
             except BaseException:
                 store.close()
                 raise
@@ -61,26 +66,57 @@ class Index:
         changes, cleared = self._journal.setting(CHANGES), f"{CHANGES} {store.name}"
         if changes and self._journal.setting(cleared) != changes:
             store.clear()
-            self._journal.keep({cleared: changes, WATERMARK: "0"})
+            self._move_to(0)
+            self._journal.keep({cleared: changes})
 
     @property
-    def _watermark(self) -> int:
-        return int(self._journal.setting(WATERMARK) or 0)
+    def watermark(self) -> int:
+        """The id of the last passage that the store holds."""
+        if self._in_memory is not None:
+            return self._in_memory
+        kept = self._journal.setting(WATERMARK) or "0"
+        if not re.fullmatch("[0-9]{1,18}", kept):
+            raise damaged(self._journal.path, f"the index is said to hold passages up to {shown(kept)}")
+        return int(kept)
+
+    def _move_to(self, watermark: int) -> None:
+        if self._in_memory is not None:
+            self._in_memory = watermark
+        else:
+            self._journal.keep({WATERMARK: str(watermark)})
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether a store of this journal, be it another process's, may have vectors in its files."""
+        return bool(self._journal.setting(FILLED))
 
     def follow(self, at_least: int = 1, most: float = inf) -> int:
         """Bring the store up to the journal, in batches, when it lacks about `at_least` vectors; how many it got, of
         about `most`."""
         done = 0
         with self.resting_after_failure():
-            while done < most and not self.rests and self._journal.last_passage() - self._watermark >= at_least:
-                store = self.store  # opened first, since that may move the watermark
-                if not (rows := self._journal.passages(self._watermark, BATCH)):
+            while done < most and not self.rests and self._journal.last_passage() - self.watermark >= at_least:
+                if not (got := self._advance()):
                     break
-                if not self._journal.setting(FILLED):
-                    self._journal.keep({FILLED: "yes"})
-                store.upsert([row[0] for row in rows], _vectors(rows))
-                self._journal.keep({WATERMARK: str(rows[-1][0])})
-                done += len(rows)
+                done += got
+        return done
+
+    def _advance(self) -> int:
+        """Give the store a batch of what it lacks; how many vectors."""
+        store = self.store  # opened first, since that may move the watermark
+        if self._in_memory is None and not self.is_filled:  # before anything is read, for who forgets it then
+            self._journal.keep({FILLED: "yes"})
+        if rows := self._journal.passages(self.watermark, BATCH):
+            store.upsert([row[0] for row in rows], _vectors(rows))
+            self._move_to(rows[-1][0])
+        return len(rows)
+
+    def renew(self) -> int:
+        """Fill the store from the beginning; how many vectors it got. Raises what the store raises."""
+        self.clear()
+        done = 0
+        while got := self._advance():
+            done += got
         return done
 
     def keep_up(self) -> None:
@@ -93,7 +129,7 @@ class Index:
         if self.rests:
             return None
         store = self.store
-        watermark = self._watermark  # read after the store was opened, since that may move it
+        watermark = self.watermark  # read after the store was opened, since that may move it
         held = int(np.searchsorted(catalog.id, watermark, "right"))
         if held <= len(catalog) // 2:
             return None
@@ -133,10 +169,18 @@ class Index:
 
         Raises StorageError where that cannot be.
         """
-        if self._store is None and not self._journal.setting(FILLED):
+        if self._store is None and not self.is_filled:
             return
-        self._journal.keep({WATERMARK: "0"})  # first, so that a crash from here on means that it is filled anew
-        self.store.clear()
+        store = self.store  # first: where another process holds it, nothing may be written
+        self._journal.keep({WATERMARK: "0"})  # before it is cleared, so that after a crash it is filled anew
+        store.clear()
+        self._move_to(0)
+
+    def reconsider(self) -> None:
+        """Empty a store in memory, since another process has forgotten steps; one with files it has emptied itself."""
+        if self._store is not None and self._in_memory is not None:
+            self._in_memory = 0
+            self._store.clear()
 
     def close(self) -> None:
         """Release the store's files."""

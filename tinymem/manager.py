@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, TypeGuard, TypeVar, overload
 
@@ -14,6 +14,7 @@ from tinymem.content import Content
 from tinymem.errors import InputError, MessageError
 from tinymem.messages import messages_from_steps, open_calls, steps_from_messages
 from tinymem.pruning import keep_last_n_steps
+from tinymem.quiet import kind_of
 from tinymem.serialization import STEP_TYPES
 from tinymem.steps import ActionStep, MessageStep, SummaryStep, SystemPromptStep
 from tinymem.strategy import Prices, PruneReport, PruneStrategy, check_window
@@ -55,7 +56,7 @@ class MemoryManager:
             whole_number("auto_prune_at", auto_prune_at)
         self._strategy, self._auto_prune_at = prune_strategy, auto_prune_at
         self._on_add, self._on_prune = on_add, on_prune
-        self._lock = threading.RLock()
+        self._lock: AbstractContextManager[object] = threading.RLock()
         self._busy = False
         self._window: dict[str, Step] = {}  # by id, in the order of their numbers
         self._next = 0
@@ -102,12 +103,17 @@ class MemoryManager:
             pruned = None
             if self._is_full(numbered):
                 pruned = self._chosen((*self._window.values(), *numbered), self._strategy)
-            self._tell(self._on_add, numbered)
-            for step in numbered:
+            held = self._recorded(numbered)
+            for step in held:
                 self._hold(step)
             if pruned is not None:
-                self._take(*pruned)
-            return numbered
+                self._take(*(pruned if held == numbered else _renumbered(*pruned, held)))
+            return held
+
+    def _recorded(self, steps: list[Step]) -> list[Step]:
+        """New steps as they are held; a subclass may number them anew, and change the window before they come."""
+        self._tell(self._on_add, steps)
+        return steps
 
     def _is_full(self, new: Sequence[Step]) -> bool:
         """Whether the window is to be pruned when the steps `new` come to it."""
@@ -130,13 +136,6 @@ class MemoryManager:
     def _hold(self, step: Step) -> None:
         self._window[step.id], self._next = step, (step.number or 0) + 1
         _note(step, self._open)
-
-    def reserve(self, count: int) -> int:
-        """The first of `count` numbers that no step added here will get."""
-        with self._changing():
-            first = self._next
-            self._next += whole_number("count", count)
-            return first
 
     def add_message(
         self,
@@ -221,7 +220,10 @@ class MemoryManager:
     def _take(self, kept: dict[str, Step], report: PruneReport) -> None:
         if report.changed:
             self._tell(self._on_prune, report)
-            self._window = kept
+            gone, changed = ({step.id for step in steps} for steps in (report.removed, report.shortened))
+            self._window = {
+                id: kept[id] if id in changed else step for id, step in self._window.items() if id not in gone
+            }
 
     def _tell(self, other: Callable[[Any], Any] | None, what: object) -> Any:
         """Call what the user brought; it may read this memory, but not change it."""
@@ -322,9 +324,23 @@ class MemoryManager:
 
 def _check(step: Step, held: Container[str]) -> None:
     if not isinstance(step, Step):
-        raise InputError(f"only steps can be added, not {type(step).__name__}: {step!r:.80}")
+        raise InputError(f"only steps can be added, not {kind_of(step)}")
     if step.id in held:
         raise InputError(f"step {step.id} is held already: a step is added once, evolve(id=new_id()) makes another")
+
+
+def _renumbered(
+    kept: dict[str, Step], report: PruneReport, held: Sequence[Step]
+) -> tuple[dict[str, Step], PruneReport]:
+    """What a strategy chose, with new steps under the numbers that they are `held` under."""
+    numbers = {step.id: step.number for step in held}
+
+    def anew(step: Step) -> Step:
+        number = numbers.get(step.id, step.number)
+        return step if number == step.number else step.evolve(number=number)
+
+    removed, shortened = (tuple(map(anew, steps)) for steps in (report.removed, report.shortened))
+    return {id: anew(step) for id, step in kept.items()}, PruneReport(removed, shortened, report.kept)
 
 
 def _is_result(step: Step) -> TypeGuard[MessageStep]:

@@ -14,6 +14,7 @@ from tinymem.actions import ActionStep, ToolCall
 from tinymem.base import Message, Step, Style, overlay_of
 from tinymem.content import checked, is_empty
 from tinymem.errors import MessageError, StepError
+from tinymem.quiet import kind_of, shown
 from tinymem.steps import ROLES, MessageStep, SystemPromptStep, TaskStep
 
 __all__ = ["groups", "messages_from_steps", "open_calls", "problems", "repair", "steps_from_messages"]
@@ -67,7 +68,7 @@ def _checked(message: Mapping[str, Any], index: int) -> Message:
     if not isinstance(message, Mapping):
         raise MessageError(f"must be a mapping with role and content, not {type(message).__name__}", index)
     if message.get("role") not in ROLES:
-        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {message.get('role')!r}", index)
+        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {shown(message.get('role'))}", index)
     if not isinstance(message.get("tool_calls") or [], Sequence):
         raise MessageError(f"tool_calls must be a list, not {type(message['tool_calls']).__name__}", index)
     try:
@@ -91,7 +92,7 @@ def _single(message: Message, at: int, may_be_task: bool, waiting: set[str], sha
         return TaskStep(content, **shared, **speaker)
     if role == "tool":
         call = message.get("tool_call_id")
-        if call not in waiting:
+        if not isinstance(call, str) or call not in waiting:
             known = f"open calls: {', '.join(sorted(waiting))}" if waiting else "no call is open"
             raise MessageError(f"the tool result for call {call!r} answers no call before it ({known})", at)
         waiting.discard(call)
@@ -122,7 +123,7 @@ def _action(listed: Sequence[Message], at: int, shared: dict[str, Any]) -> tuple
 
 def _call(raw: Any, at: int) -> ToolCall:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("id"), str):
-        raise MessageError(f"a tool call must be a mapping with an id, not {raw!r:.80}", at)
+        raise MessageError(f"a tool call must be a mapping with an id, not {kind_of(raw)}", at)
     kind = raw.get("function") or raw.get("custom")
     if not isinstance(kind, Mapping) or not isinstance(kind.get("name"), str):
         raise MessageError(f"tool call {raw['id']!r} has no name", at)

@@ -1,12 +1,13 @@
 """What all that asks OpenAI's API, or a server that speaks it, has in common: the client, and what went wrong.
 
-Errors say what to do, and never show the key.
+Errors say what to do, and never show the key, nor what was sent.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from tinymem.errors import InputError, MissingExtraError, TinymemError
 __all__ = ["address", "checked_client", "connected", "explained"]
 
 DETAIL = 300  # characters of a server's own message that are quoted
+STRETCH = 16  # characters that a server repeats of what was sent, and that are no accident
 LEAST_SECRET = 6  # shorter "keys" are words such as "none", and striking them out would garble messages
 
 # The arguments that make requests smaller, by API.
@@ -65,8 +67,9 @@ def connected(
     return OpenAI(base_url=base_url, api_key=api_key, timeout=timeout, max_retries=max_retries)
 
 
-def explained(error: Exception, who: str, client: Any, api: str = "embeddings") -> str:
-    """The message for `error`, which the `client` raised when `who` was asked by this `api`.
+def explained(error: Exception, who: str, client: Any, api: str = "embeddings", sent: Sequence[str] = ()) -> str:
+    """The message for `error`, which the `client` raised when `who` was asked by this `api`; the server's own words are
+    left out where they quote what was `sent`.
 
     Errors are told apart by the names of their classes, not by the classes: the client may come from any version of
     openai, or from another package.
@@ -87,7 +90,7 @@ def explained(error: Exception, who: str, client: Any, api: str = "embeddings") 
         advice = f"{advice} (HTTP {status}, {tries})"
     else:
         advice = f"what came back is not what the {api} API answers ({type(error).__name__})"
-    return f"{who}: {advice}: {_without_key(_detail(error), client)[:DETAIL]}"
+    return f"{who}: {advice}: {_unquoted(_without_key(_detail(error), client)[:DETAIL], sent)}"
 
 
 def address(client: Any) -> str:
@@ -99,6 +102,15 @@ def address(client: Any) -> str:
 def _detail(error: Exception) -> str:
     body = getattr(error, "body", None)
     return str((body.get("message") if isinstance(body, dict) else None) or body or error.__cause__ or error)
+
+
+def _unquoted(text: str, sent: Sequence[str]) -> str:
+    """`text`, unless it repeats a stretch of what was sent."""
+    stretches = {text[at : at + STRETCH] for at in range(max(1, len(text) - STRETCH + 1))}
+    whole = {short for short in sent if LEAST_SECRET <= len(short) < STRETCH}
+    if any(short in text for short in whole) or any(stretch in one for one in sent for stretch in stretches):
+        return f"({len(text)} characters that quote what was sent)"
+    return text
 
 
 def _without_key(text: str, client: Any) -> str:

@@ -126,7 +126,12 @@ class TokenEmbedder(Embedder, Protocol):
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """An index of vectors by integer id. It holds no text and can be thrown away: the journal has everything."""
+    """An index of vectors by integer id. It holds no text and can be thrown away: the journal has everything.
+
+    A store whose vectors no other process sees, since they are in memory only, has an attribute `in_memory = True`; the
+    journal then keeps no note of what it holds. An optional method `ids()`, `(n,)` int64, gives the ids that it holds,
+    in any order, to `tinymem doctor`.
+    """
 
     @property
     def name(self) -> str:

@@ -152,7 +152,7 @@ def _groups(archive: Archive) -> Iterator[Sequence[StepRow]]:
     while some := archive.journal.rows(after, AT_ONCE):
         after = some[-1].number
         rows.update((row.id, row) for row in some)
-        whole, held = _split([*held, *(archive.loaded(row.record) for row in some)])
+        whole, held = _split([*held, *(archive.load(row.record) for row in some)])
         yield from _free(whole, rows)
         rows = {step.id: rows[step.id] for step in held}
     yield from _free(groups(held), rows)

@@ -14,6 +14,7 @@ from tinymem.base import Step
 from tinymem.checks import a_text, some_tokens, whole_number
 from tinymem.errors import InputError
 from tinymem.protocols import TokenCounter
+from tinymem.quiet import trace_of
 from tinymem.scratchpad_format import Saved, Unsaved, as_text, dumped, loaded, sorted_out
 from tinymem.sections import Section, packed
 from tinymem.shown import one_line, short_repr, type_name
@@ -135,8 +136,9 @@ class AgentMemory:
             return True
         try:
             self._archive([ScratchpadStep(as_text(text), metadata={"kind": kind}) for text in texts])
-        except Exception:
-            logger.warning("%d of kind %s stay over the bound: the archive failed", len(texts), kind, exc_info=True)
+        except Exception as error:
+            told = "%d of kind %s stay over the bound: the archive failed\n%s"
+            logger.warning(told, len(texts), kind, trace_of(error))
             return False
         return True
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tinymem.checks import a_text
 from tinymem.errors import FormatError, InputError
+from tinymem.quiet import kind_of, shown
 from tinymem.shown import one_line, short_repr, type_name
 from tinymem.values import decode, encode
 
@@ -78,7 +79,7 @@ def loaded(text: str) -> Saved:
         raise FormatError(f"this is no scratchpad's dump: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         version = record.get("format") if isinstance(record, dict) else None
-        raise FormatError(f"format {version!r:.80} is not one that this version reads ({FORMAT}): upgrade tinymem")
+        raise FormatError(f"format {shown(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
     values = {name: _decoded(f"variables.{name}", value) for name, value in _object(record, "variables").items()}
     observations, failed = (_texts(record, field) for field in ("observations", "failed_approaches"))
     lost = {name: _unsaved(name, value) for name, value in _object(record, "unsaved").items()}
@@ -88,14 +89,14 @@ def loaded(text: str) -> Saved:
 def _object(record: Mapping[str, Any], field: str) -> dict[str, Any]:
     value = record.get(field)
     if not isinstance(value, dict):
-        raise FormatError(f"{field} must be an object, not {value!r:.80}")
+        raise FormatError(f"{field} must be an object, not {kind_of(value)}")
     return value
 
 
 def _texts(record: Mapping[str, Any], field: str) -> list[str]:
     value = _decoded(field, record.get(field))
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise FormatError(f"{field} must be a list of strings, not {value!r:.80}")
+        raise FormatError(f"{field} must be a list of strings, not {kind_of(value)}")
     return value
 
 
@@ -108,5 +109,5 @@ def _decoded(field: str, value: Any) -> Any:
 
 def _unsaved(name: str, value: Any) -> Unsaved:
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in Unsaved._fields):
-        raise FormatError(f"unsaved.{name:.80} must have the texts type and repr, not {value!r:.80}")
+        raise FormatError(f"unsaved.{name:.80} must have the texts type and repr, not {kind_of(value)}")
     return Unsaved(one_line(value["type"]), one_line(value["repr"]))

@@ -13,6 +13,7 @@ from tinymem.excerpts import fitted
 from tinymem.filling import Filling
 from tinymem.messages import groups
 from tinymem.protocols import Embedder, TokenCounter, Vectors
+from tinymem.quiet import kind_of
 from tinymem.recall.coverage import Coverage, Selection
 from tinymem.recall.listed import StepIndex
 from tinymem.registry import embedder_from
@@ -86,7 +87,7 @@ def semantic_pruning(
     whole_number("max_tokens", max_tokens)
     whole_number("keep_recent", keep_recent)
     if query is not None and not isinstance(query, str) and not callable(query):
-        raise InputError(f"query must be a text, a callable that gives one, or None, not {query!r:.80}")
+        raise InputError(f"query must be a text, a callable that gives one, or None, not {kind_of(query)}")
     one_of("tasks", tasks, "all", "current")
     one_of("style", style, "tools", "observation")
     target = low_mark(low_water, "max_tokens", max_tokens)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tinymem import steps as _steps
 from tinymem.errors import FormatError, StepError
+from tinymem.quiet import shown
 from tinymem.steps import ActionStep, Signal, Step, ToolCall
 
 __all__ = ["FORMAT", "dump_step", "load_step", "step_from_dict", "step_to_dict"]
@@ -59,23 +60,34 @@ def step_from_dict(record: Mapping[str, Any]) -> Step:
         raise StepError(f"a step's record must be a mapping, not {type(record).__name__}")
     fields = dict(record)
     if (version := fields.pop("format", None)) != FORMAT:
-        raise FormatError(f"format {version!r} is not one that this version reads ({FORMAT}): upgrade tinymem")
+        raise FormatError(f"format {shown(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
     kind = fields.pop("type", None)
     cls = STEP_TYPES.get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise StepError(f"type {kind!r} is not one of {', '.join(STEP_TYPES)}")
+        raise StepError(f"type {shown(kind)} is not one of {', '.join(STEP_TYPES)}")
     try:
         if "timestamp" in fields:
-            fields["timestamp"] = datetime.fromisoformat(fields["timestamp"])
+            fields["timestamp"] = _time(fields["timestamp"])
         if "tool_calls" in fields:
             fields["tool_calls"] = [ToolCall(**call) for call in fields["tool_calls"]]
         if "signals" in fields:
             fields["signals"] = [Signal(**signal) for signal in fields["signals"]]
-        return cls(**fields)
+        step = cls(**fields)
+        if step.overlay:
+            step.to_messages()  # ValueError, if it has another number of messages
+        return step
     except (TypeError, ValueError) as error:
         if isinstance(error, StepError):
             raise
-        raise StepError(f"{cls.__name__}: {error}") from error
+        what = error if isinstance(error, TypeError) else f"a field has a value that is none ({type(error).__name__})"
+        raise StepError(f"{cls.__name__}: {what}") from error
+
+
+def _time(value: str) -> datetime:
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise StepError(f"timestamp must be in ISO 8601, not {shown(value)}") from None
 
 
 def dump_step(step: Step) -> str:
@@ -89,6 +101,7 @@ def dump_step(step: Step) -> str:
 def load_step(line: str) -> Step:
     """The step that `dump_step` wrote."""
     try:
-        return step_from_dict(json.loads(line))
-    except json.JSONDecodeError as error:
+        record = json.loads(line)
+    except (TypeError, ValueError, RecursionError) as error:
         raise StepError(f"not a step's record: {error}") from error
+    return step_from_dict(record)

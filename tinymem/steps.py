@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tinymem.actions import ActionStep, Signal, ToolCall
-from tinymem.base import Message, Part, Step, StepT, Style, TextChange, labelled
+from tinymem.base import Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
 from tinymem.content import Content, as_text, checked, frozen, map_text
 from tinymem.errors import StepError
+from tinymem.quiet import kind_of, shown
 
 __all__ = [
     "ActionStep",
@@ -119,6 +120,8 @@ class SummaryStep(_ContentStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.covers, (list, tuple)) or not all(isinstance(id, str) for id in self.covers):
+            raise StepError(f"covers must be a list of ids, not {kind_of(self.covers)}")
         self._set(covers=tuple(self.covers))
 
 
@@ -144,7 +147,8 @@ class MessageStep(Step):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.role not in ROLES:
-            raise StepError(f"role must be one of {', '.join(ROLES)}, not {self.role!r}")
+            raise StepError(f"role must be one of {', '.join(ROLES)}, not {shown(self.role)}")
+        check_texts(self, "tool_call_id")
         if self.role == "tool" and not isinstance(self.tool_call_id, str):
             raise StepError("a tool message needs the tool_call_id of the call that it answers")
         self._set(content=checked(self.content, "MessageStep.content"))

@@ -18,6 +18,7 @@ from tinymem.checks import one_of, whole_number
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages import groups
 from tinymem.protocols import TokenCounter
+from tinymem.quiet import kind_of
 from tinymem.steps import MessageStep, SummaryStep, SystemPromptStep, TaskStep
 from tinymem.tokens import PER_REPLY, count_message
 
@@ -156,14 +157,14 @@ def check_window(before: Sequence[Step], after: Sequence[Step]) -> None:
     if isinstance(after, (list, tuple)) and len(after) == len(before) and all(map(operator.is_, before, after)):
         return  # nothing changed, as on most adds
     if not isinstance(after, (list, tuple)) or not all(isinstance(step, Step) for step in after):
-        raise InputError(f"a strategy must return a list of steps, not {after!r:.80}")
+        raise InputError(f"a strategy must return a list of steps, not {kind_of(after)}")
     place = {step.id: at for at, step in enumerate(before)}
     last = -1
     summaries: list[SummaryStep] = []
     for step in after:
         at = place.get(step.id)
         if at is None:
-            raise InputError(f"the strategy returned a step that was not in the window: {step!r:.120}")
+            raise InputError(f"the strategy returned a step that was not in the window: {_named(step)}")
         if at <= last:
             raise InputError(f"the strategy returned step {step.id} twice, or after a step that came later")
         if step is not before[at] and _shape(step) != _shape(before[at]):
@@ -177,7 +178,7 @@ def check_window(before: Sequence[Step], after: Sequence[Step]) -> None:
     for group in groups(before):
         if 0 < sum(step.id in ids for step in group) < len(group):
             gone = next(step for step in group if step.id not in ids)
-            raise InputError(f"the strategy split a call from its results: {gone!r:.120} is gone, the rest is not")
+            raise InputError(f"the strategy split a call from its results: {_named(gone)} is gone, the rest is not")
 
 
 def _check_summary(summary: SummaryStep, before: Sequence[Step], ids: Collection[str]) -> None:
@@ -197,6 +198,10 @@ def _check_summary(summary: SummaryStep, before: Sequence[Step], ids: Collection
     )
     if wrong:
         raise InputError(f"the strategy returned a summary that {wrong}")
+
+
+def _named(step: Step) -> str:
+    return f"{type(step).__name__} {step.id}"
 
 
 def _shape(step: Step) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ from datetime import date, datetime, timezone
 from typing import Any
 
 from tinymem.errors import FormatError, InputError
+from tinymem.quiet import shown
 from tinymem.shown import type_name
 
 __all__ = ["decode", "encode"]
@@ -51,11 +52,11 @@ def decode(value: Any) -> Any:
     kind = value[TAG]
     read = _READERS.get(kind) if isinstance(kind, str) else None
     if read is None or "value" not in value:
-        raise FormatError(f"{kind!r:.80} with a value is no type that this version reads: upgrade tinymem")
+        raise FormatError(f"{shown(kind)} with a value is no type that this version reads: upgrade tinymem")
     try:
         return read(value["value"])
     except (TypeError, ValueError) as error:
-        raise FormatError(f"the value is no {kind}: {error}") from error
+        raise FormatError(f"the value is no {kind} ({type(error).__name__})") from error
 
 
 class _Encoder:

@@ -16,6 +16,7 @@ from tinymem.execution import ITERATION, ExecutionResult, as_action, execution_r
 from tinymem.history import history
 from tinymem.ids import new_id
 from tinymem.protocols import TokenCounter
+from tinymem.quiet import kind_of
 from tinymem.serialization import dump_step, step_from_dict
 from tinymem.steps import SystemPromptStep, TaskStep
 from tinymem.templates import Renderer, render_step, renderer_from
@@ -149,10 +150,10 @@ class WorkingMemory:
         """Go on with the memory's unfinished task, unless another is given; with another prompt if one is given."""
         kept = self._unfinished()
         found = next((step for step in reversed(kept) if isinstance(step, TaskStep)), None)
-        if found is not None and task in (None, found.task):
+        if found is not None and (task is None or self._as_kept(task) == found.task):
             self._task, self._steps = found, [step for step in kept if isinstance(step, ActionStep)]
             old = found.metadata.get(PROMPT)
-            if self._prompt in (None, old):
+            if self._prompt is None or self._as_kept(self._prompt) == old:
                 self._prompt = old
             else:
                 self._begin(found.task, self._prompt, found.session or new_id())
@@ -160,6 +161,10 @@ class WorkingMemory:
             if found is not None:
                 logger.info("task %s was not finished; its %d steps are archived", found.session, len(kept) - 1)
             self._begin(task, self._prompt, new_id())
+
+    def _as_kept(self, content: Content) -> Content:
+        """`content` as the memory writes it down."""
+        return content if self._memory is None else self._memory.as_kept(TaskStep(content)).task
 
     def _unfinished(self) -> list[Step]:
         if self._memory is None:
@@ -247,7 +252,7 @@ class WorkingMemory:
         if any(options.get(name) is not None for name in ("memory", "task_description")):
             raise InputError("a record has its own task: give neither memory, which resumes its own, nor another task")
         if not isinstance(record, Mapping) or record.get("format") != FORMAT:
-            raise FormatError(f"this is no working memory's record of format {FORMAT}: {record!r:.80}")
+            raise FormatError(f"this is no working memory's record of format {FORMAT}: {kind_of(record)}")
         working = cls(**options)
         task, steps = record.get("task"), record.get("steps")
         if not isinstance(steps, (list, tuple)):

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, TokenIds, Vectors
+from tinymem.quiet import kind_of
 from tinymem.recall.identifiers import Codes, Seen, read
 
 __all__ = ["KINDS", "Catalog", "Growing"]
@@ -23,6 +24,7 @@ KINDS = {
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
 }  # fmt: skip
 ACT, SAID = 1, 2
+EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in rounded seconds since 1970
 
 
 class Growing:
@@ -57,7 +59,11 @@ class _Codes:
     names: dict[str, int]
 
     def of(self, name: str | None) -> int:
-        return -1 if name is None else self.names.setdefault(name, len(self.names))
+        if name is None:
+            return -1
+        if name not in self.names and not isinstance(name, str):
+            raise ValueError(f"{kind_of(name)} is no name")
+        return self.names.setdefault(name, len(self.names))
 
 
 class _Ragged:
@@ -123,7 +129,10 @@ class Catalog:
         return int(self._fields["id"].array[-1]) if len(self) else 0
 
     def extend(self, rows: Sequence[Any]) -> None:
-        """Append passages as `SqliteJournal.passages` gives them; up to 65,536 at once."""
+        """Append passages as `SqliteJournal.passages` gives them; up to 65,536 at once.
+
+        Raises ValueError, TypeError or OverflowError for what cannot be one.
+        """
         if not rows:
             return
         (
@@ -146,6 +155,9 @@ class Catalog:
         ) = zip(*rows, strict=True)
         vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
         vectors = vectors.astype(np.float32)
+        self._check(np.array(ids, np.int64), np.array([step, part, start, end, time], np.float64))
+        if not np.isfinite(vectors).all():
+            raise ValueError(f"a vector of the passages {ids[0]} to {ids[-1]} is not finite")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # 1, but for half precision
         self._vectors.extend(vectors / np.where(lengths == 0, 1, lengths))
         columns = {
@@ -164,6 +176,16 @@ class Catalog:
         codes = read(b"".join(names))
         self._identifiers.extend(codes, [len(blob) // codes.itemsize for blob in names])
         self._note_identifiers(len(self) - len(rows))
+
+    def _check(self, ids: Ids, places: npt.NDArray[np.float64]) -> None:
+        """ValueError unless ids and steps are in order, and all else of the `places` is where it can be."""
+        step, part, start, end, time = places
+        last = self._fields["step"].array[-1:]
+        ordered = np.diff(ids, prepend=self.last_id) > 0
+        ordered &= np.diff(step, prepend=last if len(last) else step[:1]) >= 0
+        within = (part >= 0) & (start >= 0) & (start <= end) & (time >= EARLIEST) & (time <= LATEST)
+        if len(wrong := np.flatnonzero(~(ordered & within))):
+            raise ValueError(f"passage {ids[wrong[0]]} is not as it was written")
 
     def _extend_tokens(self, blobs: Sequence[bytes]) -> None:
         ids = np.frombuffer(b"".join(blobs), np.uint16)

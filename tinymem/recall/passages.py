@@ -8,20 +8,24 @@ that adjoining ones unite without repetition.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tinymem.actions import ActionStep
 from tinymem.base import Part, Step
 from tinymem.content import clean
 from tinymem.protocols import PassageRow
+from tinymem.recall.echoes import between, own_blocks
 from tinymem.recall.identifiers import hashes
 
-__all__ = ["cut", "passages_of"]
+__all__ = ["cut", "passages_of", "slices", "tool_name"]
 
 WHOLE = 800
 TARGET = 400
 LEAST = 240
 MOST = 600
 MAX_PASSAGES = 20_000  # of one part: an observation of 50 MB gets longer passages, not more of them
+
+MOST_TOOLS, LONGEST_TOOL = 64, 200  # names that stand with each passage of a step that calls them; their characters
 
 # What a slice may end with, best first; a later kind wins only where no earlier one is in reach.
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?。！？][\"')\]]?\s+", r"\s")]
@@ -56,18 +60,34 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
     return target
 
 
-def passages_of(step: Step) -> list[PassageRow]:
-    """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset."""
+def passages_of(step: Step, key: bytes | None = None) -> list[PassageRow]:
+    """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
+
+    What the memory with this `key` told itself is left out: see `tinymem.recall.echoes`.
+    """
     asks = step.text.rstrip()[-1:] in ("?", "？")
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
-    tools = "\n".join(dict.fromkeys(clean(call.name) for call in calls))
-    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools)]
+    tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
+    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools, key)]
 
 
-def _rows(index: int, part: Part, asks: bool, tools: str) -> list[PassageRow]:
+def tool_name(name: str) -> str:
+    """A tool's name as it stands with passages."""
+    return clean(name[:LONGEST_TOOL]).replace("\n", " ")  # a name a line
+
+
+def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None) -> list[PassageRow]:
     text = clean(part.text)
+    said = between(len(text), own_blocks(text, key) if key else ())
+    places = [(first + start, first + end) for first, last in said for start, end in cut(text[first:last])]
     return [
         PassageRow(index, start, end, part.kind, asks, text[start:end], hashes(text[start:end]), tools)
-        for start, end in cut(text)
+        for start, end in places
         if not text[start:end].isspace()
     ]
+
+
+def slices(step: Step, places: Iterable[tuple[int, int, int]]) -> list[str]:
+    """The texts of passages of `step` that were kept as (part, start, end)."""
+    parts = step.parts()
+    return [clean(parts[part].text[start:end]) for part, start, end in places]

@@ -11,6 +11,7 @@ import numpy as np
 from tinymem.content import clean
 from tinymem.errors import EmbedderError, TinymemError
 from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
+from tinymem.quiet import without_content
 from tinymem.recall.dates import Span, spans
 from tinymem.recall.identifiers import Codes, hashes, read
 from tinymem.recall.passages import cut
@@ -18,6 +19,7 @@ from tinymem.recall.passages import cut
 __all__ = ["Query", "analyse", "embedded"]
 
 LINES = 3  # line breaks from which on a text is no plain question
+LONGEST = 100_000  # characters of a query that are read, from its end
 MAX_VECTORS = 4  # a long query is embedded in passages, these many from its end: what is newest counts most
 
 
@@ -46,7 +48,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
     except TinymemError:
         raise
     except Exception as error:
-        raise EmbedderError(f"{embedder.name} failed on {len(texts)} texts: {error}") from error
+        raise EmbedderError(f"{embedder.name} failed on {len(texts)} texts: {without_content(error)}") from error
     wanted = (len(texts), embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         what = "NaN or infinity" if vectors.shape == wanted else f"an array of shape {vectors.shape}, not {wanted},"
@@ -57,8 +59,9 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
 def analyse(
     text: str, embedder: Embedder, tokenizer: TokenEmbedder, now: datetime, since: float = 0, until: float = 0
 ) -> Query:
-    """Embed the question, once. The memory has what happened from `since` to `until` (seconds since 1970)."""
-    text = clean(text)
+    """Embed the question, once: the last LONGEST characters. The memory has what happened from `since` to `until`
+    (seconds since 1970)."""
+    text = clean(text[-LONGEST:])
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
     tokens = np.unique(tokenizer.token_ids([text])[0])

@@ -13,9 +13,11 @@ import numpy.typing as npt
 from tinymem.content import clean
 from tinymem.errors import InputError
 from tinymem.protocols import Ids, Vectors
+from tinymem.quiet import shown
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import Ranked
+from tinymem.recall.passages import tool_name
 
 __all__ = ["Filter", "Scored"]
 
@@ -39,11 +41,11 @@ class Filter:
     def __post_init__(self) -> None:
         for name, time in (("since", self.since), ("until", self.until)):
             if time is not None and (not isinstance(time, datetime) or time.tzinfo is None):
-                raise InputError(f"{name} must be an aware datetime (with a time zone), not {time!r}")
+                raise InputError(f"{name} must be an aware datetime (with a time zone), not {shown(time)}")
         for name in ("session", "speaker", "tool", "type"):
             text = getattr(self, name)
             if text is not None and not isinstance(text, str):
-                raise InputError(f"{name} must be a string, not {text!r}")
+                raise InputError(f"{name} must be a string, not {shown(text)}")
 
     def allowed(self, catalog: Catalog, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
         """Which rows of the catalog may be recalled: `(len(catalog),)`; the steps `hidden` (numbers) may not."""
@@ -63,7 +65,7 @@ class Filter:
         if self.type is not None:
             allowed &= catalog.type == catalog.types.names.get(self.type, -2)
         if self.tool is not None:
-            held = [code for tools, code in catalog.toolsets.names.items() if clean(self.tool) in tools.split("\n")]
+            held = [code for tools, code in catalog.toolsets.names.items() if tool_name(self.tool) in tools.split("\n")]
             allowed &= np.isin(catalog.tools, held)
         return allowed
 

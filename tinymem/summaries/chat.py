@@ -126,7 +126,7 @@ class ChatSummarizer:
             try:
                 answers.put(self._asked(told, max_tokens))
             except Exception as error:
-                answers.put(("", explained(error, self._who, self._client, "chat")))
+                answers.put(("", explained(error, self._who, self._client, "chat", [told])))
 
         # A thread, because a client's timeout is for each try, and for each piece that it reads. One that is given up
         # ends with its request; while the summarizer rests, no other is begun.

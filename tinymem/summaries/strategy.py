@@ -14,6 +14,7 @@ from tinymem.excerpts import fitted as shortened
 from tinymem.fitting import fitted
 from tinymem.messages import groups
 from tinymem.protocols import Summarizer, TokenCounter
+from tinymem.quiet import without_content
 from tinymem.registry import summarizer_from
 from tinymem.steps import SummaryStep
 from tinymem.strategy import (
@@ -171,7 +172,7 @@ class SummarizeStrategy:
                 return clean(found).strip()
             problem = f"gave no text but {type(found).__name__}"
         except Exception as error:  # whatever it is, the window must be kept within its tokens
-            problem = f"failed: {error!r:.300}"
+            problem = f"failed: {without_content(error)}"
         logger.warning("the summarizer %s %s; lines of the steps are picked instead", self.summarizer.name, problem)
         return self.extractive.summarize(steps, max_tokens)
 

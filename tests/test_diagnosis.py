@@ -1,0 +1,414 @@
+"""doctor and rebuild against files that are really damaged: what is wrong is found, and the index comes back."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from memories import sentences
+
+import tinymem.diagnosis
+import tinymem.indexing
+from tinymem import (
+    Diagnosis,
+    FormatError,
+    HierarchicalMemory,
+    InputError,
+    MessageStep,
+    NotAMemoryError,
+    StorageError,
+    doctor,
+    rebuild,
+)
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.findings import REBUILD, REINDEX, RESTORE
+from tinymem.protocols import Vectors
+from tinymem.stores.chroma import ChromaStore
+
+PASSAGES = 1_200  # enough for Chroma to write its graph to files
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
+
+
+def made(folder: Path, seed: int = 0, dimensions: int = 64) -> Path:
+    """A memory of PASSAGES passages, all of them in its index."""
+    with open_memory(folder, embedder=f"hashing:{dimensions}") as memory:
+        memory.long_term._exact_up_to = 0
+        memory.archive([MessageStep("user", text) for text in sentences(PASSAGES, seed=seed)])
+        memory.long_term.embed_pending()
+        memory.long_term.index.follow()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("sound") / "memory")
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another memory, with as many passages."""
+    return made(tmp_path_factory.mktemp("other") / "memory", seed=1)
+
+
+@pytest.fixture
+def memory(sound: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    shutil.copytree(sound, tmp_path / "memory")
+    return tmp_path / "memory"
+
+
+@pytest.fixture
+def journal_only(memory: Path) -> Path:
+    """One that never had an index."""
+    shutil.rmtree(index_of(memory))
+    changed(memory, "DELETE FROM meta WHERE key = 'store_filled'")
+    return memory
+
+
+def index_of(memory: Path) -> Path:
+    return memory / "default" / "index"
+
+
+def journal_of(memory: Path) -> Path:
+    return memory / "default" / "journal.db"
+
+
+def graph_of(memory: Path, name: str) -> Path:
+    (file,) = index_of(memory).glob(f"*/{name}")
+    return file
+
+
+class Raises(HashingEmbedder):
+    """An embedder that may not be asked for documents."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        raise AssertionError("something was embedded")
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return HashingEmbedder.embed_documents(self, texts)
+
+
+def recalls(memory: Path) -> bool:
+    """Whether a passage is found through the index, without anything being embedded but the question."""
+    text = sentences(PASSAGES)[700]
+    with open_memory(memory, embedder=Raises(64)) as opened:
+        opened.long_term._exact_up_to = 0
+        found = text in opened.recall(text, 500).text
+        return found and not opened.long_term.index.rests and opened.long_term.index.store.count() == PASSAGES
+
+
+def problems_of(diagnosis: Diagnosis) -> str:
+    return "\n".join(finding.problem for finding in diagnosis.findings)
+
+
+# sound
+
+
+def test_a_sound_memory_is_sound_and_what_was_looked_at_is_counted(memory: Path) -> None:
+    before = {file: file.read_bytes() for file in (journal_of(memory), graph_of(memory, "data_level0.bin"))}
+    found = doctor(memory)
+    assert found == Diagnosis((), {"steps": 1_200, "passages": 1_200, "terms": 1_200, "dimensions": 64,
+                                   "in_index": 1_200})  # fmt: skip
+    assert found.sound and recalls(memory)
+    assert before.keys() == {file for file, content in before.items() if file.read_bytes() == content}
+
+
+def test_a_small_memory_needs_no_index(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as opened:
+        assert doctor(tmp_path) == Diagnosis((), {"steps": 0, "passages": 0, "terms": 0, "dimensions": 0})
+        opened.add_messages([{"role": "user", "content": "\ud800 The ladder \x00 is behind the shed. 🪜"}])
+        assert doctor(tmp_path).sound, "while it is open, and a step waits to be embedded"
+    assert doctor(tmp_path).sound and rebuild(tmp_path) == 0
+    assert not index_of(tmp_path).exists()
+
+
+def test_passages_and_vectors_of_nothing_are_sound(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as opened:
+        opened.long_term._exact_up_to = 0
+        opened.archive([MessageStep("user", text) for text in ("", " ", "...", "x", "the the the", "x", "x")])
+        opened.long_term.embed_pending()
+        opened.long_term.index.follow()
+    assert doctor(tmp_path).sound
+
+
+def test_where_there_is_no_memory_or_no_such_store_that_is_said(tmp_path: Path, memory: Path) -> None:
+    for look in (doctor, rebuild):
+        with pytest.raises(NotAMemoryError, match="no memory at"):
+            look(tmp_path / "nowhere")
+        with pytest.raises(NotAMemoryError, match="namespace 'bob'"):
+            look(memory, "bob")
+        with pytest.raises(InputError, match="no store 'chrma'"):
+            look(memory, store="chrma")
+    with pytest.raises(InputError, match="sample must be"):
+        doctor(memory, sample=-1)
+    assert doctor(memory, sample=0).sound and doctor(memory, store="exact").sound
+    assert rebuild(memory, store="exact") == 0 and doctor(memory).sound
+
+
+# damaged indexes
+
+
+def removed(name: str) -> Callable[[Path], None]:
+    return lambda memory: graph_of(memory, name).unlink()
+
+
+def cut(name: str) -> Callable[[Path], None]:
+    def damage(memory: Path) -> None:
+        file = index_of(memory) / name if name.startswith("chroma") else graph_of(memory, name)
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+    return damage
+
+
+def overwritten(name: str) -> Callable[[Path], None]:
+    def damage(memory: Path) -> None:
+        file = index_of(memory) / name if name.startswith("chroma") else graph_of(memory, name)
+        file.write_bytes(random.Random(1).randbytes(file.stat().st_size))
+
+    return damage
+
+
+def with_store(act: Callable[[ChromaStore], None]) -> Callable[[Path], None]:
+    def damage(memory: Path) -> None:
+        store = ChromaStore(index_of(memory))
+        act(store)
+        store.close()
+
+    return damage
+
+
+def some_vectors(count: int) -> Vectors:
+    return np.random.default_rng(1).normal(size=(count, 64)).astype(np.float32)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "all files deleted": lambda memory: shutil.rmtree(index_of(memory)),
+    "the database deleted": lambda memory: (index_of(memory) / "chroma.sqlite3").unlink(),
+    "the graph deleted": lambda memory: shutil.rmtree(graph_of(memory, "header.bin").parent),
+    "the links deleted": removed("link_lists.bin"),
+    "the database cut": cut("chroma.sqlite3"),
+    "the vectors cut": cut("data_level0.bin"),
+    "the header cut": cut("header.bin"),
+    "the database overwritten": overwritten("chroma.sqlite3"),
+    "the vectors overwritten": overwritten("data_level0.bin"),
+    "the header overwritten": overwritten("header.bin"),
+    "ids removed": with_store(lambda store: store.delete(range(100, 110))),
+    "ids added": with_store(lambda store: store.upsert([10**6, 10**6 + 1], some_vectors(2))),
+    "vectors exchanged": with_store(lambda store: store.upsert(range(1, 101), some_vectors(100))),
+    "emptied": with_store(lambda store: store.clear()),
+}
+
+
+QUICK = ("all files deleted", "the vectors overwritten", "ids removed")  # the rest takes long
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [pytest.param(act, id=id, marks=[] if id in QUICK else [pytest.mark.slow]) for id, act in DAMAGES.items()],
+)
+def test_a_damaged_index_is_found_and_made_anew_without_embedding(memory: Path, damage: Callable[[Path], None]) -> None:
+    damage(memory)
+    found = doctor(memory, timeout=60)
+    assert not found.sound and {finding.advice for finding in found.findings} == {REBUILD}
+    assert found.counts["passages"] == found.counts["terms"] == PASSAGES, "the journal is sound"
+    assert rebuild(memory) == PASSAGES
+    assert doctor(memory).sound and recalls(memory)
+
+
+def test_what_is_wrong_with_an_index_is_told_in_numbers(memory: Path) -> None:
+    DAMAGES["ids removed"](memory)
+    DAMAGES["ids added"](memory)
+    assert problems_of(doctor(memory)).splitlines() == [
+        "the index lacks 10 of the 1200 vectors that it should have",
+        "the index has 2 vectors of passages that the journal does not have",
+    ]
+
+
+def test_the_index_of_another_memory_is_found_out(memory: Path, other: Path, tmp_path: Path) -> None:
+    shutil.rmtree(index_of(memory))
+    shutil.copytree(index_of(other), index_of(memory))
+    assert "the index has vectors that are not the journal's" in problems_of(doctor(memory))
+    shutil.rmtree(index_of(memory))
+    shutil.copytree(index_of(made(tmp_path / "smaller", dimensions=32)), index_of(memory))
+    assert "the index cannot be read: Chroma could not search" in problems_of(doctor(memory))
+    assert rebuild(memory) == PASSAGES and doctor(memory).sound
+
+
+def test_an_index_that_somebody_holds_is_not_looked_at_nor_made_anew(memory: Path) -> None:
+    held = ChromaStore(index_of(memory))
+    (finding,) = doctor(memory).findings
+    assert "another process" in finding.problem and "close that process" in finding.advice
+    with pytest.raises(StorageError, match="another process"):
+        rebuild(memory)
+    held.close()
+    assert doctor(memory).sound, "nothing was touched"
+
+
+BAD_STORES = """
+import os, signal, time
+from tinymem.stores import ExactStore
+
+class Bad(ExactStore):
+    in_memory = False
+
+    @classmethod
+    def from_name(cls, argument, path):
+        store = cls()
+        store.argument = argument
+        return store
+
+    def count(self):
+        if self.argument == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self.argument == "hang":
+            time.sleep(60)
+        raise OSError("the bus is on fire")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("crash", r"reading the index ended the process that did so \(SIGSEGV\)"),
+        ("hang", r"the index gave no answer within 2 seconds"),
+        ("fail", r"reading the index failed: OSError: the bus is on fire"),
+    ],
+)
+def test_a_reader_of_the_index_that_crashes_or_hangs_is_a_finding(
+    memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, said: str
+) -> None:
+    (tmp_path / "bad-1.0.dist-info").mkdir()
+    (tmp_path / "bad-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: bad\nVersion: 1.0\n")
+    (tmp_path / "bad-1.0.dist-info" / "entry_points.txt").write_text("[tinymem.stores]\nbad = bad:Bad.from_name\n")
+    (tmp_path / "bad.py").write_text(BAD_STORES)
+    monkeypatch.syspath_prepend(tmp_path)
+    (finding,) = doctor(memory, store=f"bad:{kind}", timeout=2 if kind == "hang" else 60).findings
+    assert finding.advice == REBUILD
+    assert re.fullmatch(said, finding.problem), finding.problem
+
+
+def test_making_anew_that_is_interrupted_is_gone_on_with(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.indexing, "BATCH", 500)
+    upsert, calls = ChromaStore.upsert, []
+
+    def fails_at_the_second(self: ChromaStore, ids: Sequence[int], vectors: Vectors) -> None:
+        calls.append(len(ids))
+        if len(calls) == 2:
+            raise StorageError("the disk is full")
+        upsert(self, ids, vectors)
+
+    monkeypatch.setattr(ChromaStore, "upsert", fails_at_the_second)
+    with pytest.raises(StorageError, match="the disk is full"):
+        rebuild(memory)
+    found = doctor(memory)
+    assert found.counts["in_index"] == 500 and found.sound, "the rest is searched exactly"
+    assert rebuild(memory) == PASSAGES
+
+
+# damaged journals
+
+
+def changed(memory: Path, sql: str, *values: object) -> None:
+    with closing(sqlite3.connect(journal_of(memory))) as db, db:
+        db.execute(sql, values)
+
+
+@pytest.mark.parametrize(
+    ("sql", "said", "advice"),
+    [
+        ("DELETE FROM fulltext_docsize WHERE id < 8", "it lacks 7 passages, and has 0", REBUILD),
+        ("DELETE FROM fulltext_data WHERE id > 100", "the full-text index is damaged", REBUILD),
+        ("UPDATE fulltext_data SET block = x'00ff00ff' WHERE id > 100", "the full-text index is damaged", REBUILD),
+        ("DROP TABLE fulltext", "it lacks 1200 passages", REBUILD),
+        ("DELETE FROM passages WHERE step = 7", "step #7 is found by no recall: it has no passages", RESTORE),
+        ("UPDATE passages SET end = 9999 WHERE step IN (1, 2, 3, 4, 5)",
+         "step #1, #2, #3 and 2 more: each has passages that are not in its text", RESTORE),
+        ("UPDATE passages SET step = 9999 WHERE step = 7", "1 passages are of steps that are not", RESTORE),
+        ("UPDATE passages SET vector = x'0000' WHERE step < 4", "3 passages have a vector of another length", REINDEX),
+        ("UPDATE passages SET vector = CAST(replace(hex(zeroblob(64)), '00', char(0, 124)) AS BLOB) WHERE step = 4",
+         "1 passages have a vector with numbers that are not finite", REINDEX),
+        ("UPDATE passages SET tokens = x'00' WHERE step = 4", "token ids or identifiers cut short", REINDEX),
+        ("UPDATE steps SET record = '{}' WHERE number = 3", "step #3 cannot be read", RESTORE),
+        ("UPDATE steps SET record = (SELECT record FROM steps WHERE number = 4) WHERE number = 3",
+         "step #3 is filed under another step's id", RESTORE),
+        ("UPDATE meta SET value = 'x' WHERE key = 'made'", "'x' does not say which steps have passages", RESTORE),
+        ("UPDATE meta SET value = 'x' WHERE key = 'indexed'", "'x' does not say how far the index goes", REBUILD),
+        ("DELETE FROM meta WHERE key = 'embedder'", "which embedder", RESTORE),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, said: str, advice: str) -> None:
+    changed(journal_only, sql)
+    found = doctor(journal_only)
+    assert (said, advice) in [(said if said in f.problem else f.problem, f.advice) for f in found.findings]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM fulltext_docsize WHERE id < 8",
+        "DELETE FROM fulltext_data WHERE id > 100",
+        "UPDATE fulltext_data SET block = x'00ff00ff' WHERE id > 1",
+        "DROP TABLE fulltext",
+        "INSERT INTO fulltext(rowid, terms) VALUES (77777, 'somebody elses words')",
+    ],
+)
+def test_a_damaged_full_text_index_is_made_anew(journal_only: Path, sql: str) -> None:
+    text = sentences(PASSAGES)[700]
+    with open_memory(journal_only) as opened:
+        before = opened.long_term.journal.search_text(text)
+    changed(journal_only, sql)
+    assert not doctor(journal_only).sound
+    assert rebuild(journal_only) == 0
+    assert doctor(journal_only).sound
+    with open_memory(journal_only) as opened:
+        after = opened.long_term.journal.search_text(text)
+        assert len(opened.long_term.journal.search_text("somebody elses")[0]) == 0
+    assert before[0].tolist() == after[0].tolist() and np.array_equal(before[1], after[1])
+
+
+def test_garbage_in_the_place_of_the_watermark_is_a_format_error_until_the_index_is_made_anew(memory: Path) -> None:
+    for garbage in ("x", "-1", "1.5", "9" * 30, "\x00"):
+        changed(memory, "UPDATE meta SET value = ? WHERE key = 'indexed'", garbage)
+        with open_memory(memory) as opened:
+            with pytest.raises(FormatError, match="the index is said to hold"):
+                opened.long_term.index.watermark  # noqa: B018
+            opened.long_term._exact_up_to = 0
+            assert sentences(PASSAGES)[700] in opened.recall(sentences(PASSAGES)[700], 500).text, "found exactly"
+    assert not doctor(memory).sound
+    assert rebuild(memory) == PASSAGES
+    assert doctor(memory).sound and recalls(memory)
+
+
+def test_a_journal_that_is_no_database_any_more_is_a_finding(journal_only: Path) -> None:
+    whole = journal_of(journal_only).read_bytes()
+    for content in (b"", b"not a database", whole[: len(whole) // 2], whole[:1_000], b"\x00" * len(whole)):
+        journal_of(journal_only).write_bytes(content)
+        found = doctor(journal_only)
+        assert not found.sound and RESTORE in {finding.advice for finding in found.findings}, content[:20]
+
+
+def test_whatever_bytes_of_a_journal_are_wrong_doctor_says_something_or_nothing_but_never_fails(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as opened:
+        opened.archive([MessageStep("user", text) for text in sentences(200)])
+    whole, dice, found = journal_of(tmp_path).read_bytes(), random.Random(4), 0
+    for _ in range(25):
+        damaged = bytearray(whole)
+        for _ in range(dice.choice([1, 20, 400])):
+            damaged[dice.randrange(100, len(damaged))] = dice.randrange(256)
+        journal_of(tmp_path).write_bytes(damaged)
+        found += not doctor(tmp_path).sound
+    assert found > 15
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    import doctest
+
+    assert doctest.testmod(tinymem.diagnosis).failed == 0

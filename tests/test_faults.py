@@ -1,0 +1,294 @@
+"""A memory on a disk that is full, read-only or broken: errors that say what to do, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memories import without_privileges
+
+import tinymem.archive
+import tinymem.indexing
+from tinymem import (
+    ActionStep,
+    FinalAnswerStep,
+    FormatError,
+    HierarchicalMemory,
+    InputError,
+    MessageStep,
+    StorageError,
+    TaskStep,
+    salvage,
+)
+from tinymem.stores.sqlite import SqliteJournal
+
+PAGE = 4_096
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)
+Memory = HierarchicalMemory
+
+
+def noted(memory: Memory) -> str:
+    """The scratchpad's text, after a long note."""
+    memory.scratchpad.observe("new " * 2_000)
+    return memory.scratchpad.to_context()
+
+
+USES: dict[str, Callable[[Memory], Any]] = {
+    "context": lambda m: m.context("pump 7"),
+    "context of the task": lambda m: m.context(),
+    "recall": lambda m: m.recall("mark12 pump", 500),
+    "recall with filters": lambda m: m.recall("mark12", 500, session="s1", tool="look", type="action"),
+    "get": lambda m: [m.get(number) for number in (1, 50)],
+    "stats": lambda m: m.stats(),
+    "episodes": lambda m: [m.medium_term.open(episode) for episode in m.medium_term],
+    "scratchpad": lambda m: noted(m),
+    "mark": lambda m: m.mark(5),
+    "add": lambda m: m.add(MessageStep("user", "a new one")),
+    "add many": lambda m: m.add_steps([MessageStep("user", f"a new one {i} " * 20) for i in range(30)]),
+    "forget a session": lambda m: m.forget(session="s3"),
+    "forget a step": lambda m: m.forget([m.short_term.steps[-1].id]),
+    "recall again": lambda m: m.recall("mark99 pump", 500),
+    "close": lambda m: m.close(),
+}
+
+
+def used(memory: Memory) -> list[StorageError]:
+    """The errors of using a memory in all ways, of which each must be ours and about the file."""
+    errors: list[StorageError] = []
+    for name, use in USES.items():
+        try:
+            use(memory)
+        except StorageError as error:
+            assert ".db" in str(error), (name, error)
+            errors.append(error)
+        except InputError as error:
+            assert name == "get" and "no step" in str(error), name
+    memory.long_term.journal.close()
+    return errors
+
+
+# no space
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Callable[[], object]]:
+    """A disk of 2 MB at `folder`, and what makes it larger."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.name != "posix" or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this user may mount nothing")
+    try:
+        yield lambda: subprocess.run(["mount", "-o", "remount,size=99m", str(folder)], check=True)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def small_files(folder: Path) -> Iterator[Callable[[], object]]:
+    """No file may have over 1 MB; and what lifts that. (A write beyond it is an error of the system, as on a full
+    disk.)"""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("store", ["exact", "chroma"])
+@pytest.mark.parametrize("small", [small_disk, small_files])
+def test_without_space_every_error_says_so_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Callable[[Path], Any], store: str
+) -> None:
+    monkeypatch.setattr(tinymem.archive, "WAITING", 500)
+    monkeypatch.setattr(tinymem.indexing, "BATCH", 20)
+    with small(tmp_path) as enlarge:
+        memory = open_memory(tmp_path / "memory", store=store)
+        memory.long_term._exact_up_to = 0
+        added: list[int] = []
+        with pytest.raises(StorageError, match=r"journal\.db: .*(free some disk space|check the disk)"):
+            for at in range(5_000):
+                step = MessageStep("user", f"mark{at} pump {at} {'and more ' * 50}", session=f"s{at // 9}")
+                added.append(memory.add(step).number or 0)
+        assert len(added) > 20 and memory.get(added[-1])
+        errors = used(memory)
+        assert errors and not any(isinstance(error, FormatError) for error in errors)
+        enlarge()
+        with open_memory(tmp_path / "memory", store=store) as memory:
+            held = {row.number for row in memory.long_term.journal.rows(limit=10_000)}
+            forgotten = {number for number in added if f"s{(number - 1) // 9}" == "s3"} | {max(added)}
+            assert set(added) - forgotten <= held
+            number = memory.add(MessageStep("user", "There is space again.")).number
+            assert number == max(held) + 1 and "space again" in memory.recall("space", 200).text
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")
+def test_a_memory_that_may_only_be_read_says_so(shared_folder: Path) -> None:
+    with open_memory(shared_folder / "memory") as memory:
+        memory.add(MessageStep("user", "The ladder is behind the shed."))
+    folder = shared_folder / "memory"
+    paths = [folder / "default" / "journal.db", folder / "default", folder / "tinymem.json", folder, shared_folder]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    with without_privileges():
+        for path in (folder, shared_folder / "new"):
+            with pytest.raises(StorageError, match="writ"):
+                open_memory(path)
+        assert [step.text for step in salvage(folder)] == ["The ladder is behind the shed."]
+    for path in reversed(paths):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    with open_memory(folder) as memory:
+        assert "behind the shed" in memory.recall("ladder", 100).text
+
+
+# damage
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The journal of a memory that holds everything a memory can hold."""
+    path = tmp_path_factory.mktemp("whole")
+    with open_memory(path) as memory:
+        for i in range(60):
+            seen = f"mark{i} pump {i} {'and more ' * (i % 40)}{'long tail ' * (500 * (i % 50 == 0))}"
+            session = f"s{i // 10}"
+            memory.add_steps(
+                [
+                    TaskStep(f"task {i}", session=session),
+                    ActionStep("Look.", tool_name="look", observation=seen, session=session, speaker="Ann"),
+                    FinalAnswerStep(f"done {i}", session=session),
+                ]
+            )
+        memory.scratchpad.store("size", (1, 2))
+        memory.scratchpad.observe("seen")
+        memory.context("pump 3")
+        assert list(memory.medium_term)
+    return (path / "default" / "journal.db").read_bytes()
+
+
+def placed(folder: Path, journal: bytes) -> Path:
+    """A memory with this journal."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "default").mkdir(parents=True)
+    (folder / "tinymem.json").write_text('{"format": 1}', encoding="utf-8")
+    (folder / "default" / "journal.db").write_bytes(journal)
+    return folder
+
+
+def damages(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """The journal with flipped bits, cut off, or with a page of noise."""
+    dice = random.Random(seed)
+    for at in range(count):
+        damaged = bytearray(whole)
+        if at % 6 < 4:
+            for _ in range(1 + at % 9):
+                damaged[dice.randrange(PAGE if at % 6 == 3 else len(damaged))] ^= 1 << dice.randrange(8)
+        elif at % 6 == 4:
+            del damaged[dice.randrange(1, len(damaged)) :]
+        else:
+            page = PAGE * dice.randrange(len(damaged) // PAGE)
+            damaged[page : page + PAGE] = dice.randbytes(PAGE)
+        yield bytes(damaged)
+
+
+def check_damaged(whole: bytes, folder: Path, count: int, seed: int) -> None:
+    errors: list[StorageError] = []
+    for damaged in damages(whole, count, seed):
+        path = placed(folder, damaged)
+        assert len(list(salvage(path))) >= 0
+        try:
+            memory = open_memory(path)
+        except StorageError as error:
+            errors.append(error)
+        else:
+            errors += used(memory)
+    assert len(errors) > count // 3
+
+
+def test_a_damaged_memory_fails_with_errors_of_ours_only(tmp_path: Path, whole: bytes) -> None:
+    check_damaged(whole, tmp_path, count=30, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_many_damaged_memories_fail_with_errors_of_ours_only(tmp_path: Path, whole: bytes, seed: int) -> None:
+    check_damaged(whole, tmp_path, count=150, seed=10 + seed)
+
+
+# What flipped bits may leave that SQLite takes for good: table, column (or key of `meta`), value.
+ABSURD: list[tuple[str, str, Any]] = [
+    ("passages", "part", -1),
+    ("passages", "part", "x"),
+    ("passages", "start", -1),
+    ("passages", "start", "x"),
+    ("passages", "start", 1 << 40),
+    ("passages", "end", -1),
+    ("passages", "end", "x"),
+    ("passages", "vector", b"short"),
+    ("passages", "vector", b"\xff\x7f" * 64),
+    ("passages", "vector", "text"),
+    ("passages", "tokens", b"odd"),
+    ("passages", "tokens", 7),
+    ("passages", "identifiers", b"odd"),
+    ("passages", "tools", b"\xff"),
+    ("steps", "time", 1e300),
+    ("steps", "time", "yesterday"),
+    ("steps", "session", b"\xff"),
+    ("steps", "speaker", b"x"),
+    ("steps", "record", "{"),
+    ("steps", "record", b"\xff"),
+    ("steps", "record", 7),
+    ("steps", "record", '{"format":1,"type":"task","task":"x","number":"y"}'),
+    ("steps", "record", '{"format":99,"type":"task","task":"x"}'),
+    ("steps", "view", "{"),
+    ("steps", "position", "x"),
+    ("steps", "tokens", "x"),
+    ("summaries", "first", "x"),
+    ("summaries", "last", b"x"),
+    ("summaries", "text", b"x"),
+    ("fulltext_docsize", "sz", None),
+    ("fulltext_docsize", "sz", b"\xff"),
+    ("fulltext_docsize", "id", 1 << 60),
+    ("fulltext_data", "block", b"\x01\x02"),
+    *(("meta", key, value) for key in ("fence_key", "made", "scratchpad", "embedder") for value in ("", "x", b"\xff")),
+]
+
+
+def with_value(folder: Path, whole: bytes, table: str, column: str, value: Any) -> Path:
+    """A memory with this value in the last row of the table."""
+    path = placed(folder, whole)
+    journal = SqliteJournal(path / "default" / "journal.db")
+    where = f"rowid = (SELECT max(rowid) FROM {table})"
+    if table == "summaries":
+        where = "level = 1 AND first = (SELECT max(first) FROM summaries)"
+    if table == "meta":
+        where, column = f"key = '{column}'", "value"
+    journal._read(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,))
+    journal.close()
+    return path
+
+
+@pytest.mark.parametrize(("table", "column", "value"), ABSURD)
+def test_absurd_values_are_errors_of_ours(tmp_path: Path, whole: bytes, table: str, column: str, value: Any) -> None:
+    path = with_value(tmp_path / "memory", whole, table, column, value)
+    try:
+        memory = open_memory(path)
+    except StorageError:
+        return
+    assert used(memory)
+
+
+@pytest.mark.parametrize("value", ["x", b"\xff", "9" * 5_000])
+def test_an_absurd_watermark_costs_the_index_and_no_answer(tmp_path: Path, whole: bytes, value: Any) -> None:
+    path = with_value(tmp_path / "memory", whole, "meta", "indexed", value)
+    with open_memory(path) as memory:
+        memory.long_term._exact_up_to = 0
+        assert "mark12" in memory.recall("mark12 pump", 500).text

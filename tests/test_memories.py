@@ -1,0 +1,441 @@
+"""Memories: many namespaces in one process, few of them open, and nothing that crosses from one to another."""
+
+from __future__ import annotations
+
+import doctest
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from memories import python
+from strategies import MODERATE
+
+import tinymem.memories
+from tinymem import (
+    ClosedError,
+    ConversationMemory,
+    FinalAnswerStep,
+    HierarchicalMemory,
+    InputError,
+    Memories,
+    MessageStep,
+    NotAMemoryError,
+    StorageError,
+    namespaces,
+)
+from tinymem.embedders import HashingEmbedder
+from tinymem.stores import ExactStore
+
+OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
+open_memories = partial(Memories, embedder="hashing:64", store="exact")
+
+
+@pytest.fixture
+def memories(tmp_path: Path) -> Iterator[Memories]:
+    with open_memories(tmp_path / "memories", max_open=2, timeout=float("inf")) as opened:
+        yield opened
+
+
+def say(memories: Memories, name: str, text: str) -> None:
+    with memories.open(name) as memory:
+        memory.add(MessageStep("user", text))
+
+
+# -- lending ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_namespace_stays_open_until_room_is_needed(memories: Memories) -> None:
+    held = []
+    for name in ("ann", "bob", "ann", "cid"):
+        with memories.open(name) as memory:
+            held.append(memory)
+        assert not memory.closed and len(memories) <= 2
+    ann, bob, again, cid = held
+    assert ann is again and bob.closed and not ann.closed and not cid.closed, "the least recently used one made room"
+
+
+def test_what_was_added_is_there_when_it_is_opened_again(memories: Memories) -> None:
+    for round in range(3):
+        for name in ("ann", "bob", "cid", "dan"):
+            say(memories, name, f"{name} says {round}.")
+    for name in ("ann", "bob", "cid", "dan"):
+        with memories.open(name) as memory:
+            assert [step.text for step in memory.short_term.steps] == [f"{name} says {n}." for n in range(3)]
+    assert memories.namespaces() == namespaces(memories.path) == ["ann", "bob", "cid", "dan"]
+
+
+def test_the_embedder_and_the_counter_are_shared(memories: Memories) -> None:
+    with memories.open("ann") as ann, memories.open("bob") as bob:
+        assert ann.long_term.embedder is bob.long_term.embedder
+        assert ann.long_term.counter is bob.long_term.counter
+        assert ann.long_term.index is not bob.long_term.index
+
+
+def test_one_that_is_in_use_is_never_closed(tmp_path: Path) -> None:
+    with open_memories(tmp_path, max_open=2, timeout=0.05) as memories:
+        with memories.open("ann") as ann, memories.open("ann") as again:
+            assert ann is again
+            for name in ("bob", "cid", "dan"):
+                say(memories, name, "Hello.")
+            with (
+                memories.open("bob"),
+                pytest.raises(StorageError, match=r"2 namespaces .* in use for 0.05 s: raise max_"),
+            ):
+                say(memories, "cid", "Hello.")
+            ann.add(MessageStep("user", "Still here."))
+        say(memories, "cid", "Hello.")
+
+
+def test_another_is_waited_for(memories: Memories) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with memories.open("ann"), memories.open("bob"):
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    inside.wait(10)
+    threading.Timer(0.1, leave.set).start()
+    begun = time.monotonic()
+    say(memories, "cid", "Hello.")
+    assert time.monotonic() - begun > 0.05
+    thread.join()
+
+
+def test_what_fails_to_open_takes_no_place(memories: Memories) -> None:
+    for _ in range(5):
+        with pytest.raises(InputError, match="too long"):
+            say(memories, "x" * 300, "Hello.")
+    bad: Any
+    for bad in (None, 5, "", ["ann"]):
+        with pytest.raises(InputError, match="namespace must be a string"):
+            say(memories, bad, "Hello.")
+    say(memories, "ann", "Hello.")
+    assert len(memories) == 1
+
+
+def test_an_error_inside_the_block_comes_out_and_gives_it_back(memories: Memories) -> None:
+    with pytest.raises(ZeroDivisionError), memories.open("ann"):
+        raise ZeroDivisionError
+    for name in ("bob", "cid"):
+        say(memories, name, "Hello.")
+    assert len(memories) == 2
+
+
+def test_one_that_its_user_closed_is_opened_anew(memories: Memories) -> None:
+    with memories.open("ann") as memory, memories.open("ann"):
+        memory.close()
+    assert len(memories) == 0
+    say(memories, "ann", "Hello.")
+
+
+def test_closing_closes_all_now_or_when_they_are_given_back(tmp_path: Path) -> None:
+    memories = open_memories(tmp_path)
+    say(memories, "bob", "Hello.")
+    with memories.open("ann") as ann:
+        memories.close()
+        memories.close()
+        assert len(memories) == 1 and not ann.closed
+        ann.add(MessageStep("user", "To the end."))
+        with pytest.raises(ClosedError, match="closed: open them again"):
+            say(memories, "cid", "Hello.")
+        with pytest.raises(ClosedError):
+            say(memories, "ann", "Hello.")
+    assert ann.closed and len(memories) == 0 and repr(memories).endswith("closed>")
+    with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
+        assert memory.stats().steps == 1
+
+
+class Failing(HashingEmbedder):
+    away = False
+
+    def embed_documents(self, texts: Any) -> Any:
+        if self.away:
+            raise ValueError(f"cannot embed {texts}")
+        return super().embed_documents(texts)
+
+
+def test_who_makes_room_does_not_get_the_error_of_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    embedder = Failing(64)
+    with Memories(tmp_path, max_open=1, embedder=embedder, store="exact") as memories:
+        say(memories, "ann", "The code is 4711.")
+        embedder.away = True
+        with memories.open("bob"):
+            assert len(memories) == 1
+        embedder.away = False
+        with memories.open("ann") as memory:
+            assert "4711" in memory.recall("code").text
+    assert "a namespace was closed, but EmbedderError" in caplog.text and "4711" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ({"max_open": 0}, "max_open must be a whole number of 1 or more, not 0"),
+        ({"max_open": True}, "max_open"),
+        ({"timeout": -1}, "timeout must be seconds"),
+        ({"timeout": float("nan")}, "timeout must be seconds"),
+        ({"namespace": "ann"}, r"given to open\(\)"),
+        ({"store": ExactStore()}, "would hold the vectors of all"),
+        ({"store": "chrma"}, "did you mean 'chroma'"),
+        ({"embedder": "sttic"}, "did you mean 'static'"),
+        ({"summarizer": "nobody"}, "no summarizer"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_made(
+    tmp_path: Path, option: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InputError, match=named):
+        Memories(tmp_path / "memories", **{**OPTIONS, **option})
+    assert not (tmp_path / "memories").exists()
+
+
+def test_threads_share_what_is_open_and_no_namespace_is_open_twice(tmp_path: Path) -> None:
+    seen: dict[str, set[int]] = {}
+    names = [f"user {n}" for n in range(9)]
+    with open_memories(tmp_path, max_open=4) as memories:
+
+        def work(worker: int) -> None:
+            for i in range(30):
+                name = names[(worker * 7 + i * 5) % len(names)]
+                with memories.open(name) as memory:
+                    assert len(memories) <= 4
+                    memory.add(MessageStep("user", f"{worker} says {i} to {name}."))
+                    seen.setdefault(name, set()).add(id(memory))
+                    assert {step.text.split(" to ")[1] for step in memory.short_term.steps} == {f"{name}."}
+
+        with ThreadPoolExecutor(6) as pool:
+            for done in [pool.submit(work, worker) for worker in range(6)]:
+                done.result()
+        total = 0
+        for name in names:
+            with memories.open(name) as memory:
+                assert [row.number for row in memory.long_term.journal.rows()] == [*range(1, memory.stats().steps + 1)]
+                total += memory.stats().steps
+        assert total == 6 * 30
+
+
+# -- exact names ------------------------------------------------------------------------------------------------------
+
+
+def test_names_that_look_alike_are_others(memories: Memories) -> None:
+    names = ["Ann", "ann", "ANN", "ann ", "é", "e\u0301", "ﬁ", "fi", "a/b", "a%2Fb", "..", ".", "ann\u200b", "аnn"]
+    for name in names:
+        say(memories, name, f"I am {name!r}.")
+    assert memories.namespaces() == sorted(names)
+    for name in names:
+        with memories.open(name) as memory:
+            assert [step.text for step in memory.short_term.steps] == [f"I am {name!r}."]
+
+
+@pytest.mark.parametrize("how", ["renamed", "linked", "copied"])
+def test_a_folder_under_another_name_is_refused(tmp_path: Path, how: str) -> None:
+    """As where a file system takes `Ann` for `ann`."""
+    with open_memories(tmp_path) as memories:
+        say(memories, "ann", "The code is 4711.")
+    if how == "renamed":
+        (tmp_path / "ann").rename(tmp_path / "Ann")
+    elif how == "linked":
+        (tmp_path / "Ann").symlink_to(tmp_path / "ann")
+    else:
+        shutil.copytree(tmp_path / "ann", tmp_path / "Ann")
+    for _ in range(2):
+        with pytest.raises(StorageError, match="holds a namespace of another name than 'Ann'"):
+            HierarchicalMemory(tmp_path, namespace="Ann", **OPTIONS)
+
+
+def test_a_memory_from_before_names_were_kept_gets_its_name(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
+        memory.long_term.journal._db.execute("DELETE FROM meta WHERE key = 'namespace'")
+    with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
+        assert memory.long_term.journal.setting("namespace") == "ann"
+
+
+def test_only_what_is_a_namespace_is_listed(tmp_path: Path) -> None:
+    assert namespaces(tmp_path / "nothing") == [] == namespaces(tmp_path)
+    with open_memories(tmp_path / "memory") as memories:
+        say(memories, "日本", "Hello.")
+        (memories.path / "notes").mkdir()
+        (memories.path / "%zz").mkdir()
+        (memories.path / "%zz" / "journal.db").write_text("")
+        (memories.path / "file").write_text("")
+        assert memories.namespaces() == ["日本"]
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NotAMemoryError):
+        namespaces(tmp_path / "file")
+
+
+# -- nothing crosses --------------------------------------------------------------------------------------------------
+
+NAMES = ["ann", "Ann", "ann/b"]
+WORDS = {"ann": "quince", "Ann": "medlar", "ann/b": "loquat"}
+names = st.sampled_from(NAMES)
+
+
+class Crossing(RuleBasedStateMachine):
+    """Three namespaces, two of them open; each says its own word, and must never see another's."""
+
+    folder: Path
+
+    @initialize()
+    def begin(self) -> None:
+        self.path = self.folder / str(len([*self.folder.iterdir()]))
+        self.memories = open_memories(self.path, max_open=2, max_tokens=300)
+        self.held: dict[str, dict[str, str]] = {name: {} for name in NAMES}  # id -> session
+
+    def mine(self, name: str, shown: object) -> None:
+        text = str(shown)
+        assert not any(word in text for other, word in WORDS.items() if other != name), (name, text[:500])
+
+    @rule(name=names, session=st.sampled_from(["mon", "tue"]), count=st.integers(1, 12), ends=st.booleans())
+    def add(self, name: str, session: str, count: int, ends: bool) -> None:
+        with self.memories.open(name) as memory:
+            said = [
+                MessageStep("user", f"Box {n} of fruit holds {WORDS[name]}.", session=session) for n in range(count)
+            ]
+            steps = memory.add_steps([*said, *([FinalAnswerStep(f"All {WORDS[name]}.", session=session)] * ends)])
+            self.held[name].update((step.id, session) for step in steps)
+
+    @rule(name=names)
+    def archive_and_note(self, name: str) -> None:
+        with self.memories.open(name) as memory:
+            memory.scratchpad.observe(f"likes {WORDS[name]}")
+            memory.scratchpad.store("fruit", WORDS[name])
+            message = ConversationMemory(memory=memory).add_message("user", f"More {WORDS[name]}!", session="wed")
+            self.held[name][message.nanoid] = "wed"
+
+    @rule(name=names, asked=st.sampled_from([*WORDS.values(), "fruit in box 3", "All"]))
+    def ask(self, name: str, asked: str) -> None:
+        with self.memories.open(name) as memory:
+            context, recall = memory.context(asked), memory.recall(asked, 500)
+            conversation = ConversationMemory(memory=memory)
+            shown = [context.messages, recall.text, recall.items, [*memory.medium_term], memory.scratchpad.to_context()]
+            shown += [conversation.get_history(400), conversation.search(asked).text, [*conversation]]
+            shown += [conversation.retrieve_message(query="fruit")]
+            self.mine(name, shown)
+            assert {item.step.id for item in recall.items} <= self.held[name].keys()
+
+    @rule(name=names, other=names)
+    def get(self, name: str, other: str) -> None:
+        with self.memories.open(name) as memory:
+            for id in [*self.held[other]][:3]:
+                if other == name:
+                    assert memory.get(id).id == id
+                    continue
+                with pytest.raises(InputError, match="no step"):
+                    memory.get(id)
+                assert id not in ConversationMemory(memory=memory).retrieve_message(nanoid=id)[60:]
+
+    @rule(name=names, other=names)
+    def forget_by_id(self, name: str, other: str) -> None:
+        wanted = [*self.held[other]][:2]
+        with self.memories.open(name) as memory:
+            assert (memory.forget(wanted) if wanted else 0) == (len(wanted) if name == other else 0)
+        for id in wanted if name == other else ():
+            del self.held[name][id]
+
+    @rule(name=names, session=st.sampled_from(["mon", "tue", "wed"]))
+    def forget_by_session(self, name: str, session: str) -> None:
+        gone = [id for id, kept in self.held[name].items() if kept == session]
+        with self.memories.open(name) as memory:
+            assert memory.forget(session=session) == len(gone)
+        for id in gone:
+            del self.held[name][id]
+
+    @rule(name=names)
+    def forget_all(self, name: str) -> None:
+        with self.memories.open(name) as memory:
+            assert memory.forget(before=datetime(2100, 1, 1, tzinfo=timezone.utc)) == len(self.held[name])
+        self.held[name].clear()
+
+    @invariant()
+    def each_counts_its_own(self) -> None:
+        if not hasattr(self, "memories"):
+            return
+        assert len(self.memories) <= 2
+        for name, held in self.held.items():
+            with self.memories.open(name) as memory:
+                assert memory.stats().steps == len(held)
+                assert {row.id for row in memory.long_term.journal.rows()} == held.keys()
+
+    def teardown(self) -> None:
+        if hasattr(self, "memories"):
+            self.memories.close()
+            for name in NAMES:
+                folder = HierarchicalMemory(self.path, namespace=name, **OPTIONS)
+                folder.close()
+                files = folder.long_term.journal.path.parent.rglob("*")
+                self.mine(name, [file.read_bytes() for file in files if file.is_file()])
+
+
+def test_nothing_of_one_namespace_is_returned_counted_or_deleted_by_another(tmp_path: Path) -> None:
+    machine = type("Machine", (Crossing,), {"folder": tmp_path})
+    run_state_machine_as_test(machine, settings=settings(MODERATE, max_examples=12, stateful_step_count=12))
+
+
+# -- thousands --------------------------------------------------------------------------------------------------------
+
+THOUSANDS = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+from tinymem import Memories, MessageStep
+path, count, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def files():
+    return len(os.listdir("/proc/self/fd"))
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+most, at_tenth = 0, 0
+with Memories(path, max_open=16, store="exact") as memories:
+    for n in range(count):
+        with memories.open(f"user {n}") as memory:
+            memory.add_steps([MessageStep("user", f"I am user {n}, and remark {i} is mine.") for i in range(steps)])
+            if n % 10 == 0:
+                assert f"user {n}," in memory.recall("who am I?", 200).text
+        most = max(most, files())
+        if n == count // 10:
+            at_tenth = resident()
+    assert len(memories) == 16 and len(memories.namespaces()) == count
+    for n in range(0, count, max(1, count // 50)):
+        with memories.open(f"user {n}") as memory:
+            assert memory.stats().steps == steps and f"user {n}," in memory.recall("remark 3", 100).text
+print(most, at_tenth, resident())
+"""
+
+
+def grown(tmp_path: Path, count: int, steps: int) -> tuple[int, int]:
+    """The most files that were open, and by how many KiB the process grew over the last nine tenths."""
+    out, _ = python(THOUSANDS, tmp_path, count, steps).communicate(timeout=900)
+    most, at_tenth, at_end = map(int, out.split())
+    return most, at_end - at_tenth
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="measured as Linux has it")
+
+
+@linux
+def test_a_hundred_namespaces_share_a_few_files(tmp_path: Path) -> None:
+    most, _ = grown(tmp_path, 100, 5)
+    assert most < 90
+
+
+@linux
+@pytest.mark.slow
+def test_two_thousand_namespaces_in_one_process_take_bounded_files_and_memory(tmp_path: Path) -> None:
+    most, more = grown(tmp_path, 2_000, 20)
+    assert most < 90 and more < 64 * 1024
+
+
+def test_the_example_in_the_docstring_is_true() -> None:
+    assert doctest.testmod(tinymem.memories).failed == 0

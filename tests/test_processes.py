@@ -1,0 +1,221 @@
+"""Real processes on one memory: many at once, one that holds the index, children that were forked off."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+from memories import python
+
+import tinymem.indexing
+from benchmarks import processes
+from tinymem import HierarchicalMemory, MessageStep, StorageError, TaskStep, doctor
+from tinymem.forking import ProcessLock
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
+
+
+def ended(process: subprocess.Popen[str], said: str = "") -> str:
+    """What the process printed, when it has been told `said` and has ended well."""
+    out, _ = process.communicate(said, timeout=90)
+    assert process.returncode == 0
+    return out
+
+
+def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
+    record = processes.soak(tmp_path, writers=3, readers=2, seconds=4)
+    assert record["faults"] == []
+    assert record["acknowledged"] == record["steps"] > 30
+    assert record["operations"].keys() >= {"add", "context", "recall"}
+
+
+def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    with processes.opened(folder) as memory:
+        added = memory.add_steps([MessageStep("user", f"marka{i} lot {i}") for i in range(400)])
+    told = [[step.id, step.number, step.text] for step in added]
+    assert processes.check(folder, [*told, ["lost", 401, "lost"]])[1] == [
+        "lost is not there as it was added",
+        "400 steps are there, 401 were acknowledged",
+    ]
+    with closing(sqlite3.connect(folder / "default" / "journal.db")) as db, db:
+        db.execute("UPDATE passages SET vector = (SELECT vector FROM passages WHERE step = 1) WHERE step = 7")
+        db.execute("DELETE FROM passages WHERE step = 9")
+    faults = "\n".join(processes.check(folder, told)[1])
+    for fault in ("the vector of step 7 is another one's", "step 9 has no passage", "the full-text index is damaged"):
+        assert fault in faults
+
+
+# the index belongs to one
+
+OWNER = """
+import sys
+import tinymem.indexing
+from tinymem import HierarchicalMemory
+tinymem.indexing.BATCH = 50
+with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as memory:
+    memory.long_term._exact_up_to = 0
+    memory.recall("lot", 100)
+    memory.long_term.index.follow()
+    print(memory.long_term.index.store.count(), flush=True)
+    sys.stdin.readline()
+    print(memory.recall("lot 33 holds", 200).text, flush=True)
+"""
+
+
+def test_one_process_has_the_index_and_the_others_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tinymem.indexing, "BATCH", 50)
+    with open_memory(tmp_path) as memory:
+        memory.archive([MessageStep("user", f"lot {i} holds {i * 7} crates") for i in range(300)])
+        memory.long_term.embed_pending()
+        owner = python(OWNER, tmp_path)
+        assert owner.stdout is not None and owner.stdout.readline() == "300\n"
+        memory.long_term._exact_up_to = 0
+        memory.archive([MessageStep("user", f"barn {i} has {i} owls") for i in range(100)])
+        assert "lot 33 holds 231" in memory.recall("lot 33 holds", 200).text
+        assert memory.long_term.index._store is None, "it belongs to the other process"
+        assert "close that process" in str(doctor(tmp_path).findings[0])
+        with pytest.raises(StorageError, match="another process"):
+            memory.forget([memory.get(34).id])
+        assert memory.get(34)
+        assert "lot 33 holds 231" in ended(owner, "go\n"), "by its index, which is approximate"
+        memory.long_term.index._rest_until = 0.0
+        assert memory.long_term.index.follow() > 0, "it takes over"
+        assert memory.long_term.index.store.count() == 400
+        assert memory.forget([memory.get(34).id]) == 1
+    assert doctor(tmp_path).sound
+
+
+# children
+
+FORKED = """
+import os, sys, time
+from tinymem import HierarchicalMemory, MessageStep, StorageError
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=sys.argv[2], max_tokens=400)
+memory.add_steps([MessageStep("user", f"lot {i}") for i in range(40)])
+memory.long_term._exact_up_to = 0
+memory.long_term.embed_pending()
+memory.long_term.index.follow()
+step = memory.short_term.steps[-1]
+if not (child := os.fork()):
+    uses = [
+        lambda: memory.add(MessageStep("user", "child")), lambda: memory.add_messages([]), memory.context,
+        lambda: memory.recall("lot"), memory.stats, lambda: memory.get(step.id), lambda: memory.forget(step.id),
+        lambda: memory.short_term.add(MessageStep("user", "child")), lambda: memory.short_term.steps,
+        lambda: memory.archive([MessageStep("user", "child")]), lambda: memory.mark(step.id),
+        lambda: memory.long_term.recall("lot", 100, step.timestamp), lambda: memory.long_term.journal.rows(),
+    ]
+    for use in uses:
+        try:
+            use()
+            print("went through", flush=True)
+        except StorageError as error:
+            print("fork" in str(error) and "open it in the child" in str(error), flush=True)
+    memory.close()
+    with HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400) as own:
+        print(own.add(MessageStep("user", "from the child")).number, flush=True)
+    sys.exit(0)
+print(os.waitpid(child, 0)[1], flush=True)
+print(memory.add(MessageStep("user", "from the parent")).number, "lot 3" in memory.recall("lot 3", 99).text, flush=True)
+print(len(memory.context("").messages) > 1, memory.long_term.index.rests, flush=True)
+memory.close()
+"""
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+
+@forks
+@pytest.mark.parametrize("store", ["exact", "chroma"])
+def test_a_forked_child_is_told_to_open_the_memory_itself_and_the_parent_goes_on(tmp_path: Path, store: str) -> None:
+    said = ended(python(FORKED, tmp_path, store)).splitlines()
+    assert said == ["True"] * 13 + ["41", "0", "42 True", "True False"]
+    with open_memory(tmp_path) as memory:
+        assert memory.stats().steps == 42
+    assert doctor(tmp_path).sound
+
+
+FORKING = """
+import os, sys, threading, time
+from tinymem import HierarchicalMemory, MessageStep
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
+stop = threading.Event()
+added = []
+def work():
+    while not stop.is_set():
+        added.append(memory.add(MessageStep("user", f"lot {len(added)}")).number)
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for turn in range(30):
+    time.sleep(0.01)
+    if not (child := os.fork()):
+        try:
+            memory.add(MessageStep("user", "child"))
+        except Exception:
+            sys.exit(7)  # ends as programs do: what was inherited is taken apart
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, turn
+stop.set()
+for thread in threads:
+    thread.join()
+memory.close()
+print(len(added), sorted(added) == list(range(1, len(added) + 1)))
+"""
+
+
+@forks
+def test_forking_while_threads_write_neither_hangs_nor_harms(tmp_path: Path) -> None:
+    count, complete = ended(python(FORKING, tmp_path)).split()
+    assert complete == "True"
+    with open_memory(tmp_path) as memory:
+        assert memory.stats().steps == int(count)
+    assert doctor(tmp_path).sound
+
+
+def test_a_lock_is_re_entrant_and_released_whatever_happens() -> None:
+    lock = ProcessLock("it")
+    with pytest.raises(RuntimeError), lock, lock:
+        raise RuntimeError
+    with lock:
+        assert not lock.inherited
+
+
+# killed
+
+ADDING = """
+import sys
+from tinymem import HierarchicalMemory, MessageStep
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
+print("ready", flush=True)
+for i in range(100_000):
+    print(memory.add(MessageStep("user", f"{sys.argv[2]} {i}")).number, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_while_others_add_holds_nobody_up(tmp_path: Path) -> None:
+    with open_memory(tmp_path, store="exact") as memory:
+        memory.add(TaskStep("Count."))
+        told: set[int] = {1}
+        for turn in range(2):
+            process = python(ADDING, tmp_path, f"turn{turn}")
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            told |= {int(process.stdout.readline()) for _ in range(5)}
+            told |= {memory.add(MessageStep("user", f"ours {turn} {i}")).number or 0 for i in range(20)}
+            process.kill()
+            told |= {int(line) for line in process.stdout if line.endswith("\n")}
+            process.communicate()
+            assert process.returncode == -signal.SIGKILL
+        rows = memory.long_term.journal.rows(limit=100_000)
+        held = [row.number for row in rows]
+        assert told <= set(held) and held == list(range(1, len(held) + 1)), sys.platform
+        memory.stats()
+        assert [row.number for row in rows if row.window] == [step.number for step in memory.short_term.steps]

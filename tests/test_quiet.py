@@ -1,0 +1,288 @@
+"""Logs and the messages of errors: ids, numbers, types and places, and nothing of what a step says."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import failure, openai_server
+
+import tinymem.archive
+import tinymem.quiet
+from tinymem import (
+    ActionStep,
+    AgentMemory,
+    ConversationMemory,
+    EmbedderError,
+    FormatError,
+    HierarchicalMemory,
+    MemoryManager,
+    MessageStep,
+    ScratchpadStep,
+    Step,
+    StorageError,
+    SystemPromptStep,
+    TaskStep,
+    ToolCall,
+    WorkingMemory,
+    execution_result,
+    keep_last_n_steps,
+    semantic_pruning,
+    steps_from_messages,
+    summarize_strategy,
+)
+from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
+from tinymem.openai_client import explained
+from tinymem.quiet import kind_of, name_of, shown, trace_of, without_content
+from tinymem.values import decode
+
+CANARY = "canary7391"
+S = f"the word is {CANARY}"
+
+
+class Failing(HashingEmbedder):
+    """Says in its errors what it was given, as libraries do."""
+
+    away = False
+
+    def embed_documents(self, texts: Any) -> Any:
+        if self.away:
+            raise ValueError(f"cannot embed {texts}")
+        return super().embed_documents(texts)
+
+
+class Gossip:
+    """A summarizer that fails in the same way."""
+
+    name = "gossip"
+
+    def summarize(self, steps: Any, max_tokens: int) -> str:
+        raise KeyError(str([step.text for step in steps]))
+
+
+def tell(told: object) -> None:
+    raise RuntimeError(f"could not note {told}")
+
+
+def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session in which everything says the word, and much goes wrong."""
+    monkeypatch.setattr(tinymem.archive, "WAITING", 200)
+    embedder = Failing(64)
+    options: dict[str, Any] = {"on_prune": tell, "on_archive": tell, "on_recall": tell, "step_callbacks": [tell]}
+    strategy = summarize_strategy(Gossip(), max_tokens=200)
+    for name, prune in {"a": None, "b": strategy}.items():
+        with HierarchicalMemory(
+            path / name, embedder=embedder, store="exact", max_tokens=400, prune_strategy=prune, summarizer=Gossip(),
+            system_prompt=S, **options,
+        ) as memory:  # fmt: skip
+            for n in range(60):
+                embedder.away = n % 3 == 0
+                memory.add(MessageStep("user", f"Remark {n}: {S}.", speaker=CANARY, session=f"{CANARY} {n // 20}"))
+                memory.add(ActionStep(S, tool_name=CANARY, tool_args={"q": S}, observation=S, metadata={"m": S}))
+            embedder.away = False
+            memory.context(S)
+            memory.recall(S, session=f"{CANARY} 0")
+            memory.add(TaskStep(S, pinned=True))
+            memory.add(MessageStep("user", f"{S} " * 400, pinned=True))
+            for pad in (memory.scratchpad, AgentMemory(verbose=True, max_observations=1, archive=tell)):
+                pad.observe(S)
+                pad.observe(S)
+                pad.store("word", S)
+                pad.fail(S)
+            WorkingMemory(S, S, memory=memory).add({"thought": S, "action": S, "result": S})
+            WorkingMemory(S, f"Another: {S}", memory=memory)
+            ConversationMemory(memory=memory).retrieve_message(query=S)
+            embedder.away = True
+            memory.add(MessageStep("user", S))
+            ConversationMemory(memory=memory).retrieve_message(query=S)
+            embedder.away = False
+            memory.forget(session=f"{CANARY} 0")
+
+
+FAILURES = [
+    "the callback tell failed", "archiving is behind", "summarizer gossip failed", "stay over the bound",
+    "noted an observation of", "window cannot be kept", "was not finished", "could not be answered",
+]  # fmt: skip
+
+
+def test_no_log_quotes_what_was_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        busy(tmp_path, monkeypatch)
+    ours = [record for record in caplog.records if record.name.startswith("tinymem")]
+    told = "\n".join(logging.Formatter().format(record) for record in ours)  # tracebacks too
+    for what in FAILURES:
+        assert what in told, what
+    assert CANARY not in told and {record.exc_info for record in ours} == {None}
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+Bad = Callable[[HierarchicalMemory], object]
+word: Any = S
+held: Any = {"role": "user", "content": S}
+
+
+def returning(steps: Any) -> Callable[[Any], Any]:
+    return lambda window: steps
+
+
+def swapped(window: Sequence[Step]) -> list[Step]:
+    return [MessageStep("user", S), *window[1:]]
+
+
+def split(window: Sequence[Step]) -> list[Step]:
+    return [step for step in window if not isinstance(step, ActionStep)]
+
+
+REFUSED: list[Bad] = [
+    lambda memory: memory.add(word),
+    lambda memory: memory.add(held),
+    lambda memory: memory.add_steps([MessageStep("user", S), held]),
+    lambda memory: memory.add_messages([word]),
+    lambda memory: memory.add_messages([{"role": S, "content": S}]),
+    lambda memory: memory.add_messages([{"role": "user", "content": {"text": S}}]),
+    lambda memory: memory.add_messages([{"role": "user", "content": [S]}]),
+    lambda memory: memory.add_messages([{"role": "assistant", "tool_calls": S}]),
+    lambda memory: memory.add_messages([{"role": "assistant", "tool_calls": [S]}]),
+    lambda memory: memory.add_messages([{"role": "assistant", "tool_calls": [{"function": {"arguments": S}}]}]),
+    lambda memory: memory.add_messages([{"role": "tool", "tool_call_id": "c", "content": S}]),
+    lambda memory: memory.add(MessageStep("user", S, metadata={"m": {S}})),
+    lambda memory: memory.add(MessageStep("user", S, metadata={"m": object(), "n": S})),
+    lambda memory: memory.short_term.prune(returning(S)),
+    lambda memory: memory.short_term.prune(returning([S])),
+    lambda memory: memory.short_term.prune(swapped),
+    lambda memory: memory.short_term.prune(split),
+    lambda memory: memory.recall(word, word),
+    lambda memory: memory.recall("x", now=word),
+    lambda memory: memory.context(held),
+    lambda memory: memory.context(max_tokens=20),
+    lambda memory: memory.forget(before=word),
+    lambda memory: memory.long_term.recall(S, 100, word),
+    lambda memory: MessageStep(S, S),
+    lambda memory: MessageStep("user", held),
+    lambda memory: ActionStep(held),
+    lambda memory: ActionStep(S, tool_name="f", tool_args=[S]),  # type: ignore[arg-type]
+    lambda memory: ToolCall({"name": S}, {}),  # type: ignore[arg-type]
+    lambda memory: TaskStep(S, timestamp=word),
+    lambda memory: Step.from_dict({**TaskStep(S).to_dict(), "task": {"t": S}}),
+    lambda memory: Step.from_dict({**TaskStep(S).to_dict(), "timestamp": S}),
+    lambda memory: Step.from_dict({**TaskStep(S).to_dict(), "type": S}),
+    lambda memory: Step.from_dict({**ActionStep(S).to_dict(), "tool_calls": S}),
+    lambda memory: steps_from_messages([{"role": "assistant", "tool_calls": [{"id": "1", "function": S}]}]),
+    lambda memory: execution_result(ActionStep(S, metadata={"execution": S, "execution_result": S, "result": S})),
+    lambda memory: WorkingMemory(S, S).add({"thought": 5, "action": S}),
+    lambda memory: WorkingMemory(S, S).add({"number": S, "thought": S}),
+    lambda memory: WorkingMemory(S, S).add({"thought": S, "result": {"execution_time": S}}),
+    lambda memory: WorkingMemory(S, S).add({"thought": S, "result": {"local_variables": [S]}}),
+    lambda memory: WorkingMemory(S, S).add({S: S}),
+    lambda memory: WorkingMemory.from_dict({"format": 9, "task": S}),
+    lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": [S]})),
+    lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": {}, "observations": S})),
+    lambda memory: AgentMemory.load(f"{{{S}"),
+    lambda memory: decode({"$type": "int", "value": S}),
+    lambda memory: semantic_pruning("hashing:64", 100, query=[S])([]),  # type: ignore[arg-type]
+    lambda memory: ConversationMemory(memory=memory).add_message("user", held),
+    lambda memory: ConversationMemory(memory=memory).add_message(S, S),
+]
+
+
+@pytest.mark.parametrize("refused", REFUSED, ids=range(len(REFUSED)))
+def test_no_error_quotes_what_was_said(tmp_path: Path, refused: Bad) -> None:
+    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact") as memory:
+        memory.add_steps([MessageStep("user", S), SystemPromptStep(f"{S} " * 20), ScratchpadStep(S)])
+        call: dict[str, Any] = {"id": "c9", "function": {"name": "f"}}
+        memory.add_messages([{"role": "assistant", "tool_calls": [call]}, {"role": "user", "content": S}])
+        memory.add_messages([{"role": "tool", "tool_call_id": "c9", "content": S}])
+        try:
+            found = refused(memory)
+        except Exception as error:
+            assert CANARY not in str(error) and len(str(error)) < 400
+        else:
+            pytest.fail(f"not refused: {type(found)}")
+
+
+def test_what_an_embedder_says_of_a_text_is_not_repeated(tmp_path: Path) -> None:
+    embedder = Failing(64)
+    with HierarchicalMemory(tmp_path, embedder=embedder, store="exact") as memory:
+        memory.add(MessageStep("user", S))
+        embedder.away = True
+        with pytest.raises(EmbedderError, match=r"failed on 1 texts: ValueError in test_quiet.py, line \d+$"):
+            memory.recall("x")
+        embedder.away = False
+
+
+def test_what_a_server_says_of_a_text_is_not_repeated() -> None:
+    with openai_server() as server:
+        embedder = OpenAIEmbedder(
+            "local-model", base_url=server.url, api_key="none of it", max_retries=0, dimensions=64
+        )
+        for quoted, kept in ((f"too long: {S}, more than 8 tokens", False), ("Slow down, please", True)):
+            server.faults.append(lambda body, quoted=quoted: failure(400, quoted))  # type: ignore[misc]
+            with pytest.raises(EmbedderError) as caught:
+                embedder.embed_documents([f"I say: {S}!"])
+            assert CANARY not in str(caught.value) and (quoted in str(caught.value)) is kept
+        assert "characters that quote what was sent" in explained(
+            ValueError("hunter2 is wrong"), "x", None, sent=["hunter2"]
+        )
+
+
+def test_a_damaged_text_is_not_quoted(tmp_path: Path) -> None:
+    memory = HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact")
+    memory.add(MessageStep("user", S))
+    with sqlite3.connect(memory.long_term.journal.path) as db:
+        db.execute("UPDATE steps SET record = CAST(? AS TEXT)", (S.encode() + b"\xff",))
+    db.close()
+    for call in (lambda: memory.get(1), memory.close):
+        with pytest.raises(FormatError, match=r"damaged: Could not decode to UTF-8 column 'record'$") as caught:
+            call()
+        chain: BaseException | None = caught.value
+        while chain is not None:
+            assert CANARY not in str(chain)
+            chain = chain.__cause__
+
+
+# -- how they are told ------------------------------------------------------------------------------------------------
+
+
+def raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as caught:
+        return caught
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StorageError("the disk is full"), "StorageError: the disk is full"),
+        (ConnectionError("no route to host"), "ConnectionError: no route to host"),
+        (OSError(28, "No space left on device"), "OSError: [Errno 28] No space left on device"),
+        (ValueError(S), "ValueError in test_quiet.py, line"),
+        (type("RequestError", (OSError,), {})(S), "RequestError in test_quiet.py, line"),
+    ],
+)
+def test_an_error_is_told_by_its_type_and_place(error: Exception, told: str) -> None:
+    assert without_content(raised(error)).startswith(told) and CANARY not in trace_of(raised(error))
+    assert "raise error" in trace_of(raised(error))
+
+
+def test_a_value_is_told_by_its_type_and_length() -> None:
+    assert [kind_of(value) for value in (S, [S], None, 5, b"abc", KeyError)] == [
+        "a str of length 22", "a list of length 1", "None", "an int", "a bytes of length 3", "a type",
+    ]  # fmt: skip
+    assert [shown(value) for value in (-1.5, True, "2025-03-01", "", S, [1])] == [
+        "-1.5", "True", "'2025-03-01'", "''", "a str of length 22", "a list of length 1",
+    ]  # fmt: skip
+    assert name_of(MemoryManager.add) == "MemoryManager.add" and name_of(keep_last_n_steps(3)).endswith("keep_newest")
+
+
+def test_the_examples_in_the_docstrings_are_true() -> None:
+    assert doctest.testmod(tinymem.quiet).failed == 0

@@ -1,0 +1,46 @@
+"""What `doctor` found: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["AGAIN", "BUSY", "REBUILD", "REINDEX", "RESTORE", "Diagnosis", "Finding"]
+
+RESTORE = (
+    "keep a copy of the folder, then restore it from a backup; without one, `sqlite3 journal.db .recover` writes down "
+    "what can be read"
+)
+REINDEX = "make all vectors anew: tinymem reindex"
+REBUILD = "make the index anew, without embedding again: tinymem rebuild"
+AGAIN = "put that right, and run tinymem doctor again"
+BUSY = "close that process, and run tinymem doctor again: the index was not looked at"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, and what to do about it."""
+
+    problem: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n  -> {self.advice}"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The `findings` about a memory, and `counts` of what was looked at: steps, passages, terms (passages in the
+    full-text index), dimensions, in_index (passages that the index should hold), sample (of them that were asked for).
+
+    >>> Diagnosis().sound
+    True
+    """
+
+    findings: tuple[Finding, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings

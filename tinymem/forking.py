@@ -1,0 +1,58 @@
+"""What a process has opened, and its children: a child that was forked off may neither use it nor take it apart."""
+
+from __future__ import annotations
+
+import os
+import threading
+from weakref import WeakSet
+
+from tinymem.errors import StorageError
+
+__all__ = ["ProcessLock", "leave_to_parent"]
+
+_LEFT: WeakSet[object] = WeakSet()
+
+
+class ProcessLock:
+    """A re-entrant lock of `what` this process has opened. In a child that was forked off, taking it is a StorageError:
+    a plain lock might be waited for there for ever.
+
+    >>> with ProcessLock("the journal"):
+    ...     pass
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what, self._pid = what, os.getpid()
+        self._lock = threading.RLock()
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a child, and a parent process has opened what the lock is for."""
+        return os.getpid() != self._pid
+
+    def __enter__(self) -> None:
+        if self.inherited:
+            raise StorageError(f"{self._what} was opened before a fork, by another process: open it in the child")
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def leave_to_parent(thing: object) -> None:
+    """Let no child free `thing`, not even when it ends: closing an SQLite connection there can harm the parent's file,
+    and Chroma waits for threads that a child does not have."""
+    _LEFT.add(thing)
+
+
+def _never_free() -> None:
+    if not _LEFT:
+        return
+    import ctypes
+
+    for thing in list(_LEFT):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_never_free)

@@ -1,0 +1,81 @@
+"""Spans of OpenTelemetry for what a memory does, where the program has set a tracer provider.
+
+They follow the memory spans of the semantic conventions for generative AI (status: development),
+https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-spans.md#memory:
+
+| call | span |
+| --- | --- |
+| `add`, `add_steps`, `add_messages`, `archive` | `create_memory` |
+| `recall`, `context` | `search_memory` |
+| `mark` | `update_memory` |
+| `forget` | `delete_memory` |
+
+Attributes: `gen_ai.operation.name`, `gen_ai.memory.store.id` (the namespace), `gen_ai.memory.record.count` (steps added
+or forgotten, excerpts recalled), and `error.type` (a class). No query, no text of a step and no message of an error.
+
+Nothing is imported here: a program that sets a provider has imported OpenTelemetry, and no other pays for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+__all__ = ["traced"]
+
+NAME = "tinymem"  # of the instrumentation
+
+
+class _Named(Protocol):
+    @property
+    def namespace(self) -> str: ...
+
+
+SelfT = TypeVar("SelfT", bound=_Named)
+ResultT = TypeVar("ResultT")
+P = ParamSpec("P")
+
+
+def traced(
+    operation: str,
+) -> Callable[[Callable[Concatenate[SelfT, P], ResultT]], Callable[Concatenate[SelfT, P], ResultT]]:
+    """Decorates a method of something with a `namespace`: each call is a span."""
+
+    def decorated(method: Callable[Concatenate[SelfT, P], ResultT]) -> Callable[Concatenate[SelfT, P], ResultT]:
+        @wraps(method)
+        def called(self: SelfT, /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
+            trace = _trace()
+            if trace is None:
+                return method(self, *args, **kwargs)
+            attributes = {"gen_ai.operation.name": operation, "gen_ai.memory.store.id": str(self.namespace)}
+            with trace.get_tracer(NAME).start_as_current_span(
+                operation, attributes=attributes, record_exception=False, set_status_on_exception=False
+            ) as span:
+                try:
+                    result = method(self, *args, **kwargs)
+                except BaseException as error:
+                    span.set_attribute("error.type", type(error).__qualname__)
+                    span.set_status(trace.StatusCode.ERROR)
+                    raise
+                if (count := _records(result)) is not None:
+                    span.set_attribute("gen_ai.memory.record.count", count)
+                return result
+
+        return called
+
+    return decorated
+
+
+def _records(result: object) -> int | None:
+    """How many records a result is about: steps that were added or forgotten, excerpts of a Recall or in a Context."""
+    found = getattr(getattr(result, "recalled", result), "items", result)
+    return found if isinstance(found, int) else len(found) if isinstance(found, (list, tuple)) else None
+
+
+def _trace() -> Any:
+    """The module `opentelemetry.trace`, if the program has imported it and set a tracer provider."""
+    trace = sys.modules.get("opentelemetry.trace")
+    proxy = getattr(trace, "ProxyTracerProvider", None)
+    return None if proxy is None or isinstance(trace.get_tracer_provider(), proxy) else trace  # type: ignore[union-attr]
