@@ -14,13 +14,14 @@ from tinymem.forking import ProcessLock
 from tinymem.protocols import TokenIds, Vectors
 from tinymem.stores.schema import guarded
 
-__all__ = ["CHANGES", "EMBEDDER", "EMBEDDER_NAME", "FILLED", "WATERMARK", "Placed", "Upkeep"]
+__all__ = ["CHANGES", "EMBEDDER", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "WATERMARK", "Placed", "Upkeep"]
 
 # Settings of a journal.
 EMBEDDER, EMBEDDER_NAME = "embedder", "embedder_name"  # the fingerprint that its vectors have, and who gives such ones
 REINDEXING = "reindexing"  # the fingerprint that the vectors get that are being made
 WATERMARK = "indexed"  # the id of the last passage that the store holds
 FILLED = "store_filled"  # that a store's files may hold vectors: this store's, or another's
+FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
 CHANGES = "embedder_changes"  # how often the embedder was changed; and, with a store's name, when this was last cleared
 
 _LIMITS = {

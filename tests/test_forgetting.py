@@ -161,7 +161,7 @@ def test_what_makes_no_sense_forgets_nothing(memory: HierarchicalMemory, what: d
     assert memory.stats().steps == 1
 
 
-@pytest.mark.parametrize("text", ["\ud800", "\x00", "' OR 1 --", "", "𝔸" * 10_000])
+@pytest.mark.parametrize("text", ["\ud800", "\x00", "' OR 1 --", "", "𝔸" * 1_000])
 def test_any_text_is_a_filter_and_means_only_itself(memory: HierarchicalMemory, text: str) -> None:
     memory.add_steps([said("a", session=text, speaker=text), said("b", session="s", speaker="s"), said("c")])
     assert memory.forget(tool=text) == 0

@@ -273,7 +273,7 @@ def test_a_tool_with_a_name_of_megabytes_takes_no_more_room_than_its_text(tmp_pa
     with open_memory(tmp_path) as memory:
         memory.add(ActionStep("Look.", tool_name=name, observation="line of a log\n" * 20_000))
         memory.add(ActionStep("Look.", tool_name="look", observation="the valve"))
-        assert memory.recall("log", 200, tool=name) and not memory.recall("valve", 200, tool=name).text.count("valve")
+        assert memory.recall("log", 400, tool=name) and not memory.recall("valve", 400, tool=name).text.count("valve")
     assert (tmp_path / "default" / "journal.db").stat().st_size < 20 * (len(name) + 280_000)
 
 

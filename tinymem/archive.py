@@ -41,10 +41,10 @@ from tinymem.serialization import dump_step, load_step
 from tinymem.steps import is_milestone
 from tinymem.stores.schema import damaged
 from tinymem.stores.sqlite import REWRITES, Mark, SqliteJournal
-from tinymem.stores.upkeep import EMBEDDER, EMBEDDER_NAME, WATERMARK
+from tinymem.stores.upkeep import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, WATERMARK
 from tinymem.tokens import count_message
 
-__all__ = ["Archive", "row_of"]
+__all__ = ["Archive", "fence_key", "row_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -91,17 +91,10 @@ class Archive:
     def _fence_key(self) -> bytes:
         """The key from when the memory was made; the embedder must be the one from then."""
         if self.journal.setting(EMBEDDER) is None:  # of two processes that make a memory at once, one decides
-            settings = {EMBEDDER: self._fingerprint, "fence_key": secrets.token_hex(KEY), WATERMARK: "0"}
+            settings = {EMBEDDER: self._fingerprint, FENCE_KEY: secrets.token_hex(KEY), WATERMARK: "0"}
             self.journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
         self.check_embedder()
-        kept = self.journal.setting("fence_key") or ""
-        try:
-            key = bytes.fromhex(kept)
-        except ValueError as error:
-            raise damaged(self.journal.path, f"{kind_of(kept)} is no key") from error
-        if len(key) != KEY:
-            raise damaged(self.journal.path, f"a key of {len(key)} bytes instead of {KEY}")
-        return key
+        return fence_key(self.journal)
 
     def check_embedder(self) -> None:
         """EmbedderMismatchError when the journal's vectors are another embedder's, be it since a moment ago."""
@@ -332,6 +325,18 @@ class Archive:
         finally:
             self.index.close()
             self.journal.close()
+
+
+def fence_key(journal: SqliteJournal) -> bytes:
+    """The key of the fences of a memory; FormatError where it is damaged."""
+    kept = journal.setting(FENCE_KEY) or ""
+    try:
+        key = bytes.fromhex(kept)
+    except ValueError as error:
+        raise damaged(journal.path, f"{kind_of(kept)} is no key") from error
+    if len(key) != KEY:
+        raise damaged(journal.path, f"a key of {len(key)} bytes instead of {KEY}")
+    return key
 
 
 def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:

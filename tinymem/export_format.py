@@ -7,6 +7,7 @@
     {"step":{...},"tokens":9,"position":12,"milestone":true}
     {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
     {"episode":{"level":1,"first":1,"last":2,"session":null,"text":"..."}}
+    {"open_calls":{"call_7":3}}                              calls without a result yet, and the steps that made them
     {"scratchpad":{...}}
     {"end":{"steps":3,"episodes":1}}
 
@@ -29,16 +30,19 @@ import numpy as np
 from tinymem.archive import row_of
 from tinymem.base import Step
 from tinymem.content import checked, clean
+from tinymem.durable import MOST_CALLS
 from tinymem.errors import FormatError, InputError
 from tinymem.protocols import StepRow, TokenIds, Vectors
+from tinymem.quiet import shown
 from tinymem.scratchpad_format import loaded
 from tinymem.serialization import dump_step, step_from_dict
 from tinymem.steps import ROLES
 from tinymem.stores.sqlite import SummaryRow
 from tinymem.tokens import EstimatingCounter, count_message
 
-__all__ = ["FORMAT", "Episodes", "Header", "StepLine", "end_line", "episode_line", "header_line", "read_end",
-           "read_header", "read_step", "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
+__all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line", "episode_line", "header_line",
+           "read_calls", "read_end", "read_header", "read_step", "scratchpad_line", "scratchpad_of",
+           "step_line"]  # fmt: skip
 
 FORMAT = 1
 MOST = 1 << 53  # of a number: what every JSON reader can hold
@@ -95,6 +99,11 @@ def episode_line(row: SummaryRow) -> str:
     return _line({"episode": row._asdict()})
 
 
+def calls_line(text: str) -> str:
+    """The line of the open calls, which the journal keeps as `text`."""
+    return f'{{"open_calls":{text}}}\n'
+
+
 def scratchpad_line(text: str) -> str:
     """The line of a scratchpad, which the journal keeps as `text`."""
     return f'{{"scratchpad":{text}}}\n'
@@ -117,7 +126,7 @@ def read_header(value: Any) -> Header:
     if not isinstance(value, dict) or "tinymem_export" not in value:
         raise InputError("this is no export of a memory: its first line must be an object with tinymem_export")
     if type(version := value["tinymem_export"]) is not int or version < 1:
-        raise InputError(f"tinymem_export must be the number of a format, not {version!r:.80}")
+        raise InputError(f"tinymem_export must be the number of a format, not {shown(version)}")
     if version > FORMAT:
         raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
     fields = _Fields(value, "the header", "tinymem_export", "embedder", "fingerprint", "next_number", "steps")
@@ -143,13 +152,6 @@ def read_step(value: Mapping[str, Any]) -> StepLine:
 def _step(record: Any) -> Step:
     step = step_from_dict(record)
     _Fields(record, "the step", *record).number("number", least=1)
-    for name in ("session", "speaker"):
-        if not isinstance(getattr(step, name), (str, type(None))):
-            raise InputError(f"{name} must be a string, not {getattr(step, name)!r:.80}")
-    if not isinstance(step.pinned, bool) or not isinstance(step.metadata, Mapping):
-        raise InputError("pinned must be true or false, and metadata an object")
-    if not all(isinstance(id, str) for id in getattr(step, "covers", ())):
-        raise InputError("covers must be a list of ids")
     _check_messages(step)
     for part in step.parts():
         clean(part.text)
@@ -161,7 +163,7 @@ def _check_messages(step: Step) -> None:
     step.to_messages(style="observation")
     for message in step.to_messages():
         if message.get("role") not in ROLES:
-            raise InputError(f"role must be one of {', '.join(ROLES)}, not {message.get('role')!r:.80}")
+            raise InputError(f"role must be one of {', '.join(ROLES)}, not {shown(message.get('role'))}")
         checked(message.get("content"), "content")
         calls = message.get("tool_calls") or []
         if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("id"), str) for c in calls):
@@ -200,6 +202,16 @@ class Episodes:
         return row if in_order else None
 
 
+def read_calls(value: Mapping[str, Any], last: int) -> dict[str, int]:
+    """The open calls, each with the number of its step, `last` at the most."""
+    _Fields(value, "the line", "open_calls")
+    calls = value["open_calls"]
+    fields = _Fields(calls, "open_calls", *(calls if isinstance(calls, dict) else ()))
+    if len(calls) > MOST_CALLS:
+        raise InputError(f"open_calls has {len(calls)} calls, and may have {MOST_CALLS}")
+    return {clean(id): fields.number(id, least=1, most=last) for id in calls}
+
+
 def scratchpad_of(value: Mapping[str, Any]) -> str:
     """The scratchpad of a line, as the journal keeps it."""
     _Fields(value, "the line", "scratchpad")
@@ -222,7 +234,7 @@ class _Fields:
         if not isinstance(value, dict):
             raise InputError(f"{what} must be an object, not {type(value).__name__}")
         if unknown := [name for name in value if name not in known]:
-            raise InputError(f"{what} has the unknown field {unknown[0]!r:.80}")
+            raise InputError(f"{what} has the unknown field {shown(unknown[0])}")
         self._value, self._what = value, what
 
     def number(self, name: str, least: int = 0, most: int = MOST) -> int:
@@ -230,19 +242,19 @@ class _Fields:
         number = self._value.get(name)
         if type(number) is not int or not least <= number <= most:
             raise InputError(
-                f"{name} of {self._what} must be a whole number from {least} to {most}, not {number!r:.80}"
+                f"{name} of {self._what} must be a whole number from {least} to {most}, not {shown(number)}"
             )
         return number
 
     def flag(self, name: str) -> bool:
         """True or false; false where it is missing."""
         if type(flag := self._value.get(name, False)) is not bool:
-            raise InputError(f"{name} of {self._what} must be true or false, not {flag!r:.80}")
+            raise InputError(f"{name} of {self._what} must be true or false, not {shown(flag)}")
         return flag
 
     def text(self, name: str, or_none: bool = False) -> str | None:
         """A string, with what cannot be stored replaced."""
         text = self._value.get(name)
         if not isinstance(text, str) and not (or_none and text is None):
-            raise InputError(f"{name} of {self._what} must be a string, not {text!r:.80}")
+            raise InputError(f"{name} of {self._what} must be a string, not {shown(text)}")
         return None if text is None else clean(text)

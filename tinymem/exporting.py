@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from tinymem.archive import fence_key
+from tinymem.base import Step
 from tinymem.blocks import SCRATCHPAD
+from tinymem.durable import OPEN_CALLS
 from tinymem.errors import FormatError, InputError, StepError, StorageError
-from tinymem.export_format import Header, end_line, episode_line, header_line, scratchpad_line, step_line
+from tinymem.export_format import Header, calls_line, end_line, episode_line, header_line, scratchpad_line, step_line
 from tinymem.folders import namespace_folder
 from tinymem.progress import Progress, unseen
 from tinymem.protocols import StepRow
+from tinymem.recall.echoes import own_blocks
 from tinymem.serialization import load_step
 from tinymem.stores.sqlite import SqliteJournal
 from tinymem.stores.upkeep import EMBEDDER, EMBEDDER_NAME
@@ -102,23 +106,28 @@ def _lines(journal: SqliteJournal, counts: tuple[int, int], vectors: bool) -> It
     """All lines, in order."""
     fingerprint = journal.setting(EMBEDDER) or ""
     yield header_line(Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0]))
+    key = fence_key(journal)
     after, made = 0, journal.mark.step if vectors else 0
     while rows := journal.rows(after, AT_ONCE):
         for row in rows:
-            _check(journal, row)
-            yield step_line(row, journal.vectors(row.number) if row.number < made else None)
+            step = _checked(journal, row)
+            # Where the memory heard itself, an import, whose key is another one, makes other passages.
+            own = row.number < made and not any(own_blocks(part.text, key) for part in step.parts())
+            yield step_line(row, journal.vectors(row.number) if own else None)
         after = rows[-1].number
     yield from map(episode_line, journal.summaries())
+    if calls := journal.setting(OPEN_CALLS):
+        yield calls_line(calls)
     if (scratchpad := journal.setting(SCRATCHPAD)) is not None:
         yield scratchpad_line(scratchpad)
     yield end_line(*counts)
 
 
-def _check(journal: SqliteJournal, row: StepRow) -> None:
-    """FormatError for a damaged record: its line would be damaged too."""
+def _checked(journal: SqliteJournal, row: StepRow) -> Step:
+    """The step; FormatError for a damaged record, since its line would be damaged too."""
     try:
-        for record in (row.record, row.view):
-            if record is not None:
-                load_step(record)
+        if row.view is not None:
+            load_step(row.view)
+        return load_step(row.record)
     except (StepError, FormatError) as error:
         raise FormatError(f"{journal.path} is damaged: step {row.number}: {error}") from error

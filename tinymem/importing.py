@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,8 +13,18 @@ import numpy as np
 
 from tinymem.archive import BATCH, Archive, row_of
 from tinymem.blocks import SCRATCHPAD
+from tinymem.durable import OPEN_CALLS
 from tinymem.errors import FormatError, InputError
-from tinymem.export_format import Episodes, Header, StepLine, read_end, read_header, read_step, scratchpad_of
+from tinymem.export_format import (
+    Episodes,
+    Header,
+    StepLine,
+    read_calls,
+    read_end,
+    read_header,
+    read_step,
+    scratchpad_of,
+)
 from tinymem.folders import namespace_folder
 from tinymem.forgetting import forget_namespace
 from tinymem.progress import Progress, unseen
@@ -151,7 +162,13 @@ class _Import:
     def _take(self, value: Any) -> None:
         if self._ended:
             raise InputError("nothing may stand behind the end")
-        takes = {"step": self._step, "episode": self._episode, "scratchpad": self._scratchpad, "end": self._end}
+        takes = {
+            "step": self._step,
+            "episode": self._episode,
+            "open_calls": self._open_calls,
+            "scratchpad": self._scratchpad,
+            "end": self._end,
+        }
         kinds = [kind for kind in takes if isinstance(value, dict) and kind in value]
         if len(kinds) != 1:
             raise InputError(f"a line must be an object with one of {', '.join(takes)}")
@@ -180,6 +197,11 @@ class _Import:
         if row.last + self._shift > self.last:
             raise InputError(f"the episode of steps {row.first} to {row.last} tells of steps that are not there")
         self._journal.put_summaries([row._replace(first=row.first + self._shift, last=row.last + self._shift)])
+
+    def _open_calls(self, value: Mapping[str, Any]) -> None:
+        calls = read_calls(value, self.last - self._shift)
+        if not self._append:  # an old one's late results go into the window of the memory that asked for them
+            self._journal.keep({OPEN_CALLS: json.dumps(calls)})
 
     def _scratchpad(self, value: Mapping[str, Any]) -> None:
         text = scratchpad_of(value)
@@ -219,7 +241,7 @@ class _Made:
 
     def take(self, number: int, line: StepLine) -> bool:
         """Take a step's vectors; False, and those before are written, when it brings none that fit its passages."""
-        passages = passages_of(line.step)
+        passages = passages_of(line.step, self._archive.key)
         if line.made is None or len(line.made[0]) != len(passages):
             self.write()
             return False
