@@ -31,7 +31,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.crash_check import Expected, check
-from benchmarks.crash_work import OPERATIONS, Operation, Worker, opened, read_ledger
+from benchmarks.crash_work import OPERATIONS, Operation
+from benchmarks.crash_worker import Worker, opened, read_ledger
 from benchmarks.summary import circumstances, write_summary
 from tinymem import MessageStep
 
@@ -39,7 +40,10 @@ __all__ = ["main", "survived"]
 
 RESULTS = Path(__file__).parent / "results" / "crash.summary.json"
 KILLS_EACH = 12  # of one memory, before a new one is made
-ANSWERS = ("added", "forgotten", "noted", "marked", "embedded", "indexed", "summarised", "made")
+ANSWERS = (
+    "added", "forgotten", "noted", "marked", "embedded", "indexed", "summarised", "made", "reindexed", "rebuilt",
+    "exported", "imported",
+)  # fmt: skip
 PATIENCE = 60  # seconds in which a process opens a memory, or checks one
 DEATH = -signal.SIGKILL if hasattr(signal, "SIGKILL") else None
 

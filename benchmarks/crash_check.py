@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.crash_work import TOKENS, Told, opened, word
+from benchmarks.crash_copies import of_copies
+from benchmarks.crash_worker import TOKENS, Told, opened, word
 from tinymem import HierarchicalMemory, MessageStep, problems
 from tinymem.errors import InputError, TinymemError
 from tinymem.recall.passages import passages_of
@@ -72,6 +73,7 @@ def check(folder: Path, store: str, expected: Expected, seed: str) -> tuple[list
             _of_steps(journal, expected), _of_passages(memory, expected), _of_window(memory),
             _of_marks(journal, expected), _of_notes(memory, expected), _of_episodes(memory, expected),
             _of_index(memory, store, expected, dice), _of_recall(memory, expected, dice), _of_files(journal),
+            _of_embedder(memory, expected), of_copies(folder, expected.last),
         ):  # fmt: skip
             try:
                 wrong += found
@@ -210,6 +212,13 @@ def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Rand
             yield f"step {id} was forgotten, and is there"
         except InputError:
             continue
+
+
+def _of_embedder(memory: HierarchicalMemory, expected: Expected) -> Iterator[str]:
+    """A memory that was reindexed has the new embedder; one that was being so, the old one or the new one."""
+    told, begun = expected.last.of("reindexed")[-1:], expected.begun("reindexing", "reindexed")
+    if told and memory.long_term.embedder.fingerprint not in (*told, begun):
+        yield f"the memory has the embedder {memory.long_term.embedder.name}, and was given another one"
 
 
 _PASSAGES_OF = "SELECT id FROM passages WHERE step = ?"

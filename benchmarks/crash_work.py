@@ -7,101 +7,15 @@ checked yet, a line in benchmarks/crash_check.py too.
 
 from __future__ import annotations
 
-import json
-import os
-import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
 
-import tinymem.archive
-import tinymem.indexing
-from tinymem import (
-    ActionStep,
-    ExtractiveSummarizer,
-    FinalAnswerStep,
-    HierarchicalMemory,
-    MessageStep,
-    Step,
-    TaskStep,
-    keep_last_n_steps,
-)
-from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.stores.exact import ExactStore
+from benchmarks.crash_worker import EMBEDDERS, Worker, opened, word
+from tinymem import FinalAnswerStep, Retention, TaskStep, import_memory, keep_last_n_steps, reindex
+from tinymem.diagnosis import rebuild
 
-__all__ = ["OPERATIONS", "Operation", "Worker", "opened", "read_ledger", "word"]
-
-FILLER = ("It was", "opened", "and", "cleaned", "as", "the manual", "has it.", "Closed", "again", "by", "shift", "four")
-TOKENS = 300  # of a context; the window has half of it, so that steps leave it all the time
-
-
-def opened(folder: Path, store: str, **more: Any) -> HierarchicalMemory:
-    """The memory in `folder`, as all processes here open it; a Chroma is filled and asked, however little there is."""
-    named = ExactStore() if store == "exact" else store  # objects, since names are looked up in installed packages
-    adapters: dict[str, Any] = {"embedder": HashingEmbedder(64), "summarizer": ExtractiveSummarizer(), "store": named}
-    memory = HierarchicalMemory(folder, max_tokens=TOKENS, **adapters, **more)
-    if store == "chroma":
-        memory.long_term._exact_up_to = 0
-    return memory
-
-
-def word(id: str) -> str:
-    """The word that only the step with this id says."""
-    return f"event{id.replace('-', '')}"
-
-
-class Worker:
-    """A process that works on a memory until it is killed, and what it told: one JSON list a line, by `write`, which a
-    kill cannot undo. `name` begins the ids of its steps."""
-
-    def __init__(self, folder: Path, ledger: Path, name: str, seed: str) -> None:
-        self.folder, self.dice, self._name = folder, random.Random(seed), name
-        self._ledger = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._made, self.held = 0, list[str]()
-        self.memory: HierarchicalMemory
-
-    def tell(self, *what: Any) -> None:
-        """Write a line into the ledger."""
-        os.write(self._ledger, (json.dumps(what) + "\n").encode())
-
-    def open(self, store: str) -> None:
-        """Open the memory; `held` are the ids of its steps."""
-        tinymem.archive.WAITING, tinymem.archive.BATCH, tinymem.indexing.BATCH = 2_000, 8, 8
-        self.memory = opened(self.folder, store)
-        self.held = [row.id for row in self.memory.long_term.journal.rows(limit=1_000_000)]
-
-    def work(self, operation: Callable[[Worker], None]) -> None:
-        """Do it until the kill comes."""
-        while True:
-            self.tell("begin")
-            operation(self)
-            self.tell("end")
-
-    def id(self) -> str:
-        """A new id."""
-        self._made += 1
-        return f"{self._name}-{self._made:05}"
-
-    def steps(self, count: int) -> list[Step]:
-        """New steps of several kinds; one in eight is long enough to have many passages and overflowing pages."""
-        return [self._step() for _ in range(count)]
-
-    def _step(self) -> Step:
-        id, session = self.id(), f"s{self.dice.randrange(9)}"
-        text = f"{word(id)}: pump {self.dice.randrange(50)} reached {self.dice.randrange(977)} bar."
-        if self.dice.randrange(8) == 0:
-            text += " " + " ".join(self.dice.choices(FILLER, k=700))
-        if self.dice.randrange(3) == 0:
-            return ActionStep("Look.", tool_name="look", observation=text, id=id, session=session)
-        return MessageStep("user", text, id=id, session=session)
-
-    def add(self, steps: Sequence[Step], add: Callable[[Sequence[Step]], Sequence[Step]] | None = None) -> None:
-        """Add steps in one transaction: announced before, acknowledged after."""
-        self.tell("adding", [step.id for step in steps])
-        added = (add or self.memory.add_steps)(steps)
-        self.tell("added", {step.id: step.number for step in added})
-        self.held += [step.id for step in added]
+__all__ = ["OPERATIONS", "Operation"]
 
 
 def _add(worker: Worker) -> None:
@@ -189,6 +103,57 @@ def _make(worker: Worker) -> None:
     worker.tell("made", place.name)
 
 
+def _retain(worker: Worker) -> None:
+    """A retention takes what is over its limits."""
+    worker.add(worker.steps(12), worker.memory.archive)
+    limits = Retention(max_age=timedelta(hours=9), max_steps=40)
+    ids = [one.id for one in worker.memory.retain(limits, dry_run=True).removed]
+    worker.tell("forgetting", ids)
+    worker.memory.retain(limits)
+    worker.tell("forgotten", ids)
+    worker.held = [id for id in worker.held if id not in ids]
+
+
+def _reindex(worker: Worker) -> None:
+    """The memory gets another embedder."""
+    worker.open("exact")
+    worker.add(worker.steps(12))
+    worker.memory.close()
+    other = EMBEDDERS[worker.memory.long_term.embedder is EMBEDDERS[0]]
+    worker.tell("reindexing", other.fingerprint)
+    reindex(worker.folder, other, store="exact")
+    worker.tell("reindexed", other.fingerprint)
+
+
+def _rebuild(worker: Worker) -> None:
+    """Chroma's files are made anew."""
+    worker.open("chroma")
+    worker.add(worker.steps(12))
+    worker.memory.close()
+    worker.tell("rebuilding")
+    rebuild(worker.folder)
+    worker.tell("rebuilt")
+
+
+def _export(worker: Worker) -> None:
+    """The memory is written into a file."""
+    worker.add(worker.steps(3))
+    place = worker.folder.with_name(f"export-{worker.id()}.jsonl")
+    worker.tell("exporting", place.name, len(worker.held))
+    worker.memory.export(place, vectors=worker.dice.randrange(2) == 0)
+    worker.tell("exported", place.name)
+
+
+def _import(worker: Worker) -> None:
+    """The memory becomes another one, through a file."""
+    worker.add(worker.steps(3))
+    place = worker.folder.with_name(f"import-{worker.id()}")
+    worker.memory.export(file := place.with_suffix(".jsonl"))
+    worker.tell("importing", place.name, len(worker.held))
+    import_memory(place, file, embedder=EMBEDDERS[0])
+    worker.tell("imported", place.name)
+
+
 class Operation(NamedTuple):
     """What is done, and how many seconds of it may go by before the kill. It is done on a memory of its `store`, opened
     before unless it `opens` one itself."""
@@ -210,27 +175,9 @@ OPERATIONS = {
     "make a memory": Operation(_make, 0.2, opens=True),
     "index": Operation(_index, 0.8, "chroma"),
     "forget with an index": Operation(_forget, 0.8, "chroma"),
+    "retain": Operation(_retain, 0.15),
+    "reindex": Operation(_reindex, 0.25, opens=True),
+    "rebuild": Operation(_rebuild, 1.2, "chroma", opens=True),
+    "export": Operation(_export, 0.1),
+    "import": Operation(_import, 0.2),
 }
-
-
-@dataclass
-class Told:
-    """What one killed process told: all lines, and whether the kill hit it in the middle of an operation."""
-
-    lines: list[list[Any]]
-
-    @property
-    def inside(self) -> bool:
-        """Whether an operation had begun that had not ended."""
-        kinds = [line[0] for line in self.lines if line[0] in ("begin", "end")]
-        return bool(kinds) and kinds[-1] == "begin"
-
-    def of(self, kind: str) -> list[Any]:
-        """What was told with lines of this kind."""
-        return [line[1] for line in self.lines if line[0] == kind]
-
-
-def read_ledger(ledger: Path) -> Told:
-    """What was told; a line that the kill cut off was not."""
-    lines = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
-    return Told([json.loads(line) for line in lines if line.endswith("\n")])

@@ -18,7 +18,8 @@ import tinymem.archive
 import tinymem.indexing
 from benchmarks.crash import rounds
 from benchmarks.crash_check import Expected, check
-from benchmarks.crash_work import OPERATIONS, Worker, opened, read_ledger, word
+from benchmarks.crash_work import OPERATIONS
+from benchmarks.crash_worker import Worker, opened, read_ledger, word
 from benchmarks.summary import read_summary
 
 pytestmark = pytest.mark.skipif(
@@ -40,7 +41,7 @@ def killed(tmp_path: Path, kills: int, seed: int) -> dict[str, Any]:
 
 
 def test_kills_at_random_moments_of_every_operation_are_survived(tmp_path: Path) -> None:
-    record = killed(tmp_path, kills=40, seed=1)
+    record = killed(tmp_path, kills=60, seed=1)
     assert {name: one["kills"] for name, one in record["operations"].items()} == dict.fromkeys(OPERATIONS, 4)
     assert all(one["survived"] == 4 for one in record["operations"].values())
     assert sum(one["inside"] for one in record["operations"].values()) > 20

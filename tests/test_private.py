@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from memories import python
 
-from tinymem import HierarchicalMemory, MessageStep, StorageError, namespaces
+from tinymem import HierarchicalMemory, MessageStep, StorageError, export_memory, namespaces
 from tinymem.folders import namespace_folder
 from tinymem.private import NewFiles, private_file, private_folder
+from tinymem.salvaging import salvage_to
 from tinymem.stores.chroma_server import collection_of
 from tinymem.stores.sqlite import SqliteJournal
 
@@ -26,6 +27,7 @@ import json, os, sys
 from pathlib import Path
 os.umask(int(sys.argv[2], 8))
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.salvaging import salvage_to
 from tinymem.stores.chroma_server import collection_of
 path = Path(sys.argv[1])
 modes = {}
@@ -90,6 +92,23 @@ def test_what_was_there_keeps_its_rights(tmp_path: Path) -> None:
     (tmp_path / "new").chmod(0o644)
     files.make_private()
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("old", "new")] == [0o644, 0o600]
+
+
+def test_what_is_written_out_of_a_memory_is_for_its_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with open_memory(tmp_path / "memory") as memory:
+            memory.add(MessageStep("user", "The ladder is behind the shed."))
+            memory.export(tmp_path / "export.jsonl")
+        salvage_to(tmp_path / "salvaged.jsonl", tmp_path / "memory")
+        (tmp_path / "old.jsonl").touch()
+        (tmp_path / "old.jsonl").chmod(0o640)
+        export_memory(tmp_path / "memory", tmp_path / "old.jsonl")
+    finally:
+        os.umask(before)
+    names = ("export", "salvaged", "old")
+    modes = [stat.S_IMODE((tmp_path / f"{name}.jsonl").stat().st_mode) for name in names]
+    assert modes == [0o600, 0o600, 0o640]
 
 
 def test_a_namespace_that_others_may_look_into_is_warned_of_once(

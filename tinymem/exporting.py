@@ -15,6 +15,7 @@ from tinymem.durable import OPEN_CALLS
 from tinymem.errors import FormatError, InputError, StepError, StorageError
 from tinymem.export_format import Header, calls_line, end_line, episode_line, header_line, scratchpad_line, step_line
 from tinymem.folders import namespace_folder
+from tinymem.private import opener
 from tinymem.progress import Progress, unseen
 from tinymem.protocols import StepRow
 from tinymem.recall.echoes import own_blocks
@@ -93,7 +94,7 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         yield file
         return
     try:
-        with Path(file).open("w", encoding="ascii", newline="\n") as stream:
+        with open(file, "w", encoding="ascii", newline="\n", opener=opener) as stream:
             yield stream
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, InputError):

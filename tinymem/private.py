@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["NewFiles", "private_file", "private_folder", "warn_if_open"]
+__all__ = ["NewFiles", "opener", "private_file", "private_folder", "warn_if_open"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,11 @@ def private_file(path: Path) -> bool:
     os.close(handle)
     path.chmod(FILE)
     return True
+
+
+def opener(path: str, flags: int) -> int:
+    """For `open`: a file that it makes is for its owner only; one that is there keeps its rights."""
+    return os.open(path, flags, FILE)
 
 
 def warn_if_open(folder: Path) -> None:

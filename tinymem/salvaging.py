@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tinymem.base import Step
 from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError
 from tinymem.folders import namespace_folder
+from tinymem.private import opener
 from tinymem.serialization import dump_step, load_step
 from tinymem.steps import is_milestone
 from tinymem.stores.pages import Cell, Pages
@@ -59,7 +60,7 @@ def salvage_to(file: str | Path, path: str | Path, namespace: str = "default") -
     steps = salvage(path, namespace)
     numbers = []
     try:
-        with Path(file).open("x", encoding="ascii") as stream:
+        with open(file, "x", encoding="ascii", opener=opener) as stream:
             for step in steps:
                 stream.write(f"{dump_step(step)}\n")
                 numbers.append(step.number or 0)

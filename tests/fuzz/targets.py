@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
@@ -23,6 +24,7 @@ from tinymem import (
     Step,
     WorkingMemory,
     count_messages,
+    import_memory,
     messages_from_steps,
     problems,
     repair,
@@ -58,6 +60,10 @@ CHAT_WORDS = (
     "role", "content", "tool_calls", "tool_call_id", "id", "type", "function", "custom", "name", "arguments", "input",
     "system", "developer", "user", "assistant", "tool", "text", "image_url", "refusal", "function_call", "messages",
     "traj", "units", "speaker", "session", "timestamp", "extra", "exit", "c1", "c2",
+)  # fmt: skip
+EXPORT_WORDS = (
+    "tinymem_export", "embedder", "fingerprint", "next_number", "steps", "step", "tokens", "position", "window", "view",
+    "milestone", "vectors", "episode", "level", "first", "last", "open_calls", "episodes", "end", "AAAA", *STEP_WORDS,
 )  # fmt: skip
 VALUE_WORDS = (
     "$type", "value", "tuple", "set", "frozenset", "dict", "int", "float", "bytes", "datetime", "date", "str", "0x1",
@@ -166,6 +172,34 @@ def _read_scratchpad(data: bytes) -> None:
     assert AgentMemory.load(memory.dump(), counter=EstimatingCounter()).dump() == memory.dump()
 
 
+def _read_export(data: bytes) -> None:
+    """An exported memory: one that is refused leaves nothing behind, one that is taken works, and is exported again."""
+    file, place = _folder() / "export.jsonl", _folder() / "imported"
+    file.write_bytes(_changed_export(data) if data[:1] > b"\x40" else data[1:])
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        import_memory(place, file, embedder=OPTIONS["embedder"])
+    except TinymemError:
+        assert not [*place.rglob("journal.db")]
+        raise
+    with HierarchicalMemory(place, **OPTIONS) as memory:
+        memory.recall("pump", 100, now=NOW)
+        memory.context("pump", now=NOW)
+        memory.export(file)
+
+
+def _changed_export(data: bytes) -> bytes:
+    """A good export in which one line is another, or has other fields."""
+    lines = [*_export()]
+    at, other = data[0] % len(lines), made_of(data[2:], EXPORT_WORDS)
+    whole = json.loads(lines[at])
+    if isinstance(other, dict) and data[1:2] > b"\x40":
+        inside = next(iter(whole)) if isinstance(whole, dict) else ""
+        other = {**whole, inside: {**whole[inside], **other}} if isinstance(whole[inside], dict) else {**whole, **other}
+    lines[at] = json.dumps(other)
+    return "\n".join(lines).encode()
+
+
 def _read_value(data: bytes) -> None:
     """A value as JSON."""
     value = decode(made_of(data, VALUE_WORDS))
@@ -244,6 +278,16 @@ def _memory() -> HierarchicalMemory:
 
 
 @cache
+def _export() -> tuple[str, ...]:
+    """The lines of an exported memory."""
+    with HierarchicalMemory(_folder() / "exported", **OPTIONS) as memory:
+        memory.add_steps([*_steps()][:6])
+        memory.scratchpad.observe("the valve is shut")
+        memory.export(file := _folder() / "whole.jsonl", vectors=True)
+    return tuple(file.read_text().splitlines())
+
+
+@cache
 def _journal() -> bytes:
     """The bytes of a journal of a few pages."""
     with HierarchicalMemory(_folder() / "whole", **OPTIONS) as memory:
@@ -268,6 +312,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "readers": _guarded(_read_file),
     "scratchpad": _guarded(_read_scratchpad),
     "values": _guarded(_read_value),
+    "export": _guarded(_read_export),
     "working": _guarded(_read_working),
     "fusion": _guarded(_read_fusion),
     "salvage": _guarded(_read_journal),

@@ -1,0 +1,66 @@
+"""benchmarks.forgetting, benchmarks.fuzz and the tables of what a memory survives."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import forgetting, fuzz, reliability_table
+from benchmarks.summary import read_summary
+from tinymem import HierarchicalMemory
+
+
+def run(out: Path) -> dict[str, Any]:
+    forgetting.main(["--steps", "60", "--secrets", "4", "--out", str(out)])
+    return read_summary(out)
+
+
+def test_nothing_is_found_of_what_was_forgotten_in_any_way(tmp_path: Path) -> None:
+    ways = run(tmp_path / "out.summary.json")["ways"]
+    assert list(ways) == list(forgetting.WAYS)
+    assert all(way["found_before"] == way["needles"] > 40 and way["found_after"] == 0 for way in ways.values())
+    assert all(way["bytes_before"] > way["bytes_after"] > 0 and way["steps"] == 4 for way in ways.values())
+
+
+def test_what_is_left_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def drop(memory: HierarchicalMemory, ids: list[str]) -> None:
+        memory.long_term.journal._read("DELETE FROM steps WHERE session = ?", (forgetting.SESSION,))
+
+    monkeypatch.setattr(forgetting, "WAYS", {"by a statement": drop})
+    with pytest.raises(SystemExit, match="something was left"):
+        run(tmp_path / "out.summary.json")
+    assert read_summary(tmp_path / "out.summary.json")["ways"]["by a statement"]["found_after"] > 20
+
+
+def test_every_target_is_fuzzed() -> None:
+    from fuzz.targets import TARGETS
+
+    assert fuzz.targets() == list(TARGETS)
+
+
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
+def test_a_target_is_fuzzed_and_counted(tmp_path: Path) -> None:
+    out = tmp_path / "out.summary.json"
+    fuzz.main(["--seconds", "2", "--only", "step", "--out", str(out)])
+    assert read_summary(out)["targets"]["step"]["cases"] > 100
+
+
+def test_the_readme_holds_the_tables_that_the_results_give(tmp_path: Path) -> None:
+    reliability_table.main(["--check"])
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{reliability_table.START}\nold\n{reliability_table.END}\nafter\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="other figures"):
+        reliability_table.main(["--readme", str(readme), "--check"])
+    reliability_table.main(["--readme", str(readme), "--write"])
+    reliability_table.main(["--readme", str(readme), "--check"])
+    assert readme.read_text(encoding="utf-8").count("survived") == 1
+
+
+def test_a_summary_that_is_missing_is_named(tmp_path: Path) -> None:
+    shutil.copy(reliability_table.HERE / "results" / "crash.summary.json", tmp_path)
+    with pytest.raises(SystemExit, match=r"processes\.summary\.json"):
+        reliability_table.main(["--results", str(tmp_path)])
