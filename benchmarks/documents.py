@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tinymem import InputError
 
-__all__ = ["parser_of", "placed", "settle"]
+__all__ = ["deliver", "parser_of", "placed", "settle"]
 
 
 def parser_of(program: str, about: str | None) -> argparse.ArgumentParser:
@@ -37,3 +37,16 @@ def settle(program: str, wanted: Mapping[Path, str], write: bool) -> None:
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             sys.exit(f"{program}: {path.name} holds other figures than the results give: run with --write")
+
+
+def deliver(program: str, args: argparse.Namespace, text: Callable[[], str], first: str, last: str) -> None:
+    """Print what `text` gives; with `--write` or `--check`, put it between the marks in `args.readme`, or compare."""
+    try:
+        found = text()
+        if not args.write and not args.check:
+            print(found)
+            return
+        wanted = placed(args.readme.read_text(encoding="utf-8"), found, first, last)
+    except (InputError, OSError) as error:
+        sys.exit(f"{program}: {error}")
+    settle(program, {args.readme: wanted}, args.write)

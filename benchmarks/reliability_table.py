@@ -6,14 +6,12 @@ python -m benchmarks.reliability_table --write | --check     put them into READM
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.documents import parser_of, placed, settle
+from benchmarks.documents import deliver, parser_of
 from benchmarks.summary import read_summary
-from tinymem import InputError
 
 __all__ = ["main", "tables"]
 
@@ -84,15 +82,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results", help="the folder of the summaries")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
     args = parser.parse_args(given)
-    try:
-        text = tables(args.results)
-        if not args.write and not args.check:
-            print(text)
-            return
-        wanted = placed(args.readme.read_text(encoding="utf-8"), text, START, END)
-    except (InputError, OSError) as error:
-        sys.exit(f"{PROGRAM}: {error}")
-    settle(PROGRAM, {args.readme: wanted}, args.write)
+    deliver(PROGRAM, args, lambda: tables(args.results), START, END)
 
 
 if __name__ == "__main__":

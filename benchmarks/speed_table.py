@@ -6,15 +6,13 @@ python -m benchmarks.speed_table --write | --check    put it into README.md, or 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.documents import parser_of, placed, settle
+from benchmarks.documents import deliver, parser_of
 from benchmarks.summary import read_summary
-from tinymem import InputError
 
 __all__ = ["main", "table"]
 
@@ -90,15 +88,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("summary", nargs="?", type=Path, default=HERE / "results" / "speed.summary.json")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the table")
     args = parser.parse_args(given)
-    try:
-        text = table(read_summary(args.summary))
-        if not args.write and not args.check:
-            print(text)
-            return
-        wanted = placed(args.readme.read_text(encoding="utf-8"), text, START, END)
-    except (InputError, OSError) as error:
-        sys.exit(f"{PROGRAM}: {error}")
-    settle(PROGRAM, {args.readme: wanted}, args.write)
+    deliver(PROGRAM, args, lambda: table(read_summary(args.summary)), START, END)
 
 
 if __name__ == "__main__":

@@ -54,12 +54,12 @@ def test_hundreds_of_kills_are_survived(tmp_path: Path) -> None:
 
 
 def test_every_operation_is_killed_equally_often_on_memories_of_its_store() -> None:
-    plan = rounds(100, 3, list(OPERATIONS))
+    plan = rounds(150, 3, list(OPERATIONS))
     names = [name for _, some in plan for name in some]
     assert {names.count(name) for name in OPERATIONS} == {10}
     assert all(len({OPERATIONS[name].store for name in some}) == 1 for _, some in plan)
     assert len({seed for seed, _ in plan}) == len(plan)
-    assert rounds(100, 3, list(OPERATIONS)) == plan != rounds(100, 4, list(OPERATIONS))
+    assert rounds(150, 3, list(OPERATIONS)) == plan != rounds(150, 4, list(OPERATIONS))
 
 
 # what the check sees

@@ -29,7 +29,6 @@ from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.echoes import is_own_message
 from tinymem.recall.fusion import Fusion
-from tinymem.recall.scoring import Filter
 from tinymem.redaction import Redact, redact_from, redacted
 from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
 from tinymem.retention import Retention
@@ -362,23 +361,6 @@ class HierarchicalMemory(Housekeeping):
     def closed(self) -> bool:
         """Whether it was closed."""
         return self._closed
-
-    def _filter(
-        self,
-        since: datetime | None,
-        until: datetime | None,
-        session: str | None,
-        speaker: str | None,
-        tool: str | None,
-        type: str | None,
-    ) -> Filter:
-        """What is asked for, checked; names are told as they are written down."""
-        redact = self._redact or str
-        names = {"session": session, "speaker": speaker, "tool": tool}
-        told = {name: redact(a_text(name, text)) for name, text in names.items() if text is not None}
-        if type is not None:
-            told["type"] = a_text("type", type)
-        return Filter(an_aware_time("since", since), an_aware_time("until", until), **told)
 
     def _check_open(self) -> None:
         if self._closed:

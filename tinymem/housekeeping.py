@@ -21,7 +21,9 @@ from tinymem.forking import ProcessLock
 from tinymem.ids import utc_now
 from tinymem.manager import MemoryManager
 from tinymem.recall.scoring import Filter
+from tinymem.redaction import Redact
 from tinymem.retention import Retention, RetentionReport, retain
+from tinymem.tracing import traced
 
 __all__ = ["Housekeeping"]
 
@@ -41,12 +43,13 @@ class Housekeeping(ABC):
     _window: DurableWindow
     _scratchpad: KeptScratchpad
     _lock: ProcessLock
+    _redact: Redact | None
     _retention: Retention | None
     _unlooked: int = 0  # steps that were added since the retention was looked at
 
     @abstractmethod
     def _check_open(self) -> None: ...
-    @abstractmethod
+
     def _filter(
         self,
         since: datetime | None,
@@ -55,10 +58,18 @@ class Housekeeping(ABC):
         speaker: str | None,
         tool: str | None,
         type: str | None,
-    ) -> Filter: ...
+    ) -> Filter:
+        """What is asked for, checked; names are told as they are written down."""
+        redact = self._redact or str
+        names = {"session": session, "speaker": speaker, "tool": tool}
+        told = {name: redact(a_text(name, text)) for name, text in names.items() if text is not None}
+        if type is not None:
+            told["type"] = a_text("type", type)
+        return Filter(an_aware_time("since", since), an_aware_time("until", until), **told)
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
+    @traced("delete_memory")
     def forget(
         self,
         ids: Iterable[str] = (),
@@ -118,6 +129,7 @@ class Housekeeping(ABC):
 
     # -- retention ----------------------------------------------------------------------------------------------------
 
+    @traced("delete_memory")
     def retain(
         self, retention: Retention | None = None, *, now: datetime | None = None, dry_run: bool = False
     ) -> RetentionReport:

@@ -70,8 +70,9 @@ def traced(
 
 def _records(result: object) -> int | None:
     """How many records a result is about: steps that were added or forgotten, excerpts of a Recall or in a Context."""
-    found = getattr(getattr(result, "recalled", result), "items", result)
-    return found if isinstance(found, int) else len(found) if isinstance(found, (list, tuple)) else None
+    for name in ("recalled", "items", "removed"):
+        result = getattr(result, name, result)
+    return result if isinstance(result, int) else len(result) if isinstance(result, (list, tuple)) else None
 
 
 def _trace() -> Any:
