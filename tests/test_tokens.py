@@ -150,3 +150,12 @@ def test_an_unknown_encoding_is_named() -> None:
 
 def test_the_examples_in_the_docstrings_run() -> None:
     assert doctest.testmod(tinymem.tokens).failed == 0
+
+
+def test_a_long_text_is_counted_once_and_takes_the_room_of_no_other() -> None:
+    counter = TiktokenCounter()
+    texts = ["what every message of a window says", "a long observation " * 200_000]
+    counts = [counter.count(text) for text in texts]
+    counter._encoding = None  # type: ignore[assignment]  # from now on, nothing can be encoded
+    assert [counter.count(text) for text in texts] == counts
+    assert counts[1] == pytest.approx(600_001, abs=60)

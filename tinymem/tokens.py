@@ -26,6 +26,7 @@ LONGEST_TOKEN = 128  # characters that a token of cl100k_base has at most: a run
 PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
 _SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
 _REMEMBERED = 2_000_000  # characters whose tokens are remembered
+_LONG = 100  # texts longer than a slice whose tokens are remembered
 # Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
 # which o200k_base joins with line breaks before it).
 _LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
@@ -50,14 +51,25 @@ class TiktokenCounter:
             self._encoding = tiktoken.get_encoding(encoding)
         self.name = encoding
         self._known: dict[str, int] = {}
+        self._known_long: dict[tuple[int, int], int] = {}  # by length and hash
         self._room = _REMEMBERED
 
     def count(self, text: str) -> int:
         """Tokens of `text`; special tokens are counted as the plain text that they are."""
         if len(text) > _SLICE:
-            return sum(self.count(text[i : i + _SLICE]) for i in range(0, len(text), _SLICE))
+            return self._long(text)
         found = self._known.get(text)
         return self._by_line(text) if found is None else found
+
+    def _long(self, text: str) -> int:
+        """Of a long text only the number is remembered: it would take the room of all others."""
+        key = len(text), hash(text)
+        known = self._known_long
+        if (found := known.get(key)) is None:
+            slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
+            found = sum(len(self._encoding.encode_ordinary(one)) for one in slices)
+            self._known_long = {**known, key: found} if len(known) < _LONG else {key: found}
+        return found
 
     def _by_line(self, text: str) -> int:
         *lines, last = _LINE_BREAK.split(text)
