@@ -4,9 +4,10 @@
 
 A memory with a Chroma index gets `--steps` steps that stay, and among them `--secrets` that go, by each way of
 forgetting, in a copy of its own. Looked for are all texts of these steps (content, arguments, session, speaker, call
-id, metadata), and of each of their passages the vector as the journal has it (float16) and as Chroma has it (float32),
-the token ids and the hashes of identifiers. Before, each must be found, or the search proves nothing. Exit status 1 if
-anything is found afterwards, while the memory is open or when it is closed.
+id, metadata), and of each of their passages the token ids, the hashes of identifiers, and the vector: byte by byte as
+the journal has it (float16), and as any float32 numbers in a row that are about the same, since Chroma normalises
+vectors in its own way. Before, each must be found, or the search proves nothing. Exit status 1 if anything is found
+afterwards, while the memory is open or when it is closed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +36,7 @@ BEGIN = datetime(2025, 1, 1, tzinfo=timezone.utc)
 PAST = BEGIN - timedelta(days=1_000)
 SESSION, SPEAKER, TOOL = "session-of-secrets", "Rumpelstilz", "whisper"
 LEAST = 12  # bytes of a needle: shorter ones stand somewhere by chance
+NUMBERS = 16  # of each vector
 WORDS = ("valve", "pump", "lot", "crate", "meter", "gauge", "north", "south", "seal", "report", "shift", "tank", "hose")
 
 
@@ -52,10 +55,22 @@ WAYS: dict[str, Callable[[HierarchicalMemory, list[str]], object]] = {
 }
 
 
+class Needles(NamedTuple):
+    """What is looked for: bytes, and beginnings of vectors `(n, NUMBERS)`."""
+
+    bytes: list[bytes]
+    vectors: Any
+
+    @property
+    def names(self) -> set[str]:
+        """What tells them apart."""
+        return {one.hex() for one in self.bytes} | {f"vector {at}" for at in range(len(self.vectors))}
+
+
 class Found(NamedTuple):
     """What a search found."""
 
-    needles: set[bytes]
+    names: set[str]
     files: int
     bytes: int
 
@@ -82,7 +97,7 @@ def opened(path: Path) -> HierarchicalMemory:
     return memory
 
 
-def made(path: Path, count: int, secrets: int) -> tuple[list[str], set[bytes]]:
+def made(path: Path, count: int, secrets: int) -> tuple[list[str], Needles]:
     """Make the memory; the ids of the steps that will go, and what to look for."""
     dice = random.Random(7)
     hidden = [secret(at) for at in range(secrets)]
@@ -97,34 +112,47 @@ def made(path: Path, count: int, secrets: int) -> tuple[list[str], set[bytes]]:
         memory.long_term.embed_pending()
         memory.long_term.index.follow()
         ids = [step.id for step in hidden]
-        needles = {word.encode() for at in range(secrets) for word in (f"zyxq{at:06}", f"{at:06}vortex")}
+        words = {word.encode() for at in range(secrets) for word in (f"zyxq{at:06}", f"{at:06}vortex")}
         numbers = set(memory.long_term.journal.numbers(ids))
-        for _, step, *rest in memory.long_term.journal.passages(limit=10**9):
-            needles |= blobs(rest) if step in numbers else set()
-    return ids, {*needles, SESSION.encode(), SPEAKER.encode()}
+        rows = [row for row in memory.long_term.journal.passages(limit=10**9) if row[1] in numbers]
+    kept = [[value for value in row if isinstance(value, bytes)] for row in rows]
+    blobs = {blob[:64] for blob in chain.from_iterable(kept) if len(blob) >= LEAST}
+    halves = [np.frombuffer(max(blobs, key=len), "<f2")[:NUMBERS] for blobs in kept]  # the vector is the longest
+    return ids, Needles(sorted({*words, *blobs, SESSION.encode(), SPEAKER.encode()}), np.array(halves, "<f4"))
 
 
-def blobs(passage: Sequence[Any]) -> set[bytes]:
-    """What the journal and the index keep of a passage, beside its place."""
-    found = {value for value in passage if isinstance(value, bytes)}
-    vector = max(found, key=len)
-    halves = np.frombuffer(vector, "<f2").astype("<f4")
-    return {blob[:64] for blob in (*found, halves.tobytes()) if len(blob) >= LEAST}
-
-
-def search(folder: Path, needles: set[bytes]) -> Found:
+def search(folder: Path, needles: Needles) -> Found:
     """Which of the needles stand in files of a folder, or in their names."""
     files = [file for file in folder.rglob("*") if file.is_file()]
-    found: set[bytes] = set()
+    found: set[str] = set()
     total = 0
     for file in files:
         content = file.read_bytes() + file.name.encode()
         total += len(content)
-        found |= {needle for needle in needles if needle in content}
+        found |= {needle.hex() for needle in needles.bytes if needle in content}
+        found |= {f"vector {at}" for at in vectors_in(content, needles.vectors)}
     return Found(found, len(files), total)
 
 
-def one_way(base: Path, name: str, ids: list[str], needles: set[bytes]) -> dict[str, Any]:
+def vectors_in(content: bytes, vectors: Any) -> set[int]:
+    """Which of the vectors `(n, m)` stand in `content` as float32, each number to one in 500: at any byte."""
+    found = set()
+    width = vectors.shape[1]
+    with np.errstate(all="ignore"):
+        for shift in range(4):
+            numbers = np.frombuffer(content, "<f4", offset=shift, count=(len(content) - shift) // 4)
+            order = np.argsort(numbers[: len(numbers) - width])
+            ordered = numbers[order]
+            for at, vector in enumerate(vectors):
+                span = np.abs(vector) / 500 + 1e-6
+                first, last = np.searchsorted(ordered, [vector[0] - span[0], vector[0] + span[0]])
+                places = order[first:last, None] + np.arange(width)
+                if (np.abs(numbers[places] - vector) <= span).all(axis=1).any():
+                    found.add(at)
+    return found
+
+
+def one_way(base: Path, name: str, ids: list[str], needles: Needles) -> dict[str, Any]:
     """Forget in a copy, and look through it."""
     path = base.with_name(f"copy {name}")
     shutil.copytree(base, path)
@@ -136,10 +164,10 @@ def one_way(base: Path, name: str, ids: list[str], needles: set[bytes]) -> dict[
     while_open = search(path, needles)
     memory.close()
     after = search(path, needles)
-    left = sorted(one.hex() for one in while_open.needles | after.needles)
+    left = sorted(while_open.names | after.names)
     shutil.rmtree(path)
     return {
-        "steps": len(ids), "needles": len(needles), "found_before": len(before.needles), "found_after": len(left),
+        "steps": len(ids), "needles": len(needles.names), "found_before": len(before.names), "found_after": len(left),
         "left": left, "files": after.files, "bytes_before": before.bytes, "bytes_after": after.bytes,
         "seconds": round(seconds, 2),
     }  # fmt: skip
