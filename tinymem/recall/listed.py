@@ -139,7 +139,7 @@ class StepIndex:
 def _passages(parts: Sequence[Part]) -> list[tuple[str, tuple[int, int, int, str, bool]]]:
     """The passages of a step's parts: text, and where it stands."""
     texts = [clean(part.text) for part in parts]
-    asks = bool(texts) and texts[-1].rstrip()[-1:] in ("?", "？")
+    asks = bool(texts) and is_question(texts[-1])
     return [
         (text[start:end], (index, start, end, part.kind, asks))
         for index, (part, text) in enumerate(zip(parts, texts, strict=True))
