@@ -27,6 +27,7 @@ from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published, weighed_as
 from tinymem.recall.identifiers import hashes
 from tinymem.recall.overlap import hashed, overlap
+from tinymem.recall.passages import is_question
 from tinymem.recall.query import Query, analyse, embedded
 from tinymem.registry import token_embedder_from
 from tinymem.steps import is_milestone
