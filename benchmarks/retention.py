@@ -56,8 +56,7 @@ class Case:
 
 @dataclass
 class Tally:
-    """What one way came to at one share: of each query, the share of its evidence that is kept; of each needle, whether
-    it is."""
+    """What one way came to: of each query, the share of its evidence that is kept; of each needle, whether it is."""
 
     evidence: list[float] = field(default_factory=list)
     needles: list[float] = field(default_factory=list)
@@ -149,8 +148,8 @@ def measure(path: Path, shares: Sequence[int], embedder: str, limit: int | None 
                 keep_shares(one, shares, embedder, tallies)
     progress("")
     figures = {
-        limit: {way: {str(share): tallies[limit, way, share].record() for share in shares} for way in WAYS}
-        for limit in ("steps", "bytes")
+        kind: {way: {str(share): tallies[kind, way, share].record() for share in shares} for way in WAYS}
+        for kind in ("steps", "bytes")
     }
     counts = {"memories": memories, "steps": steps, "queries": queries}
     return {"data": path.name, "sha256": sha256(path), **counts, "figures": figures}
@@ -167,12 +166,12 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
         by_age = [rows for _, rows in useful_groups(memory.long_term)]
         weights = memory.long_term.journal.weights()
         costs: dict[str, Cost] = {"steps": len, "bytes": lambda rows: sum(weights[row.number] for row in rows)}
-        for (limit, cost), (way, order) in product(costs.items(), WAYS.items()):
+        for (kind, cost), (way, order) in product(costs.items(), WAYS.items()):
             total = sum(map(cost, by_age))
             for going, share in product(order(memory.long_term, by_age, cost), shares):
                 excess = total * (100 - share) / 100
                 gone = {row.id for rows in first_of(going, excess, (), cost) for row in rows}
-                note(tallies[limit, way, share], one, gone)
+                note(tallies[kind, way, share], one, gone)
 
 
 def note(tally: Tally, one: Case, gone: set[str]) -> None:
@@ -184,10 +183,10 @@ def note(tally: Tally, one: Case, gone: set[str]) -> None:
 def report(measured: dict[str, Any]) -> str:
     """The figures as text, a line a way."""
     lines = [f"{measured['data']}: {measured['memories']} memories, {measured['queries']} queries"]
-    for limit, ways in measured["figures"].items():
+    for kind, ways in measured["figures"].items():
         for way, by_share in ways.items():
             cells = [f"{share} % {' / '.join(f'{f:.3f}' for f in found.values())}" for share, found in by_share.items()]
-            lines.append(f"  {limit} {way:<36}" + "   ".join(cells))
+            lines.append(f"  {kind} {way:<36}" + "   ".join(cells))
     return "\n".join(lines)
 
 

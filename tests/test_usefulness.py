@@ -149,7 +149,8 @@ print(usefulness([said(" ".join(sentences(40, seed=n)))] for n in range(30)))
 @pytest.mark.slow
 def test_a_hundred_thousand_steps_take_seconds(tmp_path: Path) -> None:
     count = 100_000
-    steps = [said(text, at) for at, text in enumerate(sentences(count, length=60, size=5_000), 1)]
+    some = sentences(1_000)
+    steps = [said(f"{some[at % 997]} {some[at % 991]} Item {at}.", at) for at in range(1, count + 1)]
     archive = open_archive(tmp_path)
     archive.write(steps, window=False, tokens=[10] * count)
     start = time.perf_counter()

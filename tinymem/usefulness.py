@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
+import numpy.typing as npt
 
 from tinymem.base import Step
 from tinymem.protocols import Ids, Vectors
@@ -19,7 +20,7 @@ __all__ = ["usefulness"]
 COMMON = 10  # words of no weight that every group is taken to have as well
 QUESTION = 0.5  # what a group that ends in a question counts,
 ASSISTANT = 0.1  # and what an assistant said without calling a tool
-SAMPLE = 128  # distinct words of a group that are remembered
+SAMPLE = 128  # distinct words of a group that are remembered: 0.5 KB, as 32-bit numbers
 SLOTS = 1 << 22  # of the table in which groups are counted by word
 DIGITS = 6  # to which figures are rounded: what differs by less is equal, on every machine
 
@@ -38,17 +39,18 @@ def usefulness(said: Iterable[Sequence[Step]]) -> list[float]:
     - what the same speaker said again later, word for word, counts 0; the newest counts as if it had been said once.
 
     The groups are read once and not held; each leaves up to 128 of its words, the ones with the lowest hashes, which
-    are a fair sample (Cohen and Kaplan, Summarizing data using bottom-k sketches, 2007). Rarity is inverse document
-    frequency (Spärck Jones 1972), here as a share of what would be lost: of a word that n groups have, each holds a
-    part. The constants are from `benchmarks/retention.py`.
+    are a fair sample (Cohen and Kaplan, Summarizing data using bottom-k sketches, 2007). So 100,000 short ones take six
+    seconds or so, and 60 MB at most. `log(1 + N / n)` is inverse document frequency (Spärck Jones 1972); the root is
+    between counting a word that n groups have in full for each of them, and as lost with none but the last. What the
+    figures are chosen by, and what they are worth: benchmarks/README.md, Retention.
 
     >>> from tinymem import MessageStep
     >>> [low, high] = usefulness([[MessageStep("user", "Hi there!")], [MessageStep("user", "Gate B42, seat 17C")]])
     >>> low < high
     True
     """
-    having = np.zeros(SLOTS, np.int64)
-    samples: list[Ids] = []
+    having = np.zeros(SLOTS, np.int32)
+    samples: list[npt.NDArray[np.int32]] = []
     shares: list[float] = []
     newest: dict[bytes, int] = {}  # where what was said, by its digest, was said last
     for at, group in enumerate(said):
@@ -60,7 +62,7 @@ def usefulness(said: Iterable[Sequence[Step]]) -> list[float]:
         else:
             having[words] += 1
         newest[key] = at
-        samples.append(words[:SAMPLE].copy())
+        samples.append(words[:SAMPLE].astype(np.int32))
         shares.append(_weight(group, text) * len(words) / (len(words) + COMMON))
     rarity = _rarity(len(newest))
     means = (float(rarity[having[words]].mean()) if len(words) else 0.0 for words in samples)
