@@ -153,8 +153,8 @@ def test_a_hundred_thousand_steps_take_seconds(tmp_path: Path) -> None:
     steps = [said(f"{some[at % 997]} {some[at % 991]} Item {at}.", at) for at in range(1, count + 1)]
     archive = open_archive(tmp_path)
     archive.write(steps, window=False, tokens=[10] * count)
-    start = time.perf_counter()
+    start = time.process_time()
     report = retain(archive, Retention(max_steps=60_000, max_bytes=1_000_000), lambda gone: None, LATER, dry_run=True)
-    assert time.perf_counter() - start < 40  # six on two cores of 2025
+    assert time.process_time() - start < 40  # six on a core of 2025
     assert report.reasons["max_steps"] == 40_000 and report.reasons["max_bytes"] > 40_000
     archive.close()
