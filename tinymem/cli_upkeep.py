@@ -96,8 +96,8 @@ def retain(
 ) -> None:
     """Forget what is over these limits; the window, pinned steps and milestones stay.
 
-    Over --max-steps and --max-bytes, the least useful goes first: repetitions, common words, questions, and what an
-    assistant just said. Asks before it does so; --dry-run says how much would go.
+    Over --max-steps and --max-bytes, the least useful goes first: repetitions, common words, questions, and an
+    assistant's own words. Asks before it does so; --dry-run says how much would go.
 
     Example: tinymem retain --max-age 90d --max-bytes 500MB
     """

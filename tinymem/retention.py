@@ -120,11 +120,11 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
     if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
         weights = journal.weights()
         share = (size - retention.max_bytes) / size
-        heavy = share * sum(weights.values()) - sum(weights[number] for number in found)
 
-        def weight(rows: Group) -> int:
-            return sum(weights[row.number] for row in rows)
+        def weight(rows: Iterable[StepRow | Retired]) -> int:
+            return sum(weights.get(row.number, 1) for row in rows)  # 1: it came, or went, a moment ago
 
+        heavy = share * sum(weights.values()) - weight(found.values())
         take("max_bytes", first_of(least_useful(reckoned(), weight), heavy, found, weight))
     return [*found.values()]
 
