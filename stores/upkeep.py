@@ -28,8 +28,11 @@ _LIMITS = {
     **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
     **{"since": "time >= ?", "until": "time <= ?", "before": "time < ?"},
 }
-_WEIGHT = "SELECT ifnull(sum(length(record) + ifnull(length(view), 0)), 0) FROM steps"
-_DERIVED_WEIGHT = "SELECT ifnull(sum(length(vector) + length(tokens) + length(identifiers)), 0) FROM passages"
+_WEIGHTS = """
+SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FROM steps LEFT JOIN (
+    SELECT step, sum(length(vector) + length(tokens) + length(identifiers)) derived FROM passages GROUP BY step
+) ON step = number
+"""
 # Ids of passages only grow, so all above the newest vector that was made anew are still to come.
 _BEHIND = (
     "FROM passages p JOIN steps s ON s.number = p.step WHERE p.id > (SELECT ifnull(max(passage), 0) FROM reindexed)"
@@ -84,14 +87,9 @@ class Upkeep(ABC):
         )
         return (pages - free) * each
 
-    def weight(self) -> int:
-        """Bytes that the steps take, without what serves to find them: their JSON, vectors and token ids."""
-        return sum(int(self._read(sql)[0][0]) for sql in (_WEIGHT, _DERIVED_WEIGHT))
-
-    def weight_of(self, number: int) -> int:
-        """Likewise, of one step."""
-        sqls = (f"{_WEIGHT} WHERE number = ?", f"{_DERIVED_WEIGHT} WHERE step = ?")
-        return sum(int(self._read(sql, (number,))[0][0]) for sql in sqls)
+    def weights(self) -> dict[int, int]:
+        """Bytes that each step takes, by its number, without what serves to find it: JSON, vectors and token ids."""
+        return {number: int(weight) for number, weight in self._read(_WEIGHTS)}
 
     def vectors(self, number: int) -> list[tuple[bytes, bytes]]:
         """The vector and the token ids of each passage of a step, in order, as they are kept."""

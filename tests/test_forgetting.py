@@ -45,7 +45,7 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
 
 def secret(at: int) -> Step:
     """A step that every way of forgetting can mean, and nothing else is like it."""
-    seen = f"zyxqvortex QuokkaFlange wobbulating {at}. " + "And so on, and so on. " * 60
+    seen = f"zyxqvortex QuokkaFlange wobbulating {at}. " + "And so on, and so on. " * 60 + "Or?"  # questions go early
     more: dict[str, Any] = {"session": "cellar-talk", "speaker": "Rumpelstilz", "timestamp": PAST + timedelta(days=at)}
     return ActionStep("I tell.", [ToolCall("whisper", {}, f"c{at}", seen)], id=f"secret-{at}", **more)
 
@@ -62,7 +62,7 @@ WAYS: dict[str, Callable[[HierarchicalMemory], object]] = {
         session="cellar-talk", speaker="Rumpelstilz", tool="whisper", type="action", since=PAST, before=START
     ),
     "age": lambda m: m.retain(Retention(max_age=timedelta(days=30)), now=START + timedelta(days=1)),
-    "number": lambda m: m.retain(Retention(max_steps=80)),
+    "number": lambda m: m.retain(Retention(max_steps=60)),
     "bytes": lambda m: m.retain(Retention(max_bytes=m.long_term.journal.size() - 30_000)),
 }
 

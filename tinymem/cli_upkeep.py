@@ -94,9 +94,10 @@ def retain(
     embedder: EmbedderOption = "static",
     as_json: JsonOption = False,
 ) -> None:
-    """Forget what is over these limits, the oldest first; the window, pinned steps and milestones stay.
+    """Forget what is over these limits; the window, pinned steps and milestones stay.
 
-    Asks before it does so.
+    Over --max-steps and --max-bytes, the least useful goes first: repetitions, common words, questions, and an
+    assistant's own words. Asks before it does so; --dry-run says how much would go.
 
     Example: tinymem retain --max-age 90d --max-bytes 500MB
     """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from itertools import chain
+from typing import TypeAlias
 
 from tinymem.actions import ActionStep
 from tinymem.archive import Archive
@@ -15,19 +17,25 @@ from tinymem.checks import whole_number
 from tinymem.errors import InputError
 from tinymem.messages import groups, open_calls
 from tinymem.protocols import StepRow
+from tinymem.usefulness import usefulness
 
 __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
+
+Group: TypeAlias = Sequence[StepRow]
 
 AT_ONCE = 500  # steps that are read at once
 
 
 @dataclass(frozen=True)
 class Retention:
-    """What a memory may hold; None does not limit. What is over is forgotten, the oldest first.
+    """What a memory may hold; None does not limit. What is over is forgotten.
 
     `max_age` is how long ago a step may have happened (its timestamp), `max_steps` how many there may be, window
     included, and `max_bytes` how large the journal's file may be (an index beside it takes about as much as the vectors
-    in it). Steps that were added first go first, and a call goes with its results.
+    in it). What is over `max_age` goes whatever it is. Over the others, what is least useful for its share of the limit
+    goes first, and of equals what was added first: repetitions, words that many steps have, questions, and what an
+    assistant said without calling a tool. `tinymem.usefulness.usefulness` has how that is reckoned; for `max_bytes` it
+    is divided by the bytes that a step takes. A call goes with its results.
 
     Exempt are the window, pinned steps, and milestones: final answers, and what was marked as one. They count, but stay
     even when they alone are over a limit.
@@ -99,18 +107,25 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
     journal = archive.journal
     found: dict[int, Retired] = {}
 
-    def take(reason: str, some: Iterator[Sequence[StepRow]]) -> None:
+    def take(reason: str, some: Iterator[Group]) -> None:
         found.update((row.number, _retired(row, reason)) for row in chain.from_iterable(some))
 
     if retention.max_age is not None and (oldest := _ago(now, retention.max_age)) is not None:
         take("max_age", _from_before(archive, oldest))
+    reckoned = cache(lambda: useful_groups(archive))  # once, and only if it is needed
     if retention.max_steps is not None:
         excess = journal.counts()["steps"] - len(found) - retention.max_steps
-        take("max_steps", _first(archive, excess, found, len))
+        if excess > 0:
+            take("max_steps", first_of(least_useful(reckoned(), len), excess, found, len))
     if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
+        weights = journal.weights()
         share = (size - retention.max_bytes) / size
-        heavy = share * journal.weight() - sum(map(journal.weight_of, found))
-        take("max_bytes", _first(archive, heavy, found, lambda rows: sum(journal.weight_of(r.number) for r in rows)))
+
+        def weight(rows: Iterable[StepRow | Retired]) -> int:
+            return sum(weights.get(row.number, 1) for row in rows)  # 1: it came, or went, a moment ago
+
+        heavy = share * sum(weights.values()) - weight(found.values())
+        take("max_bytes", first_of(least_useful(reckoned(), weight), heavy, found, weight))
     return [*found.values()]
 
 
@@ -122,30 +137,50 @@ def _ago(now: datetime, age: timedelta) -> float | None:
         return None
 
 
-def _from_before(archive: Archive, oldest: float) -> Iterator[Sequence[StepRow]]:
-    """The groups that happened wholly before a time."""
+def _from_before(archive: Archive, oldest: float) -> Iterator[Group]:
+    """The groups that happened wholly before a time and are not exempt."""
     if numbers := archive.journal.matching({"before": oldest}):
-        for group in _groups(archive):
-            if group[0].number > numbers[-1]:
+        for group, rows in _groups(archive):
+            if rows[0].number > numbers[-1]:
                 return
-            if all(row.time < oldest for row in group):
-                yield group
+            if all(row.time < oldest for row in rows) and not _is_exempt(group, rows):
+                yield rows
 
 
-def _first(
-    archive: Archive, excess: float, but: dict[int, Retired], cost: Callable[[Sequence[StepRow]], int]
-) -> Iterator[Sequence[StepRow]]:
+def useful_groups(archive: Archive) -> list[tuple[float, Group]]:
+    """The groups that are not exempt, those that were added first at first, and how useful each is.
+
+    All groups count for that: what a pinned step says is not lost with another that says it too.
+    """
+    found: list[Group | None] = []
+
+    def read() -> Iterator[Sequence[Step]]:
+        for group, rows in _groups(archive):
+            found.append(None if _is_exempt(group, rows) else [replace(row, record="", view=None) for row in rows])
+            yield group
+
+    return [(useful, rows) for useful, rows in zip(usefulness(read()), found, strict=True) if rows is not None]
+
+
+def least_useful(some: Iterable[tuple[float, Group]], cost: Callable[[Group], int]) -> Iterator[Group]:
+    """The groups by how useful they are for what they `cost`, the least so first, and of equals the first."""
+    return (rows for _, rows in sorted(some, key=lambda one: one[0] / cost(one[1])))
+
+
+def first_of(
+    some: Iterable[Group], excess: float, but: Container[int], cost: Callable[[Group], int]
+) -> Iterator[Group]:
     """The first groups, so many that they `cost` as much as the `excess`, without those that go anyway."""
-    for group in _groups(archive) if excess > 0 else ():
+    for group in some:
+        if excess <= 0:
+            return
         if group[0].number not in but:
             yield group
             excess -= cost(group)
-            if excess <= 0:
-                return
 
 
-def _groups(archive: Archive) -> Iterator[Sequence[StepRow]]:
-    """The groups that are not exempt, those that were added first at first."""
+def _groups(archive: Archive) -> Iterator[tuple[Sequence[Step], Group]]:
+    """All groups with their rows, those that were added first at first."""
     rows: dict[str, StepRow] = {}
     held: list[Step] = []  # a group that is not whole yet, and what came after it
     after = 0
@@ -153,9 +188,9 @@ def _groups(archive: Archive) -> Iterator[Sequence[StepRow]]:
         after = some[-1].number
         rows.update((row.id, row) for row in some)
         whole, held = _split([*held, *(archive.load(row.record) for row in some)])
-        yield from _free(whole, rows)
+        yield from ((group, [rows[step.id] for step in group]) for group in whole)
         rows = {step.id: rows[step.id] for step in held}
-    yield from _free(groups(held), rows)
+    yield from ((group, [rows[step.id] for step in group]) for group in groups(held))
 
 
 def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
@@ -167,11 +202,8 @@ def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
     return found[:last], [step for group in found[last:] for step in group]
 
 
-def _free(some: Sequence[Sequence[Step]], rows: dict[str, StepRow]) -> Iterator[Sequence[StepRow]]:
-    for group in some:
-        its = [rows[step.id] for step in group]
-        if not any(row.window or row.milestone for row in its) and not any(step.pinned for step in group):
-            yield its
+def _is_exempt(group: Sequence[Step], rows: Group) -> bool:
+    return any(row.window or row.milestone for row in rows) or any(step.pinned for step in group)
 
 
 def _retired(row: StepRow, reason: str) -> Retired:

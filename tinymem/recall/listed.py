@@ -27,6 +27,7 @@ from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Fusion, published, weighed_as
 from tinymem.recall.identifiers import hashes
 from tinymem.recall.overlap import hashed, overlap
+from tinymem.recall.passages import is_question
 from tinymem.recall.query import Query, analyse, embedded
 from tinymem.registry import token_embedder_from
 from tinymem.steps import is_milestone
@@ -139,7 +140,7 @@ class StepIndex:
 def _passages(parts: Sequence[Part]) -> list[tuple[str, tuple[int, int, int, str, bool]]]:
     """The passages of a step's parts: text, and where it stands."""
     texts = [clean(part.text) for part in parts]
-    asks = bool(texts) and texts[-1].rstrip()[-1:] in ("?", "？")
+    asks = bool(texts) and is_question(texts[-1])
     return [
         (text[start:end], (index, start, end, part.kind, asks))
         for index, (part, text) in enumerate(zip(parts, texts, strict=True))

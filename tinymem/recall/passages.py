@@ -17,7 +17,7 @@ from tinymem.protocols import PassageRow
 from tinymem.recall.echoes import between, own_blocks
 from tinymem.recall.identifiers import hashes
 
-__all__ = ["cut", "passages_of", "slices", "tool_name"]
+__all__ = ["cut", "is_question", "passages_of", "slices", "tool_name"]
 
 WHOLE = 800
 TARGET = 400
@@ -65,10 +65,15 @@ def passages_of(step: Step, key: bytes | None = None) -> list[PassageRow]:
 
     What the memory with this `key` told itself is left out: see `tinymem.recall.echoes`.
     """
-    asks = step.text.rstrip()[-1:] in ("?", "？")
+    asks = is_question(step.text)
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
     tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
     return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools, key)]
+
+
+def is_question(text: str) -> bool:
+    """Whether `text` ends in a question mark."""
+    return text.rstrip()[-1:] in ("?", "？")
 
 
 def tool_name(name: str) -> str:
