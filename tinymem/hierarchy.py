@@ -59,7 +59,7 @@ class HierarchicalMemory(Housekeeping):
     `embedder`, `store` and `summarizer` are adapters or their names (see `tinymem.registry`); `counter` is a
     TokenCounter or the name of a tiktoken encoding. `shares` say how much of a context each part gets. With
     `create=False` the memory must be there. With a `retention`, what is over its limits is forgotten when the memory is
-    opened, and after every 1,000 steps; `retain` says what goes.
+    opened, and after every 1,000 steps or more; `retain` says what goes.
 
     `step_callbacks` (a list, or by type of step) are called with each step added, `on_prune` with what left the window,
     `on_archive` with steps now in the archive only, `on_recall` with what came back. What they raise is logged.

@@ -29,7 +29,8 @@ __all__ = ["Housekeeping"]
 
 logger = logging.getLogger(__name__)
 
-RETAIN_EVERY = 1_000  # steps that are added until a memory's own retention is looked at again
+RETAIN_EVERY = 1_000  # steps at least that are added until a memory's own retention is looked at again,
+RETAIN_SHARE = 20  # and of those that are there, one in so many: each look reads them all
 
 
 class Housekeeping(ABC):
@@ -45,7 +46,7 @@ class Housekeeping(ABC):
     _lock: ProcessLock
     _redact: Redact | None
     _retention: Retention | None
-    _unlooked: int = 0  # steps that were added since the retention was looked at
+    _until_look: int = 0  # steps that may be added until the retention is looked at
 
     @abstractmethod
     def _check_open(self) -> None: ...
@@ -146,11 +147,11 @@ class Housekeeping(ABC):
             self._window.keep()
             return retain(self.long_term, limits, self._remove, an_aware_time("now", now) or utc_now(), dry_run)
 
-    def _keep_within_limits(self, added: int = RETAIN_EVERY) -> None:
-        """Apply the memory's own retention once enough steps were `added`."""
-        self._unlooked += added
-        if self._retention is not None and self._unlooked >= RETAIN_EVERY:
-            self._unlooked = 0
+    def _keep_within_limits(self, added: int = 0) -> None:
+        """Apply the memory's own retention once enough steps were `added`, and when it is opened."""
+        self._until_look -= added
+        if self._retention is not None and self._until_look <= 0:
+            self._until_look = max(RETAIN_EVERY, self.long_term.journal.counts()["steps"] // RETAIN_SHARE)
             try:
                 report = self.retain()
             except TinymemError as error:  # as when another process reads; the next time will do
