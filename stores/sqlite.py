@@ -8,12 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tinymem.errors import FormatError, InputError
 from tinymem.forking import ProcessLock, leave_to_parent
 from tinymem.protocols import Ids, PassageRow, StepRow, TokenIds, Vectors
+from tinymem.quiet import shown
 from tinymem.stores.fulltext import FullText
 from tinymem.stores.rows import Mark, Outlined, SummaryRow
 from tinymem.stores.schema import damaged, guarded, opened
@@ -26,7 +28,7 @@ _MARK = "made"  # the setting that keeps the mark
 # Settings that count how often the window was changed other than by adding; how often steps were forgotten or marked.
 WINDOW_CHANGES, REWRITES = "window_changes", "rewrites"
 _END = 1 << 62  # above every number
-_NAME = (str, type(None))
+_NAME, _NUMBER = (str, type(None)), (int,)
 _STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # what its columns hold
 
 
@@ -105,6 +107,14 @@ class SqliteJournal(Upkeep):
             rows = self._db.execute(sql, values).fetchall()
         if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
             raise damaged(self.path, f"a row of {[type(value).__name__ for value in wrong[0]]}")
+        return rows
+
+    def _along(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = (), down: bool = False) -> list[Any]:
+        """The rows, whose numbers grow from the first of the `values`, or fall: a damaged tree may lead in circles."""
+        rows = self._read(sql, values, kinds)
+        numbers = [values[0], *(row[0] for row in rows)]
+        if any(one >= other for one, other in pairwise(numbers[::-1] if down else numbers)):
+            raise damaged(self.path, "numbers of its rows are not in order")
         return rows
 
     # -- settings -----------------------------------------------------------------------------------------------------
@@ -202,17 +212,17 @@ class SqliteJournal(Upkeep):
 
     def numbers(self, ids: Sequence[str] = (), session: str | None = None, before: float | None = None) -> list[int]:
         """Numbers of the steps with one of the ids, of the session, or from before a time (seconds since 1970)."""
-        found = [n for id in ids for (n,) in self._read("SELECT number FROM steps WHERE id = ?", (id,))]
+        found = [n for id in ids for (n,) in self._read("SELECT number FROM steps WHERE id = ?", (id,), _NUMBER)]
         if session is not None:
-            found += [n for (n,) in self._read("SELECT number FROM steps WHERE session = ?", (session,))]
+            found += [n for (n,) in self._read("SELECT number FROM steps WHERE session = ?", (session,), _NUMBER)]
         if before is not None:
-            found += [n for (n,) in self._read("SELECT number FROM steps WHERE time < ?", (before,))]
+            found += [n for (n,) in self._read("SELECT number FROM steps WHERE time < ?", (before,), _NUMBER)]
         return sorted(set(found))
 
     def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
         """Up to `limit` steps with numbers above `after`, in order."""
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (after, limit), _STEP)]
+        return [StepRow(*row) for row in self._along(sql, (after, limit), _STEP)]
 
     def newest(
         self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
@@ -223,15 +233,7 @@ class SqliteJournal(Upkeep):
         given = {name: value for name, value in wanted.items() if value is not None}
         where = "".join(f" AND {name} = ?" for name in given)
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self._read(sql, (before, *given.values(), limit), _STEP)]
-
-    def tally(self) -> list[tuple[str | None, str, int, int, float, float]]:
-        """The steps by session and type, in the order in which these begin: (session, type, how many, tokens, first and
-        last time)."""
-        return self._read(
-            "SELECT session, type, count(*), sum(tokens), min(time), max(time) FROM steps "
-            "GROUP BY session, type ORDER BY min(number)"
-        )
+        return [StepRow(*row) for row in self._along(sql, (before, *given.values(), limit), _STEP, down=True)]
 
     def newest_ids(self, limit: int, type: str) -> list[str]:
         """The ids of up to `limit` steps of a type, the newest first."""
@@ -288,7 +290,7 @@ class SqliteJournal(Upkeep):
         try:
             step, passages = map(int, kept.split())
         except ValueError as error:
-            raise damaged(self.path, f"{kept!r} is no mark") from error
+            raise damaged(self.path, f"{shown(kept)} is no mark") from error
         return Mark(step, passages)
 
     def waiting(self) -> int:
@@ -299,7 +301,8 @@ class SqliteJournal(Upkeep):
 
     def records(self, first: int, limit: int) -> list[tuple[int, str]]:
         """Up to `limit` steps with numbers of `first` or more, in order: (number, JSON)."""
-        return self._read("SELECT number, record FROM steps WHERE number >= ? ORDER BY number LIMIT ?", (first, limit))
+        sql = "SELECT number, record FROM steps WHERE number > ? ORDER BY number LIMIT ?"
+        return self._along(sql, (first - 1, limit), (int, str))
 
     def put_passages(
         self,
@@ -344,7 +347,7 @@ class SqliteJournal(Upkeep):
             "s.speaker, s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step "
             "WHERE p.id > ? ORDER BY p.id LIMIT ?"
         )
-        return self._read(sql, (after, limit))
+        return self._along(sql, (after, limit))
 
     # -- summaries ----------------------------------------------------------------------------------------------------
 
@@ -382,14 +385,6 @@ class SqliteJournal(Upkeep):
                 return self._fulltext.search(query)
             except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables do not fit each other
                 raise damaged(self.path, f"in the full text, {error}") from error
-
-    def counts(self) -> dict[str, int]:
-        """How many `steps`, `window_steps`, `waiting_steps` (not embedded yet) and `passages`, and their `tokens` and
-        `window_tokens`."""
-        sql = "SELECT count(*), sum(window), sum(number >= ?), sum(tokens), sum(tokens * window) FROM steps"
-        values = [int(value or 0) for value in self._read(sql, (self.mark.step,))[0]]
-        names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens")
-        return {**dict(zip(names, values, strict=True)), "passages": self.passages_until(_END)}
 
     def close(self) -> None:
         """Close the file. Closing twice is no error; a forked child leaves it to its parent."""

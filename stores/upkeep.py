@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from tinymem.errors import StorageError
 from tinymem.forking import ProcessLock
 from tinymem.protocols import TokenIds, Vectors
+from tinymem.stores.rows import Mark
 from tinymem.stores.schema import guarded
 
 __all__ = ["CHANGES", "EMBEDDER", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "WATERMARK", "Placed", "Upkeep"]
@@ -61,10 +62,15 @@ class Upkeep(ABC):
     @abstractmethod
     def _transaction(self, derived: bool = False) -> AbstractContextManager[sqlite3.Connection]: ...
     @abstractmethod
-    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]: ...
+    def _read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]: ...
     @abstractmethod
     def setting(self, key: str) -> str | None:
         """A value that was kept, or None."""
+
+    @property
+    @abstractmethod
+    def mark(self) -> Mark:
+        """Up to where passages were made."""
 
     @abstractmethod
     def close(self) -> None:
@@ -76,9 +82,8 @@ class Upkeep(ABC):
         """Numbers of the steps that are within all `limits`: `session`, `speaker` and `type` are equal; `since` (at or
         after), `until` (at or before) and `before` are seconds since 1970."""
         where = "".join(f" AND {_LIMITS[name]}" for name in limits)
-        return [
-            n for (n,) in self._read(f"SELECT number FROM steps WHERE 1{where} ORDER BY number", [*limits.values()])
-        ]
+        sql = f"SELECT number FROM steps WHERE 1{where} ORDER BY number"
+        return [number for (number,) in self._read(sql, [*limits.values()], (int,))]
 
     def size(self) -> int:
         """Bytes of the file that are in use."""
@@ -94,6 +99,25 @@ class Upkeep(ABC):
     def vectors(self, number: int) -> list[tuple[bytes, bytes]]:
         """The vector and the token ids of each passage of a step, in order, as they are kept."""
         return self._read("SELECT vector, tokens FROM passages WHERE step = ? ORDER BY id", (number,))
+
+    def tally(self) -> list[tuple[str | None, str, int, int, float, float]]:
+        """The steps by session and type, in the order in which these begin: (session, type, how many, tokens, first and
+        last time)."""
+        return self._read(
+            "SELECT session, type, count(*), sum(tokens), min(time), max(time) FROM steps "
+            "GROUP BY session, type ORDER BY min(number)"
+        )
+
+    def counts(self) -> dict[str, int]:
+        """How many `steps`, `window_steps`, `waiting_steps` (not embedded yet) and `passages`, and their `tokens` and
+        `window_tokens`."""
+        sql = "SELECT count(*), sum(window), sum(number >= ?), sum(tokens), sum(tokens * window) FROM steps"
+        values = [int(value or 0) for value in self._read(sql, (self.mark.step,))[0]]
+        names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens")
+        return {
+            **dict(zip(names, values, strict=True)),
+            "passages": int(self._read("SELECT count(*) FROM passages")[0][0]),
+        }
 
     # -- copied -------------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from memories import without_privileges
+from memories import START, without_privileges
 
 import tinymem.archive
 import tinymem.indexing
@@ -26,6 +27,7 @@ from tinymem import (
     MessageStep,
     StorageError,
     TaskStep,
+    ToolCall,
     salvage,
 )
 from tinymem.stores.sqlite import SqliteJournal
@@ -154,17 +156,18 @@ def test_a_memory_that_may_only_be_read_says_so(shared_folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The journal of a memory that holds everything a memory can hold."""
+    """The journal of a memory that holds everything a memory can hold; the same bytes in every run."""
     path = tmp_path_factory.mktemp("whole")
     with open_memory(path) as memory:
+        memory.long_term.journal.keep({"fence_key": "00" * 16})
         for i in range(60):
+            more: dict[str, Any] = {"session": f"s{i // 10}", "timestamp": START + timedelta(minutes=i)}
             seen = f"mark{i} pump {i} {'and more ' * (i % 40)}{'long tail ' * (500 * (i % 50 == 0))}"
-            session = f"s{i // 10}"
             memory.add_steps(
                 [
-                    TaskStep(f"task {i}", session=session),
-                    ActionStep("Look.", tool_name="look", observation=seen, session=session, speaker="Ann"),
-                    FinalAnswerStep(f"done {i}", session=session),
+                    TaskStep(f"task {i}", id=f"t{i}", **more),
+                    ActionStep("Look.", [ToolCall("look", {}, f"c{i}", seen)], id=f"a{i}", speaker="Ann", **more),
+                    FinalAnswerStep(f"done {i}", id=f"f{i}", **more),
                 ]
             )
         memory.scratchpad.store("size", (1, 2))

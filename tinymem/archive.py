@@ -130,7 +130,7 @@ class Archive:
     def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
         """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
         many passages there were. `advance` hears, batch by batch, up to which step all are made."""
-        done = 0
+        done, before = 0, -1
         if self.journal.waiting() < at_least:
             return done
         mark: Mark | None = None
@@ -141,11 +141,17 @@ class Archive:
                 texts = [passage.text for _, passage in passages]
                 vectors, tokens = self._vectors(texts)
                 if not self.journal.put_passages(mark, until, passages, vectors, tokens, self._fingerprint):
-                    mark = None  # another process was quicker
+                    mark, before = None, self._changed_since(before)  # another process was quicker
                     break
                 mark, done = until, done + len(passages)
                 advance(mark.step)
         return done
+
+    def _changed_since(self, before: int) -> int:
+        """The journal's version; FormatError when it is still the one from `before`, and trying again is no use."""
+        if (version := self.journal.version()) == before:
+            raise damaged(self.journal.path, "passages and steps do not fit each other")
+        return version
 
     def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
         """The vectors and the token ids of passages."""
@@ -307,8 +313,9 @@ class Archive:
         was_filled = self.index.is_filled
         self.index.clear()
         try:
+            before = -1
             while not self.journal.delete({number: self._texts(number) for number in numbers}):
-                pass  # another process has made passages of these steps meanwhile
+                before = self._changed_since(before)  # another process has made passages of these steps meanwhile
         finally:
             self._begin_anew()
         if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
