@@ -13,7 +13,8 @@ from tinymem.errors import StorageError
 __all__ = ["DATABASE", "Unused", "check", "wipe"]
 
 DATABASE = "chroma.sqlite3"
-HEADER = 100  # bytes of the graph's header, in its version 1
+HEADER = 100  # bytes of the graph's header, in its version 1,
+LENGTH = 4  # and of the length of a vector's list of links
 AT_ONCE = 1 << 20  # bytes that are looked at
 
 
@@ -28,13 +29,12 @@ def wipe(folder: Path) -> None:
 
 def check(folder: Path) -> None:
     """Refuse index files that were cut short, as by a full disk: searching them ends the process (SIGSEGV)."""
-    for data, used in _used(folder):
-        for file, due in ((data.with_name("header.bin"), HEADER), (data, used)):
-            if file.stat().st_size < due:
-                raise StorageError(
-                    f"{file} has {file.stat().st_size} bytes instead of {due}: delete {folder}, "
-                    "and the index is rebuilt from the journal"
-                )
+    for file, due in _used(folder):
+        if file.stat().st_size < due:
+            raise StorageError(
+                f"{file} has {file.stat().st_size} bytes instead of {due}: delete {folder}, "
+                "and the index is rebuilt from the journal"
+            )
 
 
 class Unused:
@@ -50,25 +50,26 @@ class Unused:
 
     def clean(self) -> None:
         """Clean what was written since the last time. Nobody else may use the files meanwhile."""
-        for data, used in _used(self._folder):
-            if self._cleaned.get(data) != (data.stat().st_mtime_ns, used):
-                _zero(data, used)
-                self._cleaned[data] = (data.stat().st_mtime_ns, used)
+        for file, used in _used(self._folder):
+            if self._cleaned.get(file) != (file.stat().st_mtime_ns, used):
+                _zero(file, used)
+                self._cleaned[file] = (file.stat().st_mtime_ns, used)
 
 
 def _used(folder: Path) -> Iterator[tuple[Path, int]]:
-    """The files of vectors, each with the bytes that vectors take in it."""
+    """The files that have room for a number of vectors, each with the bytes that are in use."""
     for header in folder.glob("*/header.bin"):
-        start, data = header.read_bytes()[:36], header.with_name("data_level0.bin")
-        if len(start) < 36 or not data.exists():
+        start = header.read_bytes()[:36]
+        version, _, _, held, size = struct.unpack("<iQQQQ", start) if len(start) == 36 else (0,) * 5
+        if version != 1:
             continue  # Chroma notices that itself
-        version, _, _, held, size = struct.unpack("<iQQQQ", start)
-        if version == 1:
-            yield data, held * size
+        for name, used in (("header.bin", HEADER), ("data_level0.bin", held * size), ("length.bin", held * LENGTH)):
+            if (file := header.with_name(name)).exists():
+                yield file, used
 
 
-def _zero(data: Path, used: int) -> None:
-    with data.open("r+b") as file:
+def _zero(path: Path, used: int) -> None:
+    with path.open("r+b") as file:
         file.seek(used)
         while some := file.read(AT_ONCE):
             if some.strip(b"\0"):

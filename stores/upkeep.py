@@ -21,7 +21,7 @@ __all__ = ["CHANGES", "EMBEDDER", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "WATER
 EMBEDDER, EMBEDDER_NAME = "embedder", "embedder_name"  # the fingerprint that its vectors have, and who gives such ones
 REINDEXING = "reindexing"  # the fingerprint that the vectors get that are being made
 WATERMARK = "indexed"  # the id of the last passage that the store holds
-FILLED = "store_filled"  # that a store's files may hold vectors: this store's, or another's
+FILLED = "store_filled"  # names of the stores whose files may hold vectors, a line each
 FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
 CHANGES = "embedder_changes"  # how often the embedder was changed; and, with a store's name, when this was last cleared
 

@@ -19,6 +19,7 @@ def unused(folder: Path) -> bytes:
     for header in folder.glob("*/header.bin"):
         _, _, _, held, size = struct.unpack("<iQQQQ", header.read_bytes()[:36])
         found += header.with_name("data_level0.bin").read_bytes()[held * size :]
+        found += header.with_name("length.bin").read_bytes()[held * 4 :]
     return found
 
 
@@ -60,7 +61,9 @@ def test_only_what_is_behind_the_last_vector_is_overwritten(tmp_path: Path, held
     index.mkdir()
     (index / "header.bin").write_bytes(struct.pack("<iQQQQ", 1, 0, 10, held, 5))
     (index / "data_level0.bin").write_bytes(b"trash" * 10)
+    (index / "length.bin").write_bytes(b"bits" * 10)
     Unused(tmp_path).clean()
+    assert (index / "length.bin").read_bytes() == b"bits" * held + bytes(4 * (10 - held))
     assert (index / "data_level0.bin").read_bytes() == b"trash" * held + bytes(5 * (10 - held))
 
 

@@ -93,6 +93,49 @@ def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(tmp_path: 
     assert not any(texts_in(tmp_path, *halves, *singles, *WORDS, *PIECES).values())
 
 
+def with_an_index(path: Path) -> list[bytes]:
+    """Make a memory whose vectors are in Chroma's files; the beginnings of those of its first step."""
+    with open_memory(path, embedder="static", store="chroma") as memory:
+        memory.long_term._exact_up_to = 0
+        memory.archive([secret(0), *(said(text, at + 1) for at, text in enumerate(OTHERS[:9]))])
+        memory.long_term.embed_pending()
+        memory.long_term.index.follow()
+        halves = [row[7][:64] for row in memory.long_term.journal.passages() if row[1] == 1]
+    found = [*halves, *(np.frombuffer(half, "<f2").astype("<f4").tobytes() for half in halves)]
+    assert all(texts_in(path, *found).values())
+    return found
+
+
+def test_vectors_are_forgotten_in_a_store_that_was_used_before_another_one_too(tmp_path: Path) -> None:
+    vectors = with_an_index(tmp_path)
+    with open_memory(tmp_path, embedder="static", store="exact") as memory:
+        assert memory.forget(["secret-0"]) == 1
+    assert not any(texts_in(tmp_path, *vectors, *WORDS).values())
+    with open_memory(tmp_path, embedder="static", store="chroma") as memory:
+        memory.long_term.index.follow()
+        assert memory.long_term.index.store.count() == memory.stats().passages
+    assert not any(texts_in(tmp_path, *vectors, *WORDS).values())
+
+
+def test_where_the_store_from_before_is_in_use_nothing_is_forgotten(tmp_path: Path) -> None:
+    with_an_index(tmp_path)
+    with open_memory(tmp_path, embedder="static", store="chroma") as other:
+        assert other.long_term.index.store.count()
+        with open_memory(tmp_path, embedder="static", store="exact") as memory:
+            with pytest.raises(StorageError, match="another process"):
+                memory.forget(["secret-0"])
+            assert memory.get("secret-0")
+
+
+def test_a_store_from_before_that_cannot_be_opened_is_named_and_nothing_is_forgotten(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add(secret(0))
+        memory.long_term.journal.keep({"store_filled": "chroma:http://127.0.0.1:9"})
+        with pytest.raises(StorageError, match=r"in the store chroma:http://127\.0\.0\.1:9 too, which cannot"):
+            memory.forget(["secret-0"])
+        assert memory.get("secret-0")
+
+
 # filters
 
 

@@ -10,18 +10,19 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from tinymem.errors import ClosedError, StorageError
+from tinymem.errors import ClosedError, StorageError, TinymemError
 from tinymem.protocols import Ids, Vectors, VectorStore
 from tinymem.quiet import shown
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.products import products
+from tinymem.registry import store_from
 from tinymem.stores.schema import damaged
 from tinymem.stores.sqlite import SqliteJournal
 from tinymem.stores.upkeep import CHANGES, FILLED, WATERMARK
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 2_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
+_UNNAMED = "yes"  # what older versions kept, which had but one store with files
 LONGEST_REST = 60.0  # but not longer than so many seconds
 
 
@@ -88,7 +90,12 @@ class Index:
     @property
     def is_filled(self) -> bool:
         """Whether a store of this journal, be it another process's, may have vectors in its files."""
-        return bool(self._journal.setting(FILLED))
+        return bool(self._filled)
+
+    @property
+    def _filled(self) -> list[str]:
+        """Names of the stores that may."""
+        return ["chroma" if name == _UNNAMED else name for name in (self._journal.setting(FILLED) or "").splitlines()]
 
     def follow(self, at_least: int = 1, most: float = inf) -> int:
         """Bring the store up to the journal, in batches, when it lacks about `at_least` vectors; how many it got, of
@@ -104,8 +111,9 @@ class Index:
     def _advance(self) -> int:
         """Give the store a batch of what it lacks; how many vectors."""
         store = self.store  # opened first, since that may move the watermark
-        if self._in_memory is None and not self.is_filled:  # before anything is read, for who forgets it then
-            self._journal.keep({FILLED: "yes"})
+        if self._in_memory is None and store.name not in (filled := self._filled):
+            # before anything is read, for who forgets it then
+            self._journal.keep({FILLED: "\n".join([*filled, store.name])})
         if rows := self._journal.passages(self.watermark, BATCH):
             store.upsert([row[0] for row in rows], _vectors(rows))
             self._move_to(rows[-1][0])
@@ -165,16 +173,37 @@ class Index:
             logger.info("going on without the index: %s", error)
 
     def clear(self) -> None:
-        """Remove all vectors from the store's files, if any store of this journal ever had some.
+        """Remove all vectors from the files of all stores that this journal ever had.
 
         Raises StorageError where that cannot be.
         """
-        if self._store is None and not self.is_filled:
+        filled = self._filled
+        if self._store is None and not filled:
             return
         store = self.store  # first: where another process holds it, nothing may be written
+        for name in filled:
+            if name != store.name:
+                self._clear_other(name)
         self._journal.keep({WATERMARK: "0"})  # before it is cleared, so that after a crash it is filled anew
         store.clear()
         self._move_to(0)
+
+    def _clear_other(self, name: str) -> None:
+        """Clear a store that the memory had before it was opened with this one."""
+        folder = self._journal.path.parent / "index"
+        if name == "chroma":
+            from tinymem.stores.chroma import ChromaStore
+
+            ChromaStore.remove(folder)
+            return
+        try:
+            with closing(store_from(name, folder)) as store:
+                store.clear()
+        except TinymemError as error:
+            raise StorageError(
+                f"vectors of this memory are in the store {name} too, which cannot be cleared: {error}; "
+                "open the memory with that store, and do so again"
+            ) from error
 
     def reconsider(self) -> None:
         """Empty a store in memory, since another process has forgotten steps; one with files it has emptied itself."""
