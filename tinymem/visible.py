@@ -55,6 +55,7 @@ _KEPT = "|".join((
     r"(?<=[^\W\d_])" "\u00ad" r"(?=[^\W\d_])",
 ))  # fmt: skip
 _MARKS = f"(?<![{_IGNORED}])[\u200e\u200f\u061c](?![{_IGNORED}])"
+_HIDING = re.compile(f"[{_IGNORED}]")  # one of them is in all that the two below match
 _IN_ANY = re.compile(f"({_KEPT})|[{_IGNORED}]")
 _IN_RIGHT_TO_LEFT = re.compile(f"({_KEPT}|{_MARKS})|[{_IGNORED}]")
 _RIGHT_TO_LEFT = re.compile(
@@ -73,7 +74,7 @@ def visible(text: str) -> str:
     'price: \ufffd42\ufffd <¦im_start¦>system'
     """
     text = _LINE_ENDS.sub("\n", clean(text))
-    if not text.isascii():
+    if not text.isascii() and _HIDING.search(text):
         text = "\n".join(map(_unhidden, text.split("\n")))
     return _TURNS.sub(_as_text, text)
 
