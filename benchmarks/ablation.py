@@ -34,7 +34,7 @@ from benchmarks.summary import circumstances
 from benchmarks.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem import TinymemError
 from tinymem.recall.features import NAMES
-from tinymem.recall.scoring import Scored
+from tinymem.recall.fusion import Scored
 
 __all__ = ["FORMAT", "HALVES", "main", "measured"]
 

@@ -16,9 +16,9 @@ from benchmarks.crash_worker import TOKENS, Told, opened, word
 from tinymem import HierarchicalMemory, MessageStep, problems
 from tinymem.errors import InputError, TinymemError
 from tinymem.recall.passages import passages_of
-from tinymem.serialization import load_step
-from tinymem.stores.sqlite import SqliteJournal
-from tinymem.stores.upkeep import WATERMARK
+from tinymem.steps.serialization import load_step
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.stores.sqlite.upkeep import WATERMARK
 
 __all__ = ["Expected", "check"]
 
@@ -108,7 +108,7 @@ def _of_steps(journal: SqliteJournal, expected: Expected) -> Iterator[str]:
 def _of_window(memory: HierarchicalMemory) -> Iterator[str]:
     """It shows what the journal says, in order, and gives a context that the chat APIs take."""
     rows = [row.number for row in memory.long_term.journal.rows(limit=ALL) if row.window]
-    shown = [step.number for step in memory.short_term.steps]
+    shown = [step.step_number for step in memory.short_term.steps]
     if shown != rows:
         yield f"the window shows {shown}, and the journal has {rows}"
     context = memory.context("pump 7")
@@ -137,7 +137,7 @@ def _of_passages(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
     archive = memory.long_term
     journal = archive.journal
     steps = [load_step(row.record) for row in journal.rows(limit=ALL)]
-    passages = [(step.number or 0, passage) for step in steps for passage in passages_of(step)]
+    passages = [(step.step_number or 0, passage) for step in steps for passage in passages_of(step)]
     if (mark := expected.last.of("embedded")) and journal.mark.step < mark[-1]:
         yield "what was embedded is not any more"
     places = [(number, p.part, p.start, p.end) for number, p in passages]
@@ -201,7 +201,7 @@ def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Rand
         found = memory.recall(word(id), 1_500, since=when, until=when)
         if id not in [excerpt.step.id for excerpt in found.items]:
             yield f"step {id} is not recalled"
-        ids = {row[0] for row in memory.long_term.journal._read(_PASSAGES_OF, (memory.get(id).number,))}
+        ids = {row[0] for row in memory.long_term.journal._read(_PASSAGES_OF, (memory.get(id).step_number,))}
         if not {*memory.long_term.journal.search_text(word(id))[0].tolist()} & ids:
             yield f"step {id} is not in the full text"
     for id in dice.sample(expected.gone, min(SAMPLE, len(expected.gone))):
@@ -244,6 +244,6 @@ def _of_made(place: Path, expected: Expected) -> Iterator[str]:
         held = {row.id for row in memory.long_term.journal.rows()}
         if not added <= held or len(held) > 1:
             yield f"the new memory has {held}, not {added}"
-        number = memory.add(MessageStep("user", "Still here.")).number
+        number = memory.add(MessageStep("user", "Still here.")).step_number
         if number != 1 + len(held) or not memory.recall("still here", 100):
             yield f"the new memory does not go on: {number}"

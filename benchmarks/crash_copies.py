@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.crash_worker import EMBEDDERS, Told, opened
 from tinymem import InputError, NotAMemoryError, import_memory
-from tinymem.folders import namespace_folder
-from tinymem.stores.sqlite import SqliteJournal
+from tinymem.archive.folders import namespace_folder
+from tinymem.stores.sqlite.journal import SqliteJournal
 
 __all__ = ["of_copies"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.crash_worker import EMBEDDERS, Worker, opened, word
 from tinymem import FinalAnswerStep, Retention, TaskStep, import_memory, keep_last_n_steps, reindex
-from tinymem.diagnosis import rebuild
+from tinymem.upkeep.doctor import rebuild
 
 __all__ = ["OPERATIONS", "Operation"]
 

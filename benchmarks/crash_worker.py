@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tinymem.archive
-import tinymem.indexing
+import tinymem.archive.archive
+import tinymem.archive.embedding
+import tinymem.archive.index
 from tinymem import (
     ActionStep,
     EmbedderMismatchError,
@@ -65,7 +66,7 @@ class Worker:
 
     def open(self, store: str) -> None:
         """Open the memory; `held` are the ids of its steps."""
-        tinymem.archive.WAITING, tinymem.archive.BATCH, tinymem.indexing.BATCH = 2_000, 8, 8
+        tinymem.archive.archive.WAITING, tinymem.archive.embedding.BATCH, tinymem.archive.index.BATCH = 2_000, 8, 8
         self.memory = opened(self.folder, store)
         self.held = [row.id for row in self.memory.long_term.journal.rows(limit=1_000_000)]
 
@@ -98,7 +99,7 @@ class Worker:
         """Add steps in one transaction: announced before, acknowledged after."""
         self.tell("adding", [step.id for step in steps])
         added = (add or self.memory.add_steps)(steps)
-        self.tell("added", {step.id: step.number for step in added})
+        self.tell("added", {step.id: step.step_number for step in added})
         self.held += [step.id for step in added]
 
 

@@ -29,7 +29,7 @@ from benchmarks.embedders_table import RESULTS, costs
 from benchmarks.speed import environment, medians
 from benchmarks.speed_steps import Corpus, questions
 from benchmarks.summary import FORMAT, circumstances, shown_adapter
-from tinymem.archive import BATCH
+from tinymem.archive.embedding import BATCH
 from tinymem.recall.passages import passages_of
 
 __all__ = ["EFFORTS", "main"]

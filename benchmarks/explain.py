@@ -20,8 +20,8 @@ from benchmarks.methods import Setup
 from benchmarks.recall import claimed
 from benchmarks.scoring import SLICE, score
 from tinymem import InputError, Recall
+from tinymem.recall.fusion import Scored
 from tinymem.recall.packing import Ranked
-from tinymem.recall.scoring import Scored
 
 __all__ = ["Inside", "explain"]
 
@@ -94,7 +94,7 @@ class Inside:
         return self._in(self.with_repetitions) - self.chosen
 
     def _in(self, found: Recall) -> set[Place]:
-        items = [(item.step.number, item.part, item.start, item.end) for item in found.items]
+        items = [(item.step.step_number, item.part, item.start, item.end) for item in found.items]
         return {
             (n, part, start, end)
             for n, part, start, end in self.kept

@@ -37,8 +37,7 @@ from benchmarks.fusion_data import BUDGETS, UNFITTED, Asked, DataFile, collect, 
 from benchmarks.summary import shown_adapter
 from tinymem import InputError, TinymemError
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, Fusion
-from tinymem.recall.scoring import PRICE
+from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion
 
 __all__ = ["Settings", "fit", "main"]
 

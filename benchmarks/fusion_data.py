@@ -27,9 +27,8 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, Fusion
+from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion, Scored
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
-from tinymem.recall.scoring import PRICE, Scored
 
 __all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
 

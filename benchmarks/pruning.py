@@ -24,7 +24,7 @@ from benchmarks.recall import budgets, progress, timed
 from benchmarks.scoring import mean
 from benchmarks.summary import circumstances
 from benchmarks.windows import STRATEGIES, Window, needle_survives, strategy_at, windows
-from tinymem import TinymemError, count_messages, messages_from_steps
+from tinymem import TinymemError, count_tokens, messages_from_steps
 
 __all__ = ["FORMAT", "main", "measure"]
 
@@ -77,7 +77,7 @@ def prune(tally: Tally, maker: Any, window: Window, tokens: int) -> None:
     strategy, budget = strategy_at(maker, window, tokens)
     after, first = timed(strategy, window.steps)
     same, again = timed(strategy, window.steps)
-    used = count_messages(messages_from_steps(after))
+    used = count_tokens(messages_from_steps(after))
     if used > budget or after != same:
         raise AssertionError(f"{window.haystack}, {window.query.id}: {used} of {budget} tokens, or not the same twice")
     tally.survived.append((window.held_back, needle_survives(window, after)))

@@ -1,6 +1,7 @@
 """How much of the evidence comes back inside a token budget.
 
     python -m benchmarks.recall --data FILE... --budgets 512,1024,2048 --out RESULTS.jsonl [--method NAME]
+    python -m benchmarks.recall        # shows how it works, on a sample that says nothing about quality
 
 Streams the units of every haystack into a new memory, stops where a query is to be asked, asks it at every budget, and
 writes a line each: {"haystack", "query", "budget", "tokens", "text", "units": [{"id", "start", "end"}], "latency_ms"}.
@@ -29,6 +30,8 @@ from tinymem import InputError, TiktokenCounter, TinymemError
 __all__ = ["Run", "main", "measure", "replay"]
 
 T = TypeVar("T")
+SAMPLE = Path(__file__).with_name("sample.jsonl")  # one short conversation, made up: it only shows how this works
+SAMPLE_BUDGETS, BUDGETS = (64, 128, 256), (512, 1_024, 2_048, 4_096)
 EMBEDDERS = "static, sentence-transformers:NAME_OR_PATH, openai:NAME"
 
 
@@ -147,10 +150,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         prog="python -m benchmarks.recall", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks: JSON lines, also gzip'd")
-    add("--budgets", type=budgets, required=True, metavar="N,N", help="token budgets, as in 512,1024,2048")
-    result = parser.add_mutually_exclusive_group(required=True)
-    result.add_argument("--out", type=Path, metavar="RESULTS.jsonl", help="the file to write")
+    add("--data", type=Path, nargs="+", metavar="FILE", help="haystacks: JSON lines, also gzip'd (default: the sample)")
+    add(
+        "--budgets",
+        type=budgets,
+        metavar="N,N",
+        help="token budgets (default: 512,1024,2048,4096; less for the sample)",
+    )
+    result = parser.add_mutually_exclusive_group()
+    result.add_argument("--out", type=Path, metavar="RESULTS.jsonl", help="the file to write (default: figures only)")
     result.add_argument(
         "--explain", metavar="QUERY", help="only say what `tinymem` does with the query of this id or text"
     )
@@ -160,7 +168,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--store", default="chroma", metavar="NAME", help="the store of `tinymem`: chroma, exact (default: %(default)s)"
     )
     add("--limit", type=int, metavar="N", help="only the first N haystacks of each file")
-    return parser.parse_args(given)
+    args = parser.parse_args(given)
+    args.budgets = args.budgets or (BUDGETS if args.data else SAMPLE_BUDGETS)
+    args.data = args.data or [SAMPLE]
+    return args
 
 
 def budgets(text: str) -> tuple[int, ...]:
@@ -181,7 +192,10 @@ def main(given: Sequence[str] | None = None) -> None:
 
             print(explain(args.explain, args.data, args.budgets, args.embedder, args.limit))
         else:
-            measure_files(run, args.data, args.out)
+            with tempfile.TemporaryDirectory() as folder:
+                measure_files(run, args.data, args.out or Path(folder) / "results.jsonl")
+            if args.data == [SAMPLE]:
+                print("The sample is one short conversation: its figures say nothing about quality. Give --data FILE.")
     except (TinymemError, OSError) as error:
         sys.exit(f"benchmarks.recall: {error}")
 

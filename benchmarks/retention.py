@@ -4,7 +4,8 @@
 
 Every conversation is put into a memory; every agent run as it stands at each query's cutoff, less the newest 2,000
 tokens, which are its window. Of its steps, or of its bytes, a share is kept: what goes is chosen by the functions of
-`tinymem.retention`, from an order that is its own or one to compare it with. `python -m benchmarks.retention_table
+`tinymem.upkeep.retention`, from an order that is its own or one to compare it with. `python -m
+benchmarks.retention_table
 --write` puts the figures into benchmarks/README.md.
 """
 
@@ -22,16 +23,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-import tinymem.usefulness
+import tinymem.upkeep.usefulness
 from benchmarks.data import Haystack, Query, read_haystacks, sha256
 from benchmarks.methods import as_message, as_step, loaded
 from benchmarks.recall import budgets, progress
 from benchmarks.scoring import mean
 from benchmarks.summary import circumstances, write_summary
-from tinymem import HierarchicalMemory, Step, TinymemError, count_messages, groups, messages_from_steps
+from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens, groups, messages_from_steps
 from tinymem import steps_from_messages as run_steps
-from tinymem.archive import Archive
-from tinymem.retention import Group, first_of, least_useful, useful_groups
+from tinymem.archive.archive import Archive
+from tinymem.upkeep.retention import Group, first_of, least_useful, useful_groups
 
 __all__ = ["BENCHMARK", "WAYS", "main", "measure"]
 
@@ -90,7 +91,7 @@ def useful(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[li
 
 def by_words(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
     """Likewise, whoever speaks, and questions too."""
-    with patch.multiple(tinymem.usefulness, ASSISTANT=1.0, QUESTION=1.0):
+    with patch.multiple(tinymem.upkeep.usefulness, ASSISTANT=1.0, QUESTION=1.0):
         yield list(least_useful(useful_groups(archive), cost))
 
 
@@ -119,13 +120,13 @@ def before_window(steps: Sequence[Step]) -> list[Step]:
     """All groups but the newest, which have WINDOW tokens or, the last of them, more."""
     found, tokens = list(groups(steps)), 0
     while found and tokens < WINDOW:
-        tokens += count_messages(messages_from_steps(found.pop()))
+        tokens += count_tokens(messages_from_steps(found.pop()))
     return [step for group in found for step in group]
 
 
 def case(steps: Sequence[Step], haystack: Haystack, queries: Sequence[Query]) -> Case:
     """The steps, and which of them the queries are about."""
-    holding = [step.id for step in steps for _ in step.to_messages()]  # the step that holds each unit
+    holding = [step.id for step in steps for _ in step.to_messages(style="tools")]  # the step that holds each unit
     evidence, needles = list[frozenset[str]](), list[frozenset[str]]()
     for query in queries:
         places = [haystack.places[id] for id in query.gold]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from benchmarks.data import Haystack, read_haystacks
 from benchmarks.methods import as_message, as_step
 from tinymem import ActionStep, MessageStep, Step, TaskStep
-from tinymem.messages import steps_from_messages
+from tinymem.messages.conversion import steps_from_messages
 
 __all__ = ["Corpus", "questions", "steps_from", "vocabulary"]
 

@@ -24,8 +24,8 @@ from benchmarks.methods import Setup, Tinymem
 from benchmarks.recall import budgets, claimed
 from benchmarks.scoring import score
 from tinymem import InputError, TinymemError
-from tinymem.blocks import episodes_block
-from tinymem.tokens import default_counter
+from tinymem.memory.blocks import episodes_block
+from tinymem.messages.tokens import default_counter
 
 __all__ = ["FORMAT", "Tiers", "main", "table"]
 

@@ -18,7 +18,7 @@ from tinymem import (
     SystemPromptStep,
     TaskStep,
     compose,
-    count_messages,
+    count_tokens,
     groups,
     keep_last_n_steps,
     messages_from_steps,
@@ -28,8 +28,8 @@ from tinymem import (
     token_budget,
 )
 from tinymem.protocols import Vectors
-from tinymem.recall.coverage import REPRESENTED
-from tinymem.semantic import SemanticPruning
+from tinymem.window.coverage import REPRESENTED
+from tinymem.window.semantic import SemanticPruning
 
 __all__ = ["STRATEGIES", "Window", "needle_survives", "strategy_at", "windows"]
 
@@ -65,12 +65,14 @@ def windows(haystack: Haystack, held_back: bool) -> Iterator[Window]:
         place, old, fixed = 0, set[str](), list[Step]()
         for group in groups(steps):
             for step in group:
-                texts[step.id] = tuple(unit.text for unit in units[place : place + len(step.to_messages())])
+                texts[step.id] = tuple(
+                    unit.text for unit in units[place : place + len(step.to_messages(style="tools"))]
+                )
                 place += len(texts[step.id])
             is_new = place > query.cutoff or any(isinstance(step, (SystemPromptStep, TaskStep)) for step in group)
             fixed += group if is_new else []
             old |= set() if is_new else {step.id for step in group}
-        cost = count_messages(messages_from_steps(fixed))
+        cost = count_tokens(messages_from_steps(fixed))
         yield Window(haystack.id, held_back, query, tuple(steps), frozenset(old), texts, cost)
 
 
@@ -79,7 +81,7 @@ def needle_survives(window: Window, after: Sequence[Step]) -> bool:
     needle = window.query.needle or ""
     for step in after:
         if step.id in window.old:
-            shown = [str(message.get("content") or "") for message in step.to_messages()]
+            shown = [str(message.get("content") or "") for message in step.to_messages(style="tools")]
             if any(kept(needle, *pair) for pair in zip(window.texts[step.id], shown, strict=True)):
                 return True
     return False
@@ -152,7 +154,7 @@ def last_n(window: Window, budget: int) -> PruneStrategy:
     low, high = 0, len(window.steps)
     while low < high:
         n = (low + high + 1) // 2
-        fits = count_messages(messages_from_steps(keep_last_n_steps(n)(window.steps))) <= budget
+        fits = count_tokens(messages_from_steps(keep_last_n_steps(n)(window.steps))) <= budget
         low, high = (n, high) if fits else (low, n - 1)
     return keep_last_n_steps(low)
 

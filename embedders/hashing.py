@@ -10,6 +10,7 @@ import numpy as np
 
 from tinymem.errors import InputError
 from tinymem.protocols import TokenIds, Vectors
+from tinymem.steps.checks import some_texts, whole_number
 
 __all__ = ["HashingEmbedder"]
 
@@ -29,9 +30,9 @@ class HashingEmbedder:
     """
 
     def __init__(self, dimensions: int = 256) -> None:
+        self._dimensions = whole_number("dimensions", dimensions)
         if not 1 <= dimensions <= _LARGEST:
             raise InputError(f"dimensions must be 1 to {_LARGEST}, and {dimensions} was given")
-        self._dimensions = dimensions
 
     @classmethod
     def from_name(cls, argument: str) -> HashingEmbedder:
@@ -66,6 +67,7 @@ class HashingEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts: `(len(texts), dimensions)` float32 of length 1, zero for a text that is empty or white space."""
+        texts = some_texts("texts", texts)
         counts = np.zeros((len(texts), self._dimensions), dtype=np.float64)
         for row, ids in zip(counts, self.token_ids(texts), strict=True):
             row += np.bincount(ids, minlength=self._dimensions)
@@ -78,8 +80,7 @@ class HashingEmbedder:
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
         """The dimension of each word, in order: one `(words,)` uint16 array a text."""
-        if isinstance(texts, str):
-            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        texts = some_texts("texts", texts)
         return [np.array([self._dimension(word) for word in _words(text)], dtype=np.uint16) for text in texts]
 
     def _dimension(self, word: str) -> int:

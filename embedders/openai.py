@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tinymem.content import clean
+from tinymem.embedders.client import address, checked_client, connected, explained, usual_address
 from tinymem.errors import EmbedderError, InputError, TinymemError
-from tinymem.openai_client import address, checked_client, connected, explained
+from tinymem.messages.tokens import default_counter
 from tinymem.protocols import TokenCounter, Vectors
-from tinymem.tokens import default_counter
+from tinymem.steps.checks import some_texts
+from tinymem.steps.content import clean
 
 __all__ = ["OpenAIEmbedder"]
 
@@ -80,20 +81,34 @@ class OpenAIEmbedder:
         self._lock = threading.Lock()
         self._tokens_used = 0
         self._client = checked_client(client, base_url, api_key) or connected(
-            "embedder", self.name, base_url, api_key, timeout, max_retries, EmbedderError
+            "embedder", f"openai:{model}", base_url, api_key, timeout, max_retries, EmbedderError
         )
+        where = address(self._client)
+        self._name = f"openai:{model}" if where == usual_address() else f"openai:{model}@{where}"
 
     @classmethod
     def from_name(cls, argument: str) -> OpenAIEmbedder:
-        """The embedder called `"openai:MODEL"`; address and key from OPENAI_BASE_URL and OPENAI_API_KEY."""
-        if not argument:
+        """The embedder called `"openai:MODEL"`; address and key from OPENAI_BASE_URL and OPENAI_API_KEY.
+
+        One called `"openai:MODEL@ADDRESS"` was made for another address in code. A memory's files cannot say where its
+        texts and the key are sent, so InputError unless the environment names the same address.
+        """
+        model, _, where = argument.rpartition("@")
+        if "://" not in where:  # an @ of the model's own
+            model, where = argument, ""
+        if not model:
             raise InputError('a model is needed after the colon, as in "openai:text-embedding-3-small"')
-        return cls(argument)
+        if where and where != usual_address():
+            raise InputError(
+                f"texts for {model} went to {where}, and would now go to {usual_address()}: set OPENAI_BASE_URL to the "
+                f"first, or pass embedder=tinymem.embedders.OpenAIEmbedder({model!r}, base_url=...)"
+            )
+        return cls(model)
 
     @property
     def name(self) -> str:
-        """`"openai:"` and the model."""
-        return f"openai:{self._model}"
+        """`"openai:"` and the model; behind an @ the address, if it is not the one of the environment."""
+        return self._name
 
     @property
     def fingerprint(self) -> str:
@@ -133,8 +148,7 @@ class OpenAIEmbedder:
         return f"<OpenAIEmbedder {self._model} at {address(self._client)}>"
 
     def _embed(self, texts: Sequence[str], prompt: str) -> Vectors:
-        if isinstance(texts, str):
-            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        texts = some_texts("texts", texts)
         cleaned = [clean(text) for text in texts]
         places = {text: number for number, text in enumerate(dict.fromkeys(cleaned))}
         sums = np.zeros((len(places), self.dimensions), dtype=np.float32)
@@ -207,7 +221,7 @@ class OpenAIEmbedder:
 
     @property
     def _who(self) -> str:
-        return f"{self.name} at {address(self._client)}"
+        return f"openai:{self._model} at {address(self._client)}"
 
 
 def _unit(rows: Vectors) -> Vectors:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.errors import EmbedderError, InputError, MissingExtraError
+from tinymem.errors import EmbedderError, InputError, MissingExtraError, without_content
 from tinymem.protocols import Vectors
-from tinymem.quiet import without_content
+from tinymem.steps.checks import some_texts
 
 __all__ = ["SentenceTransformerEmbedder"]
 
@@ -133,8 +133,7 @@ class SentenceTransformerEmbedder:
         return None if given is None else str((self._model().prompts or {}).get(given, given))
 
     def _embed(self, method: str, texts: Sequence[str]) -> Vectors:
-        if isinstance(texts, str):
-            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        texts = some_texts("texts", texts)
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         filled = [number for number, text in enumerate(texts) if text.strip()]
         if filled:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import TokenIds, Vectors
+from tinymem.steps.checks import some_texts
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -94,7 +95,7 @@ class StaticEmbedder:
 
         The vector of a text does not depend on the batch, to the last bit: sums of float16 values in float64 are exact.
         """
-        model = _model()
+        model, texts = _model(), some_texts("texts", texts)
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, ids in zip(vectors, self.token_ids(texts), strict=True):
             if len(ids):
@@ -110,8 +111,7 @@ class StaticEmbedder:
 
         A text that spells a special token, as HTML's `<s>`, is read as any other text.
         """
-        if isinstance(texts, str):
-            raise InputError("texts must be a sequence of texts, and one text was given: put it in a list")
+        texts = some_texts("texts", texts)
         if len(texts) > LAST:
             return _token_ids(texts)
         asked, found = self._last  # a memory asks for the vectors of a batch, and then for its token ids

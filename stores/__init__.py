@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tinymem.stores.chroma import ChromaStore
+    from tinymem.stores.chroma.store import ChromaStore
     from tinymem.stores.exact import ExactStore
 
 __all__ = ["ChromaStore", "ExactStore"]
 
-_WHERE = {"ChromaStore": "tinymem.stores.chroma", "ExactStore": "tinymem.stores.exact"}
+_WHERE = {"ChromaStore": "tinymem.stores.chroma.store", "ExactStore": "tinymem.stores.exact"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Before anything imports a library that reads them: whatever would reach for the network fails at once instead.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -32,3 +36,10 @@ def shared_folder(tmp_path: Path) -> Iterator[Path]:
         parent.chmod(parent.stat().st_mode | 0o055)
     yield tmp_path
     tmp_path.chmod(0o755)
+
+
+@pytest.fixture
+def without_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An embedder that fails is asked again at once."""
+    monkeypatch.setattr("tinymem.embedders.resting.FIRST", 0.0)
+    monkeypatch.setattr("tinymem.embedders.resting.SHARE", 0.0)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from functools import cache
@@ -16,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.archive import Archive
+from tinymem.archive.archive import Archive
 from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder, PassageRow, StepRow, TokenIds, Vectors, VectorStore
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
 from tinymem.recall.results import Excerpt
-from tinymem.serialization import dump_step, load_step
-from tinymem.steps import MessageStep, Step
-from tinymem.stores.chroma import ChromaStore
+from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.types import MessageStep, Step
+from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
-from tinymem.stores.sqlite import Mark, SqliteJournal
-from tinymem.tokens import default_counter
+from tinymem.stores.sqlite.journal import Mark, SqliteJournal
 
 START = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 LATER = START + timedelta(days=365)
@@ -41,14 +40,14 @@ def said(text: str, number: int | None = None, *, role: str = "user", **more: An
     """A chat message; with a number, also an id and a time that follow from it."""
     if number is not None:
         more = {"id": f"id-{number:06}", "timestamp": START + timedelta(minutes=number), **more}
-    return MessageStep(role, text, number=number, **more)
+    return MessageStep(role, text, step_number=number, **more)
 
 
 def entry(step: Step, position: int = 0, tokens: int = 7) -> Entry:
     """What the journal is given for a numbered step: first the row, later the passages."""
-    assert step.number is not None
+    assert step.step_number is not None
     time = step.timestamp.timestamp()
-    place = (step.number, step.id, step.type, step.session, step.speaker, time, tokens, position)
+    place = (step.step_number, step.id, step.type, step.session, step.speaker, time, tokens, position)
     row = StepRow(*place, dump_step(step), milestone=step.type == "final_answer")
     return row, passages_of(step)
 
@@ -85,46 +84,6 @@ def catch_up(journal: SqliteJournal) -> None:
         put(journal, [entry(load_step(record)) for _, record in records], since=since)
 
 
-FORMAT_1 = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE steps (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
-    time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL,
-    window INTEGER NOT NULL, view TEXT);
-CREATE INDEX steps_in_window ON steps (number) WHERE window = 1;
-CREATE INDEX steps_by_session ON steps (session);
-CREATE TABLE passages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
-    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB, tokens BLOB);
-CREATE INDEX passages_by_step ON passages (step);
-CREATE INDEX passages_pending ON passages (id) WHERE vector IS NULL;
-CREATE VIRTUAL TABLE fulltext USING fts5(terms, content='', tokenize='porter unicode61');
-CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fulltext, row);
-PRAGMA user_version=1;
-"""
-
-
-def write_format_1(
-    path: Path, steps: Iterable[Step], settings: Mapping[str, str], embed: Callable[[list[str]], Vectors]
-) -> None:
-    """A journal as the first format had it: passages and terms are written with each step."""
-    db = sqlite3.connect(path)
-    db.executescript(FORMAT_1)
-    db.executemany("INSERT INTO meta VALUES (?, ?)", settings.items())
-    position = 0
-    for row, passages in map(entry, steps):
-        place = (row.number, row.id, row.type, row.session, row.speaker, row.time, row.tokens, position)
-        db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, NULL)", (*place, row.record))
-        position += row.tokens
-        for p, vector in zip(passages, embed([p.text for p in passages]), strict=True):
-            blobs = vector.astype("<f2").tobytes(), np.array([1, 2], np.uint16).tobytes()
-            values = (row.number, p.part, p.start, p.end, p.kind, p.asks, *blobs)
-            id = db.execute("INSERT INTO passages VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", values).lastrowid
-            db.execute("INSERT INTO fulltext(rowid, terms) VALUES (?, ?)", (id, p.text))
-    db.commit()
-    db.close()
-
-
 def open_archive(
     folder: Path, embedder: Embedder | None = None, store: str | Callable[[], VectorStore] = "exact", **more: Any
 ) -> Archive:
@@ -141,7 +100,7 @@ def open_archive(
 def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:
     """Number the steps, write them, and give them back."""
     first = archive.journal.next_number()
-    numbered = [step.evolve(number=first + at) for at, step in enumerate(steps)]
+    numbered = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
     archive.write(numbered)
     return numbered
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from servers import Answer, chat_answer_with
 
-from tinymem.content import as_text
+from tinymem.steps.content import as_text
 
 Messages = Sequence[dict[str, Any]]
 

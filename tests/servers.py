@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.tokens import default_counter
+from tinymem.messages.tokens import default_counter
 
 KEY = "sk-loopback-0123456789"
 MODELS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "local-model": 64}
@@ -40,12 +40,25 @@ class OpenAIServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self._connections: list[Any] = []
         self.requests: list[dict[str, Any]] = []
         self.faults: list[Fault] = []
         self.chat: Callable[[dict[str, Any]], Answer] = chat_answer
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Remember the connection, since clients keep theirs."""
+        self._connections.append(request)
+        super().process_request(request, client_address)
+
+    def server_close(self) -> None:
+        """Be gone, for those too who are connected."""
+        super().server_close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def inputs(self) -> list[str]:
         """All texts that came, in order."""
@@ -136,9 +149,9 @@ def failure(status: int, message: str, code: str | None = None, **headers: str) 
 
 
 @contextmanager
-def openai_server() -> Iterator[OpenAIServer]:
-    """A running server; at the end it is gone."""
-    with OpenAIServer() as server:
+def openai_server(port: int = 0) -> Iterator[OpenAIServer]:
+    """A running server, on this port if one is given; at the end it is gone."""
+    with OpenAIServer(port) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

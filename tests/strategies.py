@@ -10,18 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tinymem.ids import new_id
-from tinymem.pruning import (
-    PruneStrategy,
-    compose,
-    keep_last_n_steps,
-    keep_system_and_recent,
-    no_pruning,
-    prune_old_observations,
-    token_budget,
-)
-from tinymem.semantic import semantic_pruning
-from tinymem.steps import (
+from tinymem.steps.ids import new_id
+from tinymem.steps.types import (
     ActionStep,
     FinalAnswerStep,
     MessageStep,
@@ -34,7 +24,17 @@ from tinymem.steps import (
     TaskStep,
     ToolCall,
 )
-from tinymem.summaries.strategy import summarize_strategy
+from tinymem.window.semantic import semantic_pruning
+from tinymem.window.strategies import (
+    PruneStrategy,
+    compose,
+    keep_last_n_steps,
+    keep_system_and_recent,
+    no_pruning,
+    prune_old_observations,
+    token_budget,
+)
+from tinymem.window.summarize import summarize_strategy
 
 MODERATE = settings(
     max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -121,7 +121,8 @@ def actions() -> st.SearchStrategy[ActionStep]:
     more = {
         "signals": st.lists(st.builds(Signal, texts(5), texts(10)), max_size=2),
         "is_final": st.booleans(),
-        "raw_response": json_values(),
+        "raw_llm_response": st.none() | texts(),
+        "style": st.none() | st.sampled_from(["tools", "observation"]),
         **_common(),
     }
     return _actions(st.booleans(), st.one_of(_objects(json_values()), texts()), more)
@@ -295,7 +296,7 @@ def prune_strategies() -> st.SearchStrategy[PruneStrategy]:
         ),
         st.integers(0, 150),
         st.integers(0, 150),
-        st.sampled_from(["tools", "observation"]),
+        st.sampled_from(["auto", "tools", "observation"]),
         st.sampled_from(["all", "current"]),
     )
     observations = st.builds(
@@ -329,7 +330,7 @@ def summary_strategies() -> st.SearchStrategy[PruneStrategy]:
         st.integers(0, 200),
         st.integers(0, 200),
         st.integers(0, 4),
-        st.sampled_from(["tools", "observation"]),
+        st.sampled_from(["auto", "tools", "observation"]),
         st.sampled_from(["all", "current"]),
     )  # fmt: skip
 
@@ -343,7 +344,7 @@ def semantic_strategies() -> st.SearchStrategy[PruneStrategy]:
         ),
         st.integers(0, 150),
         st.integers(0, 150),
-        st.sampled_from(["tools", "observation"]),
+        st.sampled_from(["auto", "tools", "observation"]),
         st.sampled_from(["all", "current"]),
         st.sampled_from([None, "", "What failed?"]),
         st.integers(0, 4),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from strategies import THOROUGH, WORDS, Words, histories
 
 import tinymem
-import tinymem.adaptive
-import tinymem.fitting
+import tinymem.messages.fitting
+import tinymem.window.adaptive
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
@@ -28,15 +28,15 @@ from tinymem import (
     SystemPromptStep,
     TaskStep,
     ToolCall,
-    count_messages,
+    count_tokens,
     groups,
     messages_from_steps,
     no_pruning,
     problems,
     repair,
 )
-from tinymem.base import Message, Style
-from tinymem.strategy import critical
+from tinymem.steps.step import Message, Style
+from tinymem.window.strategy import critical
 
 STYLES: tuple[Style, ...] = ("tools", "observation")
 BUDGETS = st.one_of(st.integers(3, 60), st.integers(40, 200), st.integers(100, 600))
@@ -60,7 +60,7 @@ def words(memory: AdaptiveMemoryManager) -> list[str]:
 
 def check(memory: AdaptiveMemoryManager) -> None:
     messages = memory.to_messages()
-    assert memory.tokens == count_messages(messages, WORDS) <= memory.max_tokens
+    assert memory.tokens == count_tokens(messages, WORDS) <= memory.max_tokens
     assert problems(messages) == [] and repair(messages) == messages
 
 
@@ -138,7 +138,7 @@ def test_groups_stay_whole_in_order_and_nothing_is_lost(
         whole = {step.id: step for step in given}
         held = [step.id for step in window]
         assert held == [step.id for step in given if step.id in set(held)]
-        assert [step.number for step in window] == [whole[id].number for id in held]
+        assert [step.step_number for step in window] == [whole[id].step_number for id in held]
         gone = {step.id: step for report in history.reports for step in report.removed}
         cut = {step.id: step for report in history.reports for step in report.shortened}
         assert set(held) | set(gone) == set(whole) and not set(held) & set(gone)
@@ -166,7 +166,7 @@ def test_system_prompt_task_pinned_steps_and_the_newest_group_stay(
 def cost(step: Step, style: Style) -> int:
     """What a step adds at most: its messages, and those that say that a call has no result."""
     open_calls = len(step.tool_calls) if isinstance(step, ActionStep) else 0
-    return count_messages(step.to_messages(style=style), WORDS) + 12 * open_calls
+    return count_tokens(step.to_messages(style=style), WORDS) + 12 * open_calls
 
 
 @THOROUGH
@@ -226,7 +226,7 @@ def test_however_it_is_used_it_stays_within_its_tokens(steps: list[Step], sizes:
         before = memory.steps, memory.max_tokens, memory.low_water
         try:
             if at % 2:
-                memory.drop([step.number or 0 for step in memory.steps[at :: at + 1]])
+                memory.drop([step.step_number or 0 for step in memory.steps[at :: at + 1]])
             else:
                 memory.resize(size)
         except BudgetError:
@@ -431,7 +431,7 @@ def test_resizing_prunes_at_once_and_a_size_that_cannot_be_changes_nothing() -> 
 
 def test_another_strategy_may_not_bring_it_over_its_tokens() -> None:
     def longer(steps: Sequence[Step]) -> list[Step]:
-        return [MessageStep("user", "word " * 500, id=step.id, number=step.number) for step in steps]
+        return [MessageStep("user", "word " * 500, id=step.id, step_number=step.step_number) for step in steps]
 
     memory = filled(100, 2)
     before = memory.steps
@@ -444,7 +444,7 @@ def test_another_strategy_may_not_bring_it_over_its_tokens() -> None:
 def test_a_memory_of_too_many_steps_starts_pruned() -> None:
     steps = [said(f"w{i}") for i in range(20)]
     memory = AdaptiveMemoryManager.from_steps(steps, max_tokens=100, counter=WORDS)
-    assert words(memory) == ["w18", "w19"] and memory.add(said("w20")).number == 20
+    assert words(memory) == ["w18", "w19"] and memory.add(said("w20")).step_number == 20
     again = AdaptiveMemoryManager.from_list(memory.to_list(), max_tokens=100, counter=WORDS)
     assert again.steps == memory.steps and isinstance(again, AdaptiveMemoryManager)
 
@@ -470,10 +470,10 @@ def test_another_style_and_the_summary_mode_are_valid_too() -> None:
     memory = AdaptiveMemoryManager(500, "Be brief.", counter=WORDS)
     memory.add(ActionStep("Look.", [ToolCall("look", {}, "c1")]))
     memory.add(MessageStep("tool", "plums", "c1"))
-    assert [m["role"] for m in memory.to_messages()] == ["system", "assistant", "user"]
-    assert [m["role"] for m in memory.to_messages(style="tools")] == ["system", "assistant", "tool"]
-    assert [m["role"] for m in memory.to_messages(summary_mode=True)] == ["assistant", "user"]
-    with pytest.raises(InputError, match="style must be one of tools, observation"):
+    assert [m["role"] for m in memory.to_messages()] == ["system", "assistant", "tool"]
+    assert [m["role"] for m in memory.to_messages(style="observation")] == ["system", "assistant", "user"]
+    assert [m["role"] for m in memory.to_messages(summary_mode=True)] == ["assistant", "tool"]
+    with pytest.raises(InputError, match="style must be one of auto, tools, observation"):
         memory.to_messages(style="xml")  # type: ignore[arg-type]
 
 
@@ -484,7 +484,7 @@ def test_threads_may_add_and_read_at_once() -> None:
     def work(name: str) -> None:
         for i in range(60):
             memory.add(said(f"{name}{i}"))
-            seen = memory.tokens, count_messages(memory.to_messages(), WORDS)
+            seen = memory.tokens, count_tokens(memory.to_messages(), WORDS)
             over.extend(tokens for tokens in seen if tokens > 300)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
@@ -532,6 +532,6 @@ def test_the_groups_of_its_window_are_those_that_were_given() -> None:
 
 def test_the_examples_in_the_docstrings_run() -> None:
     public = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    for module in (tinymem.adaptive, tinymem.fitting):
+    for module in (tinymem.window.adaptive, tinymem.messages.fitting):
         found = doctest.testmod(module, extraglobs=public)
         assert found.failed == 0 < found.attempted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import time
 from collections import Counter
@@ -13,19 +14,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in, write_format_1
+from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
+from work import grows_linearly
 
-import tinymem.archive
+import tinymem.archive.archive
+import tinymem.archive.embedding
 import tinymem.recall.passages
-from tinymem.archive import BATCH, Archive
-from tinymem.base import Step
-from tinymem.content import clean
+from tinymem.archive.archive import Archive
+from tinymem.archive.embedding import BATCH
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, EmbedderError, EmbedderMismatchError, FormatError, InputError
 from tinymem.protocols import Vectors
 from tinymem.recall.features import NAMES
-from tinymem.steps import ActionStep, FinalAnswerStep, MessageStep, TaskStep
+from tinymem.steps.content import clean
+from tinymem.steps.ids import new_id
+from tinymem.steps.step import Step
+from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep, TaskStep
 
 
 class CountingEmbedder:
@@ -116,7 +121,7 @@ def expected_of(steps: Iterable[Step]) -> list[str]:
 
 
 def numbers(archive: Archive, query: str = QUERY, budget: int = 300, **more: Any) -> list[int]:
-    return [item.step.number or 0 for item in archive.recall(query, budget, LATER, **more).items]
+    return [item.step.step_number or 0 for item in archive.recall(query, budget, LATER, **more).items]
 
 
 # embedded once
@@ -165,7 +170,7 @@ def test_enough_tokens_are_waited_for(tmp_path: Path, monkeypatch: pytest.Monkey
     tokens = archive.journal.waiting()
     assert tokens == archive.journal.end() > 3
     assert archive.embed_pending(at_least=tokens + 1) == 0
-    monkeypatch.setattr(tinymem.archive, "WAITING", tokens + 1)
+    monkeypatch.setattr(tinymem.archive.archive, "WAITING", tokens + 1)
     archive.settle()
     assert not embedder.documents
     assert archive.embed_pending(at_least=tokens) == 3
@@ -195,7 +200,7 @@ def test_steps_without_passages_do_not_stop_the_others(tmp_path: Path) -> None:
 def test_passages_are_those_of_the_steps_in_order_in_whatever_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(tinymem.archive, "BATCH", batch)
+    monkeypatch.setattr(tinymem.archive.embedding, "BATCH", batch)
     long = " ".join(sentences(60, seed=3))
     given = numbered_texts(["", "one", long, "", "", "two", *TEXTS[:batch], long, "three", ""])
     archive = open_archive(tmp_path)
@@ -241,12 +246,13 @@ def test_what_was_written_but_not_embedded_is_embedded_later(tmp_path: Path) -> 
 ARCHIVE_FOR_EVER = """
 import sys
 from pathlib import Path
-import tinymem.archive
-import tinymem.indexing
+import tinymem.archive.archive
+import tinymem.archive.embedding
+import tinymem.archive.index
 from memories import fill, open_archive, said, sentences
 
 texts = sentences(2_000, length=90)
-tinymem.archive.BATCH, tinymem.indexing.BATCH = 16, 24
+tinymem.archive.embedding.BATCH, tinymem.archive.index.BATCH = 16, 24
 archive = open_archive(Path(sys.argv[1]), None, "chroma", exact_up_to=0)
 while True:
     number = archive.journal.next_number()
@@ -310,7 +316,7 @@ def test_in_which_batches_passages_were_embedded_makes_no_difference(
 ) -> None:
     found = []
     for batch in (1, 7, 256):
-        monkeypatch.setattr(tinymem.archive, "BATCH", batch)
+        monkeypatch.setattr(tinymem.archive.embedding, "BATCH", batch)
         archive = open_archive(tmp_path / str(batch), StaticEmbedder())
         archive.key = b"the same for all"
         for start in range(0, len(TEXTS), batch):
@@ -343,9 +349,10 @@ def test_another_embedder_is_an_error_that_names_both(tmp_path: Path) -> None:
 def test_an_embedder_that_fails_loses_nothing(tmp_path: Path, fault: Callable[[Vectors], Any], message: str) -> None:
     archive = open_archive(tmp_path, FailingEmbedder(fault))
     fill(archive, numbered_texts(TEXTS[:5]))
-    for use in (archive.embed_pending, lambda: archive.recall("text", 300, LATER), archive.close):
-        with pytest.raises(EmbedderError, match=message):
-            use()
+    with pytest.raises(EmbedderError, match=message):
+        archive.embed_pending()
+    assert re.search(message, archive.recall("text", 300, LATER).note)
+    archive.close()
     archive = open_archive(tmp_path, CountingEmbedder())
     assert len(archive.journal.rows()) == 5
     assert numbers(archive, TEXTS[2])
@@ -365,6 +372,7 @@ class Stopping(CountingEmbedder):
         return super().embed_documents(texts)
 
 
+@pytest.mark.usefixtures("without_rest")
 def test_a_huge_step_goes_on_where_its_embedder_failed(tmp_path: Path) -> None:
     embedder = Stopping()
     archive = open_archive(tmp_path, embedder)
@@ -374,14 +382,12 @@ def test_a_huge_step_goes_on_where_its_embedder_failed(tmp_path: Path) -> None:
     assert len(expected) > 3 * BATCH
     for done in (1, 2):
         embedder.batches = 1
-        with pytest.raises(EmbedderError, match="no route to host"):
-            archive.recall("kumquat", 300, LATER)
+        assert "2 steps wait to be embedded" in archive.recall("kumquat", 300, LATER).note
         assert archive.journal.mark == (1, done * BATCH)
         assert passages_of(archive) == expected[: done * BATCH]
         assert archive.journal.counts()["waiting_steps"] == 2
         embedder.batches = 0
-        with pytest.raises(EmbedderError, match="no route to host"):
-            archive.close()
+        archive.close()
         archive = open_archive(tmp_path, embedder)
     embedder.batches = 99
     assert numbers(archive, "kumquat8765") == [1]
@@ -391,6 +397,7 @@ def test_a_huge_step_goes_on_where_its_embedder_failed(tmp_path: Path) -> None:
     archive.close()
 
 
+@pytest.mark.usefixtures("without_rest")
 def test_a_huge_step_that_is_half_embedded_is_forgotten_whole(tmp_path: Path) -> None:
     embedder = Stopping()
     archive = open_archive(tmp_path, embedder)
@@ -409,13 +416,15 @@ def test_a_huge_step_that_is_half_embedded_is_forgotten_whole(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("fault", "message"), FAULTS.values(), ids=FAULTS)
-def test_an_embedder_that_fails_at_a_question_is_an_error(
+def test_an_embedder_that_fails_at_a_question_is_noted_and_words_alone_must_do(
     tmp_path: Path, fault: Callable[[Vectors], Any], message: str
 ) -> None:
     archive = open_archive(tmp_path, FailingEmbedder(fault, queries=True))
     fill(archive, numbered_texts(TEXTS[:5]))
-    with pytest.raises(EmbedderError, match=message):
-        archive.recall("text", 300, LATER)
+    found = archive.recall(TEXTS[3], 300, LATER)
+    assert re.search(f"words alone must do: .*{message}", found.note)
+    assert max(found.items, key=lambda item: item.score).step.text == TEXTS[3]
+    assert (archive.journal.counts()["passages"], archive.journal.waiting()) == (5, 0)
     archive.close()
 
 
@@ -445,7 +454,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
         ActionStep("I know.", tool_name="tell", observation=f"{SECRET} again " + "and so on. " * 100),
         FinalAnswerStep(f"It is {SECRET}."),
     ]
-    secret = [step.number or 0 for step in fill(archive, steps)]
+    secret = [step.step_number or 0 for step in fill(archive, steps)]
     archive.embed_pending()
     archive.index.follow()
     rows = np.flatnonzero(np.isin(archive.catalog.step, secret))
@@ -511,7 +520,7 @@ def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
         archive = open_archive(tmp_path)
         fill(archive, [said("keep this", 1), said(f"{SECRET} " + " ".join(sentences(40)), 2)])
         archive.embed_pending()
-    assert archive.recall("wobbulating", 300, LATER).items[-1].step.number == 2
+    assert archive.recall("wobbulating", 300, LATER).items[-1].step.step_number == 2
     archive.forget([2])
     archive.journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
@@ -649,7 +658,7 @@ def test_a_step_is_forgotten_whatever_another_archive_does_with_it_meanwhile(
 def test_two_archives_that_embed_at_once_give_each_passage_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive, "BATCH", 5)
+    monkeypatch.setattr(tinymem.archive.embedding, "BATCH", 5)
     archives = [open_archive(tmp_path, HashingEmbedder(64)) for _ in range(3)]
     steps = fill(archives[0], numbered_texts([*TEXTS, "", *TEXTS]))
     with ThreadPoolExecutor(3) as pool:
@@ -660,26 +669,6 @@ def test_two_archives_that_embed_at_once_give_each_passage_once(
     for archive in archives:
         assert 121 in numbers(archive)
         archive.close()
-
-
-def test_a_memory_of_format_1_recalls_all_that_a_new_one_does(tmp_path: Path) -> None:
-    embedder, steps = CountingEmbedder(), numbered_texts(TEXTS)
-    settings = {"embedder": "counting/1", "fence_key": "00" * 16, "indexed": "0"}
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-    write_format_1(tmp_path / "old" / "journal.db", steps, settings, HashingEmbedder(64).embed_documents)
-    old, new = open_archive(tmp_path / "old", embedder), open_archive(tmp_path / "new", CountingEmbedder())
-    new.write(steps)
-    new.key = old.key
-    for query in (QUERY, *TEXTS[:6]):
-        assert old.recall(query, 500, LATER).text == new.recall(query, 500, LATER).text != ""
-    assert passages_of(old) == expected_of(steps)
-    assert embedder.documents == Counter(expected_of(steps))
-    old.forget([121])
-    assert 121 not in numbers(old)
-    assert not any(texts_in(tmp_path / "old", b"kumquat", b"4711").values())
-    old.close()
-    new.close()
 
 
 def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:
@@ -693,8 +682,10 @@ def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:
     ]  # fmt: skip
     fill(archive, steps)
     found = archive.recall("kumquat", 900, LATER)
-    assert {item.step.number for item in found.items} == {1, 2, 3, 4, 5}
-    assert all(item.step == archive.fetch([item.step.number or 0])[item.step.number or 0] for item in found.items)
+    assert {item.step.step_number for item in found.items} == {1, 2, 3, 4, 5}
+    assert all(
+        item.step == archive.fetch([item.step.step_number or 0])[item.step.step_number or 0] for item in found.items
+    )
     archive.close()
 
 
@@ -710,19 +701,14 @@ def test_a_budget_that_is_too_small_gives_nothing_and_no_error(tmp_path: Path) -
 
 
 def test_a_long_observation_is_archived_in_linear_time(tmp_path: Path) -> None:
-    def seconds(lines: int) -> float:
-        archive = open_archive(tmp_path / str(lines), StaticEmbedder())
-        archive.embedder.embed_documents(["warm"])
-        started = time.process_time()
+    def archived(lines: int) -> None:
+        archive = open_archive(tmp_path / new_id(), StaticEmbedder())
         text = "\n".join(f"line {at} of the log says kumquat{at}" for at in range(lines))
         fill(archive, [ActionStep(None, tool_name="cat", observation=text)])
         archive.embed_pending()
-        took = time.process_time() - started
         found = archive.recall(f"kumquat{lines // 2}", 250, LATER).items
         item = next(item for item in found if f"kumquat{lines // 2}" in item.text)
         assert item.text == text[item.start : item.end]
         archive.close()
-        return took
 
-    short, long = seconds(2_000), seconds(20_000)
-    assert long < 40 * short + 1, "ten times the text, about ten times the time"
+    assert grows_linearly(archived, 16_000)

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-import tinymem.archive
-import tinymem.indexing
+import tinymem.archive.archive
+import tinymem.archive.embedding
+import tinymem.archive.index
 from benchmarks.crash import rounds
 from benchmarks.crash_check import Expected, check
 from benchmarks.crash_work import OPERATIONS
@@ -68,7 +69,11 @@ def test_every_operation_is_killed_equally_often_on_memories_of_its_store() -> N
 @pytest.fixture
 def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Expected]:
     """A memory as a process left it that added, archived, forgot, noted and marked, and what that process told."""
-    for module, name in ((tinymem.archive, "WAITING"), (tinymem.archive, "BATCH"), (tinymem.indexing, "BATCH")):
+    for module, name in (
+        (tinymem.archive.archive, "WAITING"),
+        (tinymem.archive.embedding, "BATCH"),
+        (tinymem.archive.index, "BATCH"),
+    ):
         monkeypatch.setattr(module, name, getattr(module, name))  # the worker changes them
     worker = Worker(tmp_path / "memory", tmp_path / "ledger", "000", "7")
     worker.open("exact")

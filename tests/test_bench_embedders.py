@@ -42,7 +42,7 @@ def test_a_quick_run_measures_everything(measured: tuple[Path, str]) -> None:
     assert [one["embedder"] for one in record["embedders"]] == ["static", "hashing:64"]
     assert [one["dimensions"] for one in record["embedders"]] == [256, 64]
     for one in record["embedders"]:
-        assert 0 < one["first_vector_seconds"] < 60
+        assert one["first_vector_seconds"] > 0
         assert one["passages_per_second"] > 1
         assert 0 < one["question_ms"]["p50"] <= one["question_ms"]["p95"]
         assert 10 < one["resident_mib"]["loaded"] <= one["resident_mib"]["used"]

@@ -17,7 +17,7 @@ import benchmarks.windows
 from benchmarks import pruning, pruning_table
 from benchmarks.data import read_haystacks
 from benchmarks.windows import STRATEGIES, common, kept, needle_survives, windows
-from tinymem import count_messages, messages_from_steps
+from tinymem import count_tokens, messages_from_steps
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,7 +53,7 @@ def test_a_window_is_the_run_up_to_what_the_query_shows(data: Path) -> None:
     assert held == [unit.text for unit in haystack.units[:34]]
     new = [step for step in early.steps if step.id not in early.old]
     assert len(new) == 2 + 2  # system prompt, task, and two actions with their results
-    assert early.fixed == count_messages(messages_from_steps(new))
+    assert early.fixed == count_tokens(messages_from_steps(new))
 
 
 def test_a_needle_survives_only_in_an_old_step(data: Path) -> None:

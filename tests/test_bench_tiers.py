@@ -13,7 +13,7 @@ from benchmarks import tiers, token_vectors
 from benchmarks.data import Question, read_haystacks
 from benchmarks.methods import Setup
 from benchmarks.scoring import score
-from tinymem.tokens import default_counter
+from tinymem.messages.tokens import default_counter
 
 DAYS = 30
 WORDS = "yes no perhaps anyway then indeed still again so now truly really maybe".split()  # noqa: SIM905

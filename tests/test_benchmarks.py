@@ -376,3 +376,15 @@ def test_the_readme_holds_the_committed_figures() -> None:
 
 def test_the_summary_stands_beside_the_results() -> None:
     assert summary_path(Path("a/b.jsonl")) == Path("a/b.summary.json")
+
+
+def test_without_data_a_sample_shows_how_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recall.main([])
+    out = capsys.readouterr().out
+    assert out.startswith("sample.jsonl: 1 haystacks, 48 units") and "@256: recall" in out
+    assert "say nothing about quality" in out and [*tmp_path.iterdir()] == []
+    recall.main(["--explain", "kiwi"])
+    assert "Tomke" in capsys.readouterr().out

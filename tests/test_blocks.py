@@ -24,7 +24,7 @@ from tinymem import (
     keep_last_n_steps,
     problems,
 )
-from tinymem.tokens import count_messages
+from tinymem.messages.tokens import count_tokens
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
@@ -45,7 +45,7 @@ def test_the_scratchpad_is_in_every_context_just_before_what_is_recalled(tmp_pat
         context = memory.context("shelf 3", max_tokens=1_500)
         texts = [str(message["content"]) for message in context.messages]
         at = next(i for i, text in enumerate(texts) if text.startswith("<scratchpad-"))
-        assert "total = 1414" in texts[at] and "counting by hand" in texts[at]
+        assert "- total: 1414" in texts[at] and "counting by hand" in texts[at]
         assert texts[at + 1].startswith("<recalled-") and context.messages[at]["role"] == "user"
         assert [item.tier for item in context.items].count("scratchpad") == 1
         assert memory.add_messages([context.messages[at]]) == [], "it is never taken for something new"
@@ -111,7 +111,7 @@ def test_no_context_is_over_its_budget_whatever_is_in_the_scratchpad(
         for name, value in values.items():
             memory.scratchpad.store(name, value)
         context = memory.context("bolts", max_tokens=budget)
-        assert context.tokens == count_messages(context.messages) <= budget
+        assert context.tokens == count_tokens(context.messages) <= budget
         assert problems(context.messages) == []
 
 
@@ -141,7 +141,7 @@ def test_shares_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def item(memory: HierarchicalMemory, number: int) -> Excerpt:
-    return next(item for item in memory.recall("How many bolts?", 2_000).items if item.step.number == number)
+    return next(item for item in memory.recall("How many bolts?", 2_000).items if item.step.step_number == number)
 
 
 def test_milestones_rank_higher(tmp_path: Path) -> None:
@@ -151,13 +151,13 @@ def test_milestones_rank_higher(tmp_path: Path) -> None:
         pinned = memory.add(MessageStep("user", "Bolts are in boxes.", pinned=True))
         answer = memory.add(FinalAnswerStep("There are 462 bolts."))
         for step in (given, pinned, answer):
-            assert item(memory, step.number or 0).why["milestone"] > 0
+            assert item(memory, step.step_number or 0).why["milestone"] > 0
         before = item(memory, 5)
         memory.mark(5)
         after = item(memory, 5)
         assert "milestone" not in before.why and after.score == pytest.approx(before.score + after.why["milestone"])
         memory.mark(given.id, False)
-        assert "milestone" not in item(memory, given.number or 0).why
+        assert "milestone" not in item(memory, given.step_number or 0).why
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(1)) as memory:
         assert item(memory, 5).why["milestone"] > 0
         with pytest.raises(InputError, match="no step 999"):

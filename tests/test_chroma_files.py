@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tinymem.protocols import Vectors
-from tinymem.stores.chroma import ChromaStore
-from tinymem.stores.chroma_files import Unused
+from tinymem.stores.chroma.files import Unused
+from tinymem.stores.chroma.store import ChromaStore
 
 
 def unused(folder: Path) -> bytes:

@@ -16,12 +16,13 @@ from test_cli import Done, Run, process
 from test_cli import tinymem as tinymem  # the fixture
 from test_inspection import HOSTILE
 
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, debug_memory, visualize_memory
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, draw_memory
+from tinymem.memory.inspection.report import report_of
 
 COMMANDS = (["inspect"], ["show"], ["visualize"], ["explain", "Where is [red]staging?"])
 WITH_RICH = f"""
 import sys
-from tinymem.cli import main
+from tinymem.cli.main import main
 for command in {COMMANDS!r}:
     sys.argv = ["tinymem", *command]
     try:
@@ -57,7 +58,7 @@ def environment(**more: str) -> dict[str, str]:
 def piped(program: str, cwd: Path, **env: str) -> str:
     """What the commands write to a pipe, all in one process."""
     command, env = [sys.executable, "-c", program], environment(**env)
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=True, timeout=120)
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=True, timeout=600)
     assert done.stderr == b""
     return done.stdout.decode("utf-8")
 
@@ -94,7 +95,7 @@ def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: 
         opened.long_term.embed_pending()
     with HierarchicalMemory(memory, create=False) as opened:
         opened.path = Path("memory")
-        report, picture = debug_memory(opened, steps=5), visualize_memory(opened)
+        report, picture = report_of(opened, steps=5), draw_memory(opened)
         explained = opened.explain("Where is staging?", 200)
     shown = tinymem("inspect", "--steps", "5")
     size = re.compile(r"on disk .*\n")  # the journal grows when it is opened
@@ -112,7 +113,7 @@ def test_piped_output_is_the_same_without_rich_and_has_no_escapes(memory: Path) 
 def test_json_holds_what_the_reports_hold(tinymem: Run, memory: Path) -> None:
     held = json.loads(tinymem("inspect", "--json", "--steps", "3").out)
     stats = json.loads(tinymem("stats", "--json").out)
-    assert (held["steps"], held["tokens"]) == (stats["steps"], stats["tokens"])
+    assert held["steps"] == stats["steps"] and 0 < held["tokens"] <= stats["tokens"]
     assert sum(tier["tokens"] for tier in held["tiers"]) == stats["tokens"] and len(held["listed"]) == 3
     picture = json.loads(tinymem("show", "--json").out)
     assert picture["sessions"][0]["first"] == "2025-03-01T12:00:00+00:00" and picture["tiers"] == held["tiers"]
@@ -186,4 +187,4 @@ def test_usage(tinymem: Run, args: list[str]) -> None:
 def test_without_a_memory_it_is_a_mistake_in_one_line(tinymem: Run, args: list[str]) -> None:
     done = tinymem(*args)
     assert (done.status, done.out) == (2, "")
-    assert "there is no memory at memory" in done.err and len(done.err.splitlines()) == 1
+    assert "there is no memory at ./memory" in done.err and len(done.err.splitlines()) == 1

@@ -15,7 +15,8 @@ from test_cli import Run, process
 from test_cli import tinymem as tinymem  # the fixture
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
-from tinymem.progress import bar
+from tinymem.cli.counting import counted
+from tinymem.upkeep.progress import bar
 
 COMMANDS = ("export", "import", "forget", "retain", "reindex")
 
@@ -67,9 +68,27 @@ def test_an_export_is_piped_into_an_import_of_another_process(tmp_path: Path, me
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen([*command, "export", "--vectors"], env=environment, stdout=subprocess.PIPE) as export:
         into = [*command, "import", "/dev/stdin", "--path", "other", "--json"]
-        done = subprocess.run(into, env=environment, stdin=export.stdout, capture_output=True, check=True, timeout=60)
+        done = subprocess.run(into, env=environment, stdin=export.stdout, capture_output=True, check=True, timeout=600)
     came = json.loads(done.stdout)
     assert (came["steps"], came["scratchpad"], came["embedded"]) == (43, True, 0)
+
+
+def test_an_export_asks_before_it_overwrites(
+    tinymem: Run, memory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "notes.jsonl"
+    file.write_text("mine", encoding="utf-8")
+    for answer in ("n\n", ""):  # nobody is there
+        answering(monkeypatch, answer)
+        done = tinymem("export", "notes.jsonl")
+        assert (done.status, done.out) == (1, "") and "notes.jsonl is there already. Overwrite it? [y/N]" in done.err
+        assert "Nothing was exported; --force" in done.err and file.read_text("utf-8") == "mine"
+    answering(monkeypatch, "y\n")
+    assert tinymem("export", "notes.jsonl").status == 0
+    written = file.read_text("utf-8")
+    file.write_text("mine", encoding="utf-8")
+    assert tinymem("export", "notes.jsonl", "--force") == (0, "", "Exported 43 steps and 0 episodes.\n")
+    assert file.read_text("utf-8") == written != "mine"
 
 
 def test_an_import_into_a_namespace_in_use_is_a_mistake_unless_it_appends(tinymem: Run, memory: Path) -> None:
@@ -126,7 +145,7 @@ def test_forgetting_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.M
 )
 def test_what_would_go_is_what_goes(tinymem: Run, memory: Path, options: list[str], count: int) -> None:
     dry = tinymem("forget", *options, "--dry-run")
-    assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {count} steps.\n", 43)
+    assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {counted(count, 'step')}.\n", 43)
     done = tinymem("forget", *options, "--yes", "--json")
     assert (json.loads(done.out), steps(tinymem)) == ({"steps": count, "dry_run": False}, 43 - count)
 
@@ -155,8 +174,8 @@ def test_a_namespace_is_forgotten_with_its_folder(tinymem: Run, memory: Path) ->
         (["retain", "--max-bytes", "-1MB"], "is no size"),
         (["retain", "--max-bytes", "٣MB"], "is no size"),
         (["reindex", "--embedder", "nix"], "no embedder 'nix'"),
-        (["reindex", "--embedder", "hashing", "--namespace", "nobody"], "there is no memory"),
-        (["export", "--namespace", "nobody"], "there is no memory"),
+        (["reindex", "--embedder", "hashing", "--namespace", "nobody"], "there is no namespace 'nobody'"),
+        (["export", "--namespace", "nobody"], "there is no namespace 'nobody'"),
     ],
 )
 def test_mistakes_are_one_line(tinymem: Run, memory: Path, args: list[str], said: str) -> None:
@@ -229,10 +248,11 @@ def test_progress_is_shown_on_a_terminal_only(tinymem: Run, memory: Path, args: 
     ours, theirs = pty.openpty()
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TERM": "xterm"}
     command = [sys.executable, "-m", "tinymem.cli", *args]
-    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=theirs, check=True, timeout=60)
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=theirs, check=True, timeout=600)
     os.close(theirs)
     assert doing in os.read(ours, 100_000)
     os.close(ours)
+    Path("x.jsonl").unlink(missing_ok=True)
     again = process(*[arg.replace("copy", "other").replace("64", "32") for arg in args])
     assert again.status == 0 and doing.decode() not in again.err
 

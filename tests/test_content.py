@@ -12,9 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import FILE, IMAGE, MODERATE, THOROUGH, contents, json_values, texts
 
-import tinymem.content
-from tinymem.content import Content, as_parts, as_text, checked, clean, frozen, is_empty, map_text, shorten, to_json
+import tinymem.steps.content
 from tinymem.errors import StepError
+from tinymem.steps.content import (
+    Content,
+    as_parts,
+    as_text,
+    checked,
+    clean,
+    frozen,
+    is_empty,
+    map_text,
+    shorten,
+    to_json,
+)
 
 MARK = re.compile("\n… \\[(\\d+) characters left out\\] …\n")
 
@@ -100,4 +111,4 @@ def test_json_values_are_copied_and_printed_without_loss(value: object) -> None:
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.content).failed == 0
+    assert doctest.testmod(tinymem.steps.content).failed == 0

@@ -21,15 +21,15 @@ from tinymem import (
     SystemPromptStep,
     TaskStep,
     ToolCall,
-    count_messages,
+    count_tokens,
     keep_last_n_steps,
     no_pruning,
     problems,
     prune_old_observations,
 )
-from tinymem.base import Message
-from tinymem.context import NOTE
+from tinymem.memory.context import NOTE
 from tinymem.recall.render import is_block
+from tinymem.steps.step import Message
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
@@ -112,7 +112,8 @@ def test_steps_stand_in_the_order_they_came(memory: HierarchicalMemory) -> None:
     memory.add_steps(steps)
     context = memory.context()
     assert [m["content"] for m in context.messages] == [
-        "Hello.", "First.", "Yes.", "Mind this.", "Second.", "Look at field 1.", "apples", "New rules.", "Go on."
+        "Hello.", "First.", "Yes.", "Mind this.", "Second.", 'Look at field 1.\nlook({"at": "field 1"})',
+        "Observation: apples", "New rules.", "Go on."
     ]  # fmt: skip
     assert not context.recalled
 
@@ -132,9 +133,9 @@ def test_system_prompt_current_task_and_pinned_steps_are_always_in(memory: Hiera
 def test_what_is_shown_is_not_recalled_again(memory: HierarchicalMemory) -> None:
     memory.add_steps(chatter(60))
     context = memory.context("Answer 59: the fruit in field 59 is ripe. Question 58. Answer 3.")
-    recalled = {excerpt.step.number for excerpt in context.recalled.items}
+    recalled = {excerpt.step.step_number for excerpt in context.recalled.items}
     assert recalled
-    assert recalled.isdisjoint({item.step.number for item in context.items if item.tier in ("fixed", "window")})
+    assert recalled.isdisjoint({item.step.step_number for item in context.items if item.tier in ("fixed", "window")})
     block = context.recalled.text
     for message in context.messages:
         assert message["content"] == block or message["content"] not in block
@@ -145,7 +146,9 @@ def test_what_the_window_has_no_room_for_may_be_recalled(memory: HierarchicalMem
     assert memory.stats().archived_steps == 0
     context = memory.context("apple in field 0", max_tokens=200)
     assert context.tokens <= 200
-    assert [excerpt.step.number for excerpt in context.recalled.items][:2] == [s.number for s in with_window[:2]]
+    assert [excerpt.step.step_number for excerpt in context.recalled.items][:2] == [
+        s.step_number for s in with_window[:2]
+    ]
 
 
 def test_a_context_that_holds_everything_is_what_went_in(memory: HierarchicalMemory) -> None:
@@ -158,17 +161,17 @@ def test_a_context_that_holds_everything_is_what_went_in(memory: HierarchicalMem
             "content": None,
             "tool_calls": [
                 {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at":  "a"}'}},
-                {"id": "2", "type": "function", "function": {"name": "look", "arguments": "not JSON"}},
+                {"id": "2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
             ],
         },
         {"role": "tool", "tool_call_id": "1", "content": "apples"},
-        {"role": "tool", "tool_call_id": "2", "content": "Error: what?", "name": "look"},
-        {"role": "assistant", "content": "Apples.", "refusal": None},
+        {"role": "tool", "tool_call_id": "2", "content": "Error: what?"},
+        {"role": "assistant", "content": "Apples."},
     ]
     memory.add_messages(messages)
     context = memory.context("apples")
     assert context.messages == messages
-    assert context.tokens == count_messages(messages)
+    assert context.tokens == count_tokens(messages)
     assert not context.recalled
 
 
@@ -241,8 +244,12 @@ def test_an_oversized_newest_observation_is_shortened_and_excerpts_of_it_come_ba
         context = memory.context("the zucchini broker's handshake")
         assert context.tokens <= 3_000 and problems(context.messages) == []
         shown = context.messages[-1]["content"]
-        assert context.messages[-2]["tool_calls"][0]["function"]["name"] == "look"
-        assert shown.startswith("000000: GET") and shown.endswith("was fine\n") and "characters left out" in shown
+        assert context.messages[-2]["content"].endswith('look({"at": "log"})')
+        assert (
+            shown.startswith("Observation: 000000: GET")
+            and shown.endswith("was fine\n")
+            and "characters left out" in shown
+        )
         assert "code 8731" in context.recalled.text
         assert memory.get(step.id) == step
 
@@ -258,7 +265,7 @@ def test_beside_an_oversized_result_the_rest_of_its_group_is_not_recalled_again(
         "tool",
         "user",
     ]
-    assert {excerpt.step.number for excerpt in context.recalled.items} == {3}
+    assert {excerpt.step.step_number for excerpt in context.recalled.items} == {3}
 
 
 def test_what_must_be_in_and_does_not_fit_is_an_error_with_numbers_that_add_up(memory: HierarchicalMemory) -> None:
@@ -272,7 +279,7 @@ def test_what_must_be_in_and_does_not_fit_is_an_error_with_numbers_that_add_up(m
     error = caught.value
     assert list(error.parts) == ["reply", "system prompt", "pinned steps", "current task"]
     assert sum(error.parts.values()) == error.needed > error.budget == 50
-    assert str(error).endswith("raise max_tokens, shorten them, or unpin steps")
+    assert str(error).endswith("raise max_tokens, shorten them, or pin fewer steps")
     with pytest.raises(BudgetError):
         memory.context(max_tokens=error.needed - 1)
     assert memory.context(max_tokens=error.needed).tokens <= error.needed
@@ -355,5 +362,5 @@ def test_a_counter_of_the_users_own_decides(tmp_path: Path) -> None:
     with open_memory(tmp_path, counter=EveryWord(), max_tokens=300) as memory:
         memory.add_steps(chatter(80))
         context = memory.context("banana in field 1")
-        assert context.tokens == count_messages(context.messages, EveryWord()) <= 300
-        assert count_messages(context.messages) > 300
+        assert context.tokens == count_tokens(context.messages, EveryWord()) <= 300
+        assert count_tokens(context.messages) > 300

@@ -16,20 +16,20 @@ from memories import python
 
 from tinymem import HierarchicalMemory, MessageStep, problems
 from tinymem.protocols import StepRow
-from tinymem.serialization import load_step
+from tinymem.steps.serialization import load_step
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 
 # Adds until it is killed. Each step is announced before it is added, and acknowledged when `add` has returned.
 WRITER = """
 import json, sys
-import tinymem.archive, tinymem.indexing
+import tinymem.archive.archive, tinymem.archive.index
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
 path, store, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def tell(*what):
     sys.stdout.write(json.dumps(what) + "\\n")
     sys.stdout.flush()
-tinymem.archive.WAITING, tinymem.indexing.BATCH = 2_000, 50
+tinymem.archive.archive.WAITING, tinymem.archive.index.BATCH = 2_000, 50
 memory = HierarchicalMemory(path, embedder="hashing:64", store=store, max_tokens=300)
 if store == "chroma":
     memory.long_term._exact_up_to = 0  # fill it and ask it, however little there is
@@ -40,7 +40,7 @@ for i in range(first, first + 100_000):
     if i % 3 == 0:
         steps.append(ActionStep("Look.", tool_name="look", observation=f"{at}: valve {i % 41} closed.", id=f"a{i:06}"))
     tell("adding", *[step.id for step in steps])
-    tell("added", *[(step.id, step.number) for step in memory.add_steps(steps)])
+    tell("added", *[(step.id, step.step_number) for step in memory.add_steps(steps)])
     if i % 40 == 39:
         memory.context(f"pump {i % 50}")
     if store == "chroma" and i % 60 == 59:
@@ -51,14 +51,16 @@ for i in range(first, first + 100_000):
 
 
 def killed_after(seconds: float, folder: Path, store: str, first: int) -> list[list[object]]:
-    """What a writer told before it was killed, `seconds` after it began to add."""
+    """What a writer told before it was killed, `seconds` after it had added something."""
     process = python(WRITER, folder, store, first)
     assert process.stdout is not None
     opened = process.stdout.readline()
     assert opened, "the writer could not open the memory"
+    lines = [opened, process.stdout.readline(), process.stdout.readline()]
+    assert "added" in lines[-1]
     threading.Timer(seconds, process.kill).start()
-    lines = [opened, *process.stdout]
-    assert process.wait(timeout=30) == -signal.SIGKILL
+    lines += process.stdout
+    assert process.wait(timeout=600) == -signal.SIGKILL
     process.communicate()
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
@@ -76,7 +78,7 @@ def check(memory: HierarchicalMemory, told: dict[str, int], announced: set[str])
         elif int(id[1:]) % 3 == 0:
             assert f"a{id[1:]}" in held
     window = [row.number for row in rows if row.window]
-    assert [step.number for step in memory.short_term.steps] == window
+    assert [step.step_number for step in memory.short_term.steps] == window
     assert window == list(range(window[0], rows[-1].number + 1)) if window else not rows
 
 
@@ -112,7 +114,7 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
             check(memory, told, announced)
             context = memory.context("pump 7")
             assert context.tokens <= 300 and problems(context.messages) == []
-    assert len(told) > kills
+    assert len(told) >= kills
     with HierarchicalMemory(folder, embedder="hashing:64", store=store, max_tokens=300) as memory:
         sample = dice.sample(sorted(told), min(40, len(told)))
         assert [id for id in sample if not found(memory, id)] == []
@@ -159,7 +161,7 @@ def test_a_process_killed_while_it_makes_a_memory_leaves_one_that_opens(tmp_path
         process.kill()
         process.communicate()
         with HierarchicalMemory(tmp_path / "memory", embedder="hashing:64", store="exact") as memory:
-            assert memory.add(MessageStep("user", f"Still here {kill}.")).number == kill + 1
+            assert memory.add(MessageStep("user", f"Still here {kill}.")).step_number == kill + 1
         if kill % 2:
             (tmp_path / "memory").rename(tmp_path / f"memory-{kill}")  # the next one is made anew
             (tmp_path / f"memory-{kill}").rename(tmp_path / "memory")
@@ -169,9 +171,9 @@ FORGETTER = """
 import sys
 from tinymem import HierarchicalMemory
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=300)
-print("begin", flush=True)
 for i in range(0, 400, 2):
     memory.forget(session=f"s{i}")
+    print(i, flush=True)
 """
 
 
@@ -181,7 +183,7 @@ def test_a_process_killed_while_it_forgets_has_forgotten_whole_sessions(tmp_path
             memory.add_steps([MessageStep("user", f"fact{i:03} {half}", session=f"s{i}") for half in ("one", "two")])
     for seconds in (0.02, 0.1):
         process = python(FORGETTER, tmp_path)
-        assert process.stdout is not None and process.stdout.readline() == "begin\n"
+        assert process.stdout is not None and process.stdout.readline() == "0\n"
         time.sleep(seconds)
         process.kill()
         process.communicate()
@@ -203,7 +205,7 @@ if sys.argv[2] == "hard":
     os._exit(0)
 """
     for at, how in enumerate(("soft", "hard"), 1):
-        out, _ = python(program, tmp_path / how, how).communicate(timeout=60)
+        out, _ = python(program, tmp_path / how, how).communicate(timeout=600)
         with HierarchicalMemory(tmp_path / how, embedder="hashing:64", store="exact") as memory:
             assert "behind the shed" in memory.recall("ladder", 100).text, (at, out)
 
@@ -216,6 +218,6 @@ def test_a_memory_that_is_not_closed_warns_of_nothing_and_ends_cleanly(tmp_path:
     environment_of_ours = python("import os; print(os.environ['PYTHONPATH'])").communicate()[0].strip()
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "m")],
-        capture_output=True, text=True, timeout=60, env={"PYTHONPATH": environment_of_ours},
+        capture_output=True, text=True, timeout=600, env={"PYTHONPATH": environment_of_ours},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

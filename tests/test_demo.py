@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from tinymem import ActionStep, HierarchicalMemory, InputError
-from tinymem.content import as_text
-from tinymem.demo import BUDGET, QUESTIONS, RECORDING, Report, run_demo, show
-from tinymem.messages import problems
-from tinymem.readers import read_runs
-from tinymem.tokens import count_messages, default_counter
+from tinymem.cli.demo import BUDGET, QUESTIONS, RECORDING, Report, run_demo, show
+from tinymem.cli.ingestion.readers import read_runs
+from tinymem.messages.repair import problems
+from tinymem.messages.tokens import count_tokens, default_counter
+from tinymem.steps.content import as_text
 
 recorder = pytest.importorskip("benchmarks.record_demo", reason="benchmarks/ is not in the wheel")
 unix = pytest.mark.skipif(shutil.which("bash") is None, reason="the recording is made with bash")
@@ -48,7 +48,7 @@ def test_recording_is_a_long_valid_run(recorded: list[dict[str, Any]]) -> None:
     calls = [message for message in recorded if message.get("tool_calls")]
     assert 170 <= len(calls) <= 220
     assert problems(recorded) == []
-    assert 25_000 <= count_messages(recorded, default_counter()) <= 60_000
+    assert 25_000 <= count_tokens(recorded, default_counter()) <= 60_000
     assert RECORDING.stat().st_size < 300_000
 
 

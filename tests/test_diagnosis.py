@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from memories import sentences
 
-import tinymem.diagnosis
-import tinymem.indexing
+import tinymem.archive.index
+import tinymem.upkeep.doctor
 from tinymem import (
     Diagnosis,
     FormatError,
@@ -29,9 +29,9 @@ from tinymem import (
     rebuild,
 )
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.findings import REBUILD, REINDEX, RESTORE
 from tinymem.protocols import Vectors
-from tinymem.stores.chroma import ChromaStore
+from tinymem.stores.chroma.store import ChromaStore
+from tinymem.upkeep.findings import REBUILD, REINDEX, RESTORE
 
 PASSAGES = 1_200  # enough for Chroma to write its graph to files
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
@@ -216,7 +216,7 @@ QUICK = ("all files deleted", "the vectors overwritten", "ids removed")  # the r
 )
 def test_a_damaged_index_is_found_and_made_anew_without_embedding(memory: Path, damage: Callable[[Path], None]) -> None:
     damage(memory)
-    found = doctor(memory, timeout=60)
+    found = doctor(memory, timeout=600)
     assert not found.sound and {finding.advice for finding in found.findings} == {REBUILD}
     assert found.counts["passages"] == found.counts["terms"] == PASSAGES, "the journal is sound"
     assert rebuild(memory) == PASSAGES
@@ -269,7 +269,7 @@ class Bad(ExactStore):
         if self.argument == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
         if self.argument == "hang":
-            time.sleep(60)
+            time.sleep(600)
         raise OSError("the bus is on fire")
 """
 
@@ -290,13 +290,13 @@ def test_a_reader_of_the_index_that_crashes_or_hangs_is_a_finding(
     (tmp_path / "bad-1.0.dist-info" / "entry_points.txt").write_text("[tinymem.stores]\nbad = bad:Bad.from_name\n")
     (tmp_path / "bad.py").write_text(BAD_STORES)
     monkeypatch.syspath_prepend(tmp_path)
-    (finding,) = doctor(memory, store=f"bad:{kind}", timeout=2 if kind == "hang" else 60).findings
+    (finding,) = doctor(memory, store=f"bad:{kind}", timeout=2 if kind == "hang" else 600).findings
     assert finding.advice == REBUILD
     assert re.fullmatch(said, finding.problem), finding.problem
 
 
 def test_making_anew_that_is_interrupted_is_gone_on_with(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.indexing, "BATCH", 500)
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 500)
     upsert, calls = ChromaStore.upsert, []
 
     def fails_at_the_second(self: ChromaStore, ids: Sequence[int], vectors: Vectors) -> None:
@@ -411,4 +411,4 @@ def test_whatever_bytes_of_a_journal_are_wrong_doctor_says_something_or_nothing_
 def test_the_examples_in_the_docstrings_are_true() -> None:
     import doctest
 
-    assert doctest.testmod(tinymem.diagnosis).failed == 0
+    assert doctest.testmod(tinymem.upkeep.doctor).failed == 0

@@ -35,8 +35,17 @@ def transformer(minilm: Path) -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(minilm, device="cpu")
 
 
-@pytest.fixture(params=["static", "hashing", "hashing:8", "sentence-transformers"])
+class OneByOne:
+    """What a user may have: one method, for one text."""
+
+    def embed(self, text: str) -> list[float]:
+        return [1_000 * float(number) for number in HashingEmbedder().embed_documents([text])[0]]
+
+
+@pytest.fixture(params=["static", "hashing", "hashing:8", "sentence-transformers", "object"])
 def embedder(request: pytest.FixtureRequest) -> Embedder:
+    if request.param == "object":
+        return embedder_from(OneByOne())
     if request.param == "sentence-transformers":
         found: Embedder = request.getfixturevalue("transformer")
         return found
@@ -67,7 +76,57 @@ def test_the_contract_fails_an_embedder_that_breaks_it() -> None:
         check_embedder(Long())
 
 
-@pytest.mark.parametrize("module", ["static", "hashing"])
+def test_an_object_that_embeds_is_known_by_its_type_or_by_what_it_says_of_itself() -> None:
+    class Named(OneByOne):
+        name = "letters"
+
+    class Known(Named):
+        fingerprint, dimensions = "letters/2", 256
+
+    plain = embedder_from(OneByOne())
+    assert plain.name == f"{OneByOne.__module__}.OneByOne" and plain.fingerprint == f"{plain.name}/256"
+    named = embedder_from(Named())
+    assert (named.name, named.fingerprint, named.dimensions) == ("letters", "letters/256", 256)
+    known = embedder_from(Known())
+    assert (known.name, known.fingerprint, known.dimensions) == ("letters", "letters/2", 256)
+
+
+def test_an_object_is_asked_one_text_at_a_time_without_what_cannot_be_encoded_and_never_for_blank_ones() -> None:
+    class Remembers(OneByOne):
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        def embed(self, text: str) -> list[float]:
+            self.asked.append(text)
+            return super().embed(text)
+
+    embeds = Remembers()
+    embedder_from(embeds).embed_documents(["a", " ", "b \ud83d", ""])
+    assert embeds.asked == ["a", "b \ufffd"]
+
+
+def test_an_object_whose_first_dimensions_are_not_those_it_said_is_an_error() -> None:
+    class Wrong(OneByOne):
+        dimensions = 3
+
+    with pytest.raises(EmbedderError, match="gave 256 numbers, not 3"):
+        embedder_from(Wrong()).embed_queries(["a"])
+
+
+def test_a_vector_of_zeros_and_very_large_or_small_ones_are_vectors() -> None:
+    class Given:
+        def __init__(self, *numbers: float) -> None:
+            self.numbers = numbers
+
+        def embed(self, text: str) -> tuple[float, ...]:
+            return self.numbers
+
+    for numbers, length in (((0.0, 0.0), 0), ((1e300, 1e300), 1), ((5e-324, 0.0), 1), ((3, -4), 1)):
+        vector = embedder_from(Given(*numbers)).embed_documents(["a"])[0]
+        assert abs(float(np.linalg.norm(vector)) - length) < 1e-6
+
+
+@pytest.mark.parametrize("module", ["static", "hashing", "objects"])
 def test_examples_in_the_docstrings_are_true(module: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(f"tinymem.embedders.{module}"))
     assert tried and not failed

@@ -26,8 +26,8 @@ from tinymem import (
     TaskStep,
     keep_last_n_steps,
 )
-from tinymem.episodes import FAN, MOST, MOST_TOKENS, SUMMARY_TOKENS
-from tinymem.tokens import default_counter
+from tinymem.archive.episodes import FAN, MOST, MOST_TOKENS, SUMMARY_TOKENS
+from tinymem.messages.tokens import default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
@@ -96,7 +96,7 @@ def test_a_new_task_begins_an_episode_and_a_final_answer_ends_one(tmp_path: Path
     with open_memory(tmp_path, prune_strategy=only_the_last) as memory:
         memory.add_steps([TaskStep("Sow."), *talk(3), TaskStep("Reap."), *talk(2), FinalAnswerStep("Reaped.")])
         memory.add_steps(talk(2))
-        assert spans(memory) == [(1, 4, None), (5, 8, None)]
+        assert spans(memory) == [(1, 4, None), (6, 8, None)], "the current task stays in the window"
 
 
 def test_a_step_that_leaves_the_window_late_is_in_the_episode_around_it(tmp_path: Path) -> None:

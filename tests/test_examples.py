@@ -30,7 +30,7 @@ from scripted_model import (
 )
 from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
 
-from tinymem import HierarchicalMemory, count_messages, problems
+from tinymem import HierarchicalMemory, count_tokens, problems
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = REPOSITORY / "examples"
@@ -60,7 +60,7 @@ def start(server: OpenAIServer, program: Path, *args: object, folder: Path, **en
 
 def ended(started: Started) -> Run:
     process, server = started
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     bodies = server.requests
     tools = bodies[0].get("tools", []) if bodies else []
     return Run(process.returncode, out.strip(), err, [body["messages"] for body in bodies], tools)
@@ -76,7 +76,7 @@ def check(one: Run, budget: int = BUDGET) -> None:
     """Every request is valid, and within the budget as the server counts it."""
     assert one.requests
     assert [found for messages in one.requests if (found := problems(messages))] == []
-    assert max(map(count_messages, one.requests)) <= budget
+    assert max(map(count_tokens, one.requests)) <= budget
 
 
 # -- what was seen 100 steps ago ---------------------------------------------------------------------------------------
@@ -129,8 +129,8 @@ def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, 
     check(done)
     assert len(done.requests) == world.sheets + 2  # for the sheets, the checklist and giving up
     assert not any(world.port in text for text in texts(needing(done)))
-    assert count_messages(needing(done)) > BUDGET - 150  # one more step would not have fitted
-    spent, spent_with_memory = (sum(map(count_messages, one.requests[:-2])) for one in (done, with_memory))
+    assert count_tokens(needing(done)) > BUDGET - 150  # one more step would not have fitted
+    spent, spent_with_memory = (sum(map(count_tokens, one.requests[:-2])) for one in (done, with_memory))
     assert spent > 0.9 * spent_with_memory
 
 
@@ -205,15 +205,13 @@ def test_a_command_is_run_and_ended_with_its_children(tmp_path: Path) -> None:
     commands = {
         "echo out; echo err >&2; exit 3": "out\nerr\n[exit status 3]",
         "cat": "[exit status 0]",  # there is no input to wait for
-        "sleep 60 & echo started": "started\n[exit status 0]",  # nor for what goes on in the background
-        "echo begun; while sleep 0.1; do echo >> alive; done | cat": "begun\n[killed after 1 s]",
+        "sleep 3000 & echo started": "started\n[exit status 0]",  # nor for what goes on in the background
+        "echo begun; while sleep 0.1; do echo >> alive; done | cat": "begun\n[killed after 4 s]",
         "printf '%0200000d' 7": "0" * 100_000 + "\n[100015 more characters]",
     }
     turns = [*(calling(("run_shell", {"command": command})) for command in commands), chat_answer_with("Done.")]
-    began = time.monotonic()
-    done = run("react_agent", in_turn(turns), tmp_path, "Try.", "--shell", "--timeout", 1, "--max-tokens", 200_000)
+    done = run("react_agent", in_turn(turns), tmp_path, "Try.", "--shell", "--timeout", 4, "--max-tokens", 200_000)
     assert (done.status, done.out) == (0, "Done."), done.err
-    assert time.monotonic() - began < 50
     size = (tmp_path / "alive").stat().st_size
     time.sleep(0.4)
     assert (tmp_path / "alive").stat().st_size == size  # nobody writes any more
@@ -227,13 +225,13 @@ def notebook(messages: Any) -> list[str]:
 
 def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
     turns: list[tuple[Answer, str]] = [
-        (coding("x = 6\nprint('one'); 1 / 0"), "Observation: one\n\nError: Traceback (most recent call last):"),
+        (coding("x = 6\nprint('one'); 1 / 0"), "ZeroDivisionError: division by zero\nObservation: one\n"),
         (coding("print(x * 7"), "SyntaxError: '(' was never closed"),
         (coding("print(x * 7)"), "Observation: 42\n"),  # names stay
         (coding("def f(n: int): ...\nprint(f.__annotations__)"), "{'n': <class 'int'>}"),  # nothing is inherited
         (coding("x"), "Observation: (nothing was printed)"),
         (coding(""), "Observation: (nothing was printed)"),
-        (coding("import sys; print('e', file=sys.stderr); sys.exit(3)"), "Observation: e\n\nError: "),
+        (coding("import sys; print('e', file=sys.stderr); sys.exit(3)"), "SystemExit: 3\nObservation: e\n"),
         (coding("input()"), "EOFError"),
         (coding(r"print('\ud800 \0 \U0001f418')"), "Observation: ? \0 \U0001f418\n"),
         (coding(r"raise ValueError('\ud800' * 200_000)"), " more characters]"),
@@ -241,7 +239,7 @@ def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
         (chat_answer_with("I think it is 42."), "Error: There is no block of Python in this"),
         (chat_answer_with("```python\nprint(1)\n```\nIt printed 2.\n```python\nprint(2)\n```"), "Observation: 1\n"),
         (coding("store('class', 1)"), "InputError: name must be a Python identifier"),
-        (coding("store('half', x / 2); observe('x is six'); fail('guessing')"), "- half = 3.0\n"),
+        (coding("store('half', x / 2); observe('x is six'); fail('guessing')"), "- half: 3.0\n"),
         (coding("final_answer = store = None; print(half)"), "Observation: 3.0\n"),
     ]
     last = coding("try:\n    final_answer(f'{half} \\ud800')\nexcept Exception:\n    print('kept')")
@@ -252,7 +250,10 @@ def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
     assert done.requests[0] == done.requests[1]  # an empty answer is none: the model is asked again
     told = ["\n".join([*notebook(messages), *texts(messages)[-2:]]) for messages in done.requests[2:]]
     assert [(said, expected) for said, (_, expected) in zip(told, turns, strict=True) if expected not in said] == []
-    notes = "## Stored Values\n- half = 3.0\n\n## Observations\n- x is six\n\n## Failed Approaches\n- guessing"
+    notes = (
+        "## Working Memory\n\n### Stored Values\n- half: 3.0\n\n### Observations\n- x is six\n\n"
+        "### Failed Approaches (avoid these)\n- guessing"
+    )
     assert notes in notebook(done.requests[-1])[0]
     shown = "\n".join(text for messages in done.requests for text in texts(messages))
     assert "It printed 2." not in shown  # what the model makes up about its code

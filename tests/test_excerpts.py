@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import IMAGE, THOROUGH
 
-import tinymem.excerpts
-from tinymem.excerpts import HEAD, JOINED, LEAST, LONG, ends, excerpt, long_texts, pieces, with_texts
-from tinymem.steps import ActionStep, MessageStep, Step, TaskStep, ToolCall
+import tinymem.window.excerpts
+from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep, ToolCall
+from tinymem.window.excerpts import HEAD, JOINED, LEAST, LONG, ends, excerpt, long_texts, pieces, with_texts
 
 MARK = re.compile(r"\n?… \[([0-9]+) characters left out\] …\n?")
 
@@ -110,4 +110,4 @@ def test_texts_are_replaced_where_they_stand_and_nothing_else_changes() -> None:
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.excerpts).failed == 0
+    assert doctest.testmod(tinymem.window.excerpts).failed == 0

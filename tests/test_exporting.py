@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from memories import LATER, python, said, sentences
 from strategies import MODERATE, json_values, steps
 
-import tinymem.importing
+import tinymem.upkeep.importing
 from tinymem import (
     ActionStep,
     BudgetError,
@@ -129,7 +129,7 @@ def test_what_came_in_is_the_memory_that_went_out(tmp_path: Path, memory: Path) 
             assert other.recall(question, 20_000, now=LATER).items == one.recall(question, 20_000, now=LATER).items
         assert other.long_term.key != one.long_term.key, "the key of the fences stays where it is"
         assert one.long_term.key.hex() not in exported(memory)
-        assert other.add(said("Next.")).number == one.add(said("Next.")).number == 4 * EPISODES + 3
+        assert other.add(said("Next.")).step_number == one.add(said("Next.")).step_number == 4 * EPISODES + 3
 
 
 def test_a_memory_writes_itself_while_it_is_open(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_any_steps_go_there_and_back(
     folder = tmp_path_factory.mktemp("memories")
     with open_memory(folder) as memory:
         for number, (step, window, milestone) in enumerate(drawn, 1):
-            memory.long_term.write([step.evolve(number=number)], window=window)
+            memory.long_term.write([step.evolve(step_number=number)], window=window)
             memory.long_term.set_milestones([number], milestone)
     text = exported(folder, vectors=vectors)
     came = take_in(folder, written(folder, text), namespace="copy")
@@ -264,12 +264,12 @@ def test_appended_steps_come_behind_those_that_are_there(tmp_path: Path, memory:
         assert [row.number for row in rows] == [1, 2, *(row.number + 2 for row in theirs)]
         assert [(row.id, row.milestone) for row in rows[2:]] == [(row.id, row.milestone) for row in theirs]
         assert rows[2].position == rows[1].position + rows[1].tokens + theirs[0].position
-        assert mine.get("ladder").number == other.get("ladder").number + 2  # type: ignore[operator]
+        assert mine.get("ladder").step_number == other.get("ladder").step_number + 2  # type: ignore[operator]
         assert "behind the shed" in mine.recall("Where is the ladder?", 200, now=LATER).text
         summaries = [episode.summary for episode in mine.medium_term]
         assert summaries[: EPISODES - 1] == [episode.summary for episode in other.medium_term][: EPISODES - 1]
         assert problems(mine.context("gauge 7 of pump 3", max_tokens=2_000).messages) == []
-        assert mine.add(said("Next.")).number == 4 * EPISODES + 5
+        assert mine.add(said("Next.")).step_number == 4 * EPISODES + 5
         before = exported(tmp_path / "mine")
     with pytest.raises(InputError, match=r"line 2: a step with this id or number is in the memory already"):
         take_in(tmp_path / "mine", file, append=True)
@@ -338,13 +338,13 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "position": (2, lambda s: s.update(position=2**63), "line 3: position of the line must be a whole number"),
     "float": (2, lambda s: s.update(position=1.0), "line 3: position of the line must be"),
     "window": (2, lambda s: s.update(window=1), "line 3: window of the line must be true or false"),
-    "no number": (2, lambda s: s["step"].pop("number") and None, "line 3: number of the step must be"),
-    "number 0": (1, lambda s: s["step"].update(number=0), "line 2: number of the step must be"),
-    "number again": (2, lambda s: s["step"].update(number=1), "line 3: the number 1 does not follow"),
+    "no number": (2, lambda s: s["step"].pop("step_number") and None, "line 3: step_number of the step must be"),
+    "number 0": (1, lambda s: s["step"].update(step_number=0), "line 2: step_number of the step must be"),
+    "number again": (2, lambda s: s["step"].update(step_number=1), "line 3: the number 1 does not follow"),
     "session": (2, lambda s: s["step"].update(session=5), "line 3: FinalAnswerStep.session must be a string"),
     "id": (2, lambda s: s["step"].update(id="\ud800"), "line 3: a value that cannot be stored"),
     "id again": (4, lambda s: s["step"].update(id="task"), "line 5: a step with this id"),
-    "pinned": (2, lambda s: s["step"].update(pinned="yes"), "line 3: number must be an int or None, pinned a bool"),
+    "pinned": (2, lambda s: s["step"].update(pinned="yes"), "line 3: step_number must be an int or None"),
     "metadata": (2, lambda s: s["step"].update(metadata=[1]), "line 3: "),
     "time": (2, lambda s: s["step"].update(timestamp="0001-01-01T00:00:00+14:00"), "line 3: "),
     "overlay": (4, lambda s: s["step"].update(overlay=[{"set": {"content": 5}}]), "line 5: content must be"),
@@ -410,7 +410,7 @@ def test_a_newer_format_is_refused_by_its_number(tmp_path: Path, good: list[Any]
 
 
 def test_a_line_that_is_too_long_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.importing, "LONGEST", 1_000)
+    monkeypatch.setattr(tinymem.upkeep.importing, "LONGEST", 1_000)
     written(tmp_path, '{"tinymem_export":1,' + " " * 5_000_000 + "}")
     tracemalloc.start()
     with pytest.raises(InputError, match="line 1: is longer than 1000 bytes"):

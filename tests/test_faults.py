@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from memories import START, without_privileges
 
-import tinymem.archive
-import tinymem.indexing
+import tinymem.archive.archive
+import tinymem.archive.index
 from tinymem import (
     ActionStep,
     FinalAnswerStep,
@@ -30,7 +30,7 @@ from tinymem import (
     ToolCall,
     salvage,
 )
-from tinymem.stores.sqlite import SqliteJournal
+from tinymem.stores.sqlite.journal import SqliteJournal
 
 PAGE = 4_096
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)
@@ -110,8 +110,8 @@ def small_files(folder: Path) -> Iterator[Callable[[], object]]:
 def test_without_space_every_error_says_so_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Callable[[Path], Any], store: str
 ) -> None:
-    monkeypatch.setattr(tinymem.archive, "WAITING", 500)
-    monkeypatch.setattr(tinymem.indexing, "BATCH", 20)
+    monkeypatch.setattr(tinymem.archive.archive, "WAITING", 500)
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 20)
     with small(tmp_path) as enlarge:
         memory = open_memory(tmp_path / "memory", store=store)
         memory.long_term._exact_up_to = 0
@@ -119,7 +119,7 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
         with pytest.raises(StorageError, match=r"journal\.db: .*(free some disk space|check the disk)"):
             for at in range(5_000):
                 step = MessageStep("user", f"mark{at} pump {at} {'and more ' * 50}", session=f"s{at // 9}")
-                added.append(memory.add(step).number or 0)
+                added.append(memory.add(step).step_number or 0)
         assert len(added) > 20 and memory.get(added[-1])
         errors = used(memory)
         assert errors and not any(isinstance(error, FormatError) for error in errors)
@@ -128,7 +128,7 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
             held = {row.number for row in memory.long_term.journal.rows(limit=10_000)}
             forgotten = {number for number in added if f"s{(number - 1) // 9}" == "s3"} | {max(added)}
             assert set(added) - forgotten <= held
-            number = memory.add(MessageStep("user", "There is space again.")).number
+            number = memory.add(MessageStep("user", "There is space again.")).step_number
             assert number == max(held) + 1 and "space again" in memory.recall("space", 200).text
 
 
@@ -249,7 +249,7 @@ ABSURD: list[tuple[str, str, Any]] = [
     ("steps", "record", "{"),
     ("steps", "record", b"\xff"),
     ("steps", "record", 7),
-    ("steps", "record", '{"format":1,"type":"task","task":"x","number":"y"}'),
+    ("steps", "record", '{"format":1,"type":"task","task":"x","step_number":"y"}'),
     ("steps", "record", '{"format":99,"type":"task","task":"x"}'),
     ("steps", "view", "{"),
     ("steps", "position", "x"),

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE
 
+from tinymem.archive.folders import namespace_folder
 from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError
-from tinymem.folders import namespace_folder
 
 AWKWARD = [
     "a/b", "../x", "..", ".", "/etc", "a\\b", "C:\\x", "~", "tinymem.json", "a\x00b", "index", "%2F", "a%2Fb", "日本語",
@@ -112,7 +112,7 @@ def test_a_link_to_a_memory_is_a_memory(tmp_path: Path) -> None:
 MAKING = """
 import sys
 from pathlib import Path
-from tinymem.folders import namespace_folder
+from tinymem.archive.folders import namespace_folder
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(60):
@@ -129,7 +129,7 @@ def test_two_processes_may_make_a_memory_at_once(tmp_path: Path) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    assert [process.communicate(timeout=60)[0] for process in processes] == ["done\n"] * 3
+    assert [process.communicate(timeout=600)[0] for process in processes] == ["done\n"] * 3
 
 
 def test_every_refusal_is_a_tinymem_error() -> None:

@@ -25,7 +25,7 @@ from tinymem import (
     ToolCall,
     keep_last_n_steps,
 )
-from tinymem.retention import Retention
+from tinymem.upkeep.retention import Retention
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 WORDS = [b"zyxqvortex", b"QuokkaFlange", b"wobbul", b"secret-", b"Rumpelstilz", b"whisper", b"cellar-talk"]
@@ -172,7 +172,7 @@ def test_a_tool_is_meant_by_its_whole_name_in_any_of_a_steps_calls(memory: Hiera
 def test_tools_are_found_among_more_steps_than_are_read_at_once(
     memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tinymem.forgetting.AT_ONCE", 3)
+    monkeypatch.setattr("tinymem.upkeep.forgetting.AT_ONCE", 3)
     memory.archive([ActionStep("Act.", [ToolCall(f"tool{n % 2}", {}, f"c{n}", "done")]) for n in range(10)])
     assert memory.forget(tool="tool1") == 5
     assert memory.forget(tool="tool0", type="action") == 5
@@ -194,7 +194,7 @@ def test_a_dry_run_forgets_nothing(memory: HierarchicalMemory) -> None:
         ({"tool": b"x"}, "tool must be a string"),
         ({"since": datetime(2025, 1, 1)}, "since must be an aware datetime"),
         ({"session": "s", "before": "2025"}, "before must be an aware datetime"),
-        ({"until": 0}, "until must be an aware datetime"),
+        ({"until": False}, "until must be an aware datetime"),
     ],
 )
 def test_what_makes_no_sense_forgets_nothing(memory: HierarchicalMemory, what: dict[str, Any], error: str) -> None:
@@ -232,7 +232,7 @@ def test_a_namespace_goes_with_its_folder_and_others_stay(tmp_path: Path) -> Non
         with pytest.raises(NotAMemoryError):
             HierarchicalMemory.forget_namespace(tmp_path, "ann")
     with open_memory(tmp_path, namespace="ann") as memory:  # and begins anew
-        assert memory.add(said("Hello.")).number == 1
+        assert memory.add(said("Hello.")).step_number == 1
 
 
 def test_only_a_memory_is_removed(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_namespace_that_is_open_stays_as_it_is(tmp_path: Path) -> None:
         memory.add(said("Here."))
         with pytest.raises(StorageError, match="is in use: close the memories"):
             HierarchicalMemory.forget_namespace(tmp_path, "default")
-        assert memory.add(said("Still.")).number == 2
+        assert memory.add(said("Still.")).step_number == 2
     with python(HOLDER, tmp_path) as process:
         assert process.stdout and process.stdout.readline() == "open\n"
         with pytest.raises(StorageError, match="is in use"):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from memories import sentences, vocabulary
 from strategies import MODERATE, texts
 
-import tinymem.stores.fulltext as fulltext
-from tinymem.stores.fulltext import MAX_HITS, MAX_TERMS, FullText, words
+import tinymem.stores.sqlite.fulltext as fulltext
+from tinymem.stores.sqlite.fulltext import MAX_HITS, MAX_TERMS, FullText, words
 
 K1, B = 1.2, 0.75
 

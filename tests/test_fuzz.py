@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -17,6 +16,7 @@ from fuzz.targets import CHAT_WORDS, STEP_WORDS, TARGETS, made_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import MODERATE, THOROUGH, chats, histories, steps, texts
+from work import grows_linearly
 
 from tinymem import (
     ActionStep,
@@ -35,7 +35,7 @@ from tinymem import (
     repair,
     steps_from_messages,
 )
-from tinymem.serialization import dump_step, load_step
+from tinymem.steps.serialization import dump_step, load_step
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)
 
@@ -104,7 +104,7 @@ def test_changed_messages_are_refused_or_come_out_as_they_went_in(messages: Any,
 @given(history=histories(), at=AT, other=STEP_VALUES)
 @MODERATE
 def test_a_changed_working_memory_is_refused_or_works(history: list[Step], at: int, other: Any) -> None:
-    working = WorkingMemory("Be brief.", "Count.")
+    working = WorkingMemory(system_prompt="Be brief.", task_description="Count.")
     for step in history:
         if isinstance(step, ActionStep) and all(call.answered for call in step.tool_calls):
             with suppress(StepError):
@@ -192,8 +192,8 @@ def test_a_tool_with_a_line_break_in_its_name_is_not_another_tool(tmp_path: Path
     with open_memory(tmp_path) as memory:
         memory.add(ActionStep("Look.", tool_name="look\nbash", observation="the pump"))
         memory.add(ActionStep("Look.", tool_name="bash", observation="the pump runs"))
-        assert {item.step.number for item in memory.recall("pump", 300, tool="bash").items} == {2}
-        assert {item.step.number for item in memory.recall("pump", 300, tool="look\nbash").items} == {1}
+        assert {item.step.step_number for item in memory.recall("pump", 300, tool="bash").items} == {2}
+        assert {item.step.step_number for item in memory.recall("pump", 300, tool="look\nbash").items} == {1}
 
 
 # times at the ends of the calendar
@@ -238,23 +238,20 @@ CHARACTERS = {"a letter": "q", "a digit": "0", "NUL": "\x00", "a lone surrogate"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("character", CHARACTERS.values(), ids=CHARACTERS)
-def test_ten_megabytes_of_one_character_are_added_recalled_and_asked_for_in_seconds(
+def test_ten_megabytes_of_one_character_are_added_recalled_and_asked_for_in_linear_time(
     tmp_path: Path, character: str
 ) -> None:
     text = character * MEGABYTES_10
     with open_memory(tmp_path) as memory:
         memory.add_steps([MessageStep("user", f"Pump {i} runs.") for i in range(50)])
         step = memory.add(MessageStep("user", text))
-        begin = time.process_time()
-        memory.recall(text, 500)
-        memory.context(text)
+        assert grows_linearly(lambda size: (memory.recall(text[:size], 500), memory.context(text[:size])), len(text))
         assert "Pump 7" in memory.recall("pump 7", 500).text
         for name in ("session", "speaker", "tool", "type"):
             look_up: dict[str, Any] = {name: text}
             assert not memory.recall("pump", 500, **look_up)
         assert memory.forget([text]) == memory.forget(session=text) == 0
-        assert time.process_time() - begin < 20, "on a machine that does other things too; some 2 s"
-        assert memory.get(step.number or 0) == step
+        assert memory.get(step.step_number or 0) == step
         assert memory.forget([step.id]) == 1
     journal = tmp_path / "default" / "journal.db"
     assert journal.stat().st_size < 1 << 20, "nothing of it is left"

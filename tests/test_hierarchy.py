@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from memories import python, texts_in
 
-import tinymem.archive
-import tinymem.hierarchy
+import tinymem.archive.archive
+import tinymem.memory.hierarchy
 from tinymem import (
     ActionStep,
     BudgetError,
@@ -90,8 +90,8 @@ def unchanged(memory: HierarchicalMemory) -> Callable[[], bool]:
 def test_what_is_added_comes_back_numbered(memory: HierarchicalMemory) -> None:
     steps = [TaskStep("Count the crates."), *talk(3)]
     added = [memory.add(step) for step in steps]
-    assert [step.number for step in added] == [1, 2, 3, 4]
-    assert added == [step.evolve(number=number) for number, step in enumerate(steps, 1)]
+    assert [step.step_number for step in added] == [1, 2, 3, 4]
+    assert added == [step.evolve(step_number=number) for number, step in enumerate(steps, 1)]
     assert memory.short_term.steps == tuple(added)
 
 
@@ -109,12 +109,12 @@ def test_steps_that_are_archived_at_once_are_recalled_but_never_in_the_window(tm
     with open_memory(tmp_path) as memory:
         memory.add_steps([TaskStep("Count the crates."), said("The ladder is behind the shed.")])
         past = memory.archive(talk(30))
-        assert [step.number for step in past] == [*range(3, 33)]
-        assert memory.add(said("Where is lot 17?")).number == 33
-        assert [step.number for step in memory.short_term.steps] == [1, 2, 33]
+        assert [step.step_number for step in past] == [*range(3, 33)]
+        assert memory.add(said("Where is lot 17?")).step_number == 33
+        assert [step.step_number for step in memory.short_term.steps] == [1, 2, 33]
         assert "lot 17 holds 119" in memory.context("lot 17").recalled.text
     with open_memory(tmp_path) as memory:
-        assert [step.number for step in memory.short_term.steps] == [1, 2, 33]
+        assert [step.step_number for step in memory.short_term.steps] == [1, 2, 33]
         assert memory.get(past[4].id) == past[4]
 
 
@@ -122,11 +122,11 @@ def test_what_is_archived_at_once_is_checked_as_what_is_added(memory: Hierarchic
     memory.add_steps(talk(2))
     with pytest.raises(MessageError, match="no call is open"):
         memory.archive([*talk(1, 50), MessageStep("tool", "late", "call-9")])
-    with pytest.raises(InputError, match="only steps"):
+    with pytest.raises(InputError, match="must be a list of steps"):
         memory.archive([*talk(1, 51), "not a step"])  # type: ignore[list-item]
     with pytest.raises(InputError, match="in the memory already"):
         memory.archive([memory.short_term.steps[0]])
-    assert [step.number for step in memory.short_term.steps] == [1, 2] and memory.stats().steps == 2
+    assert [step.step_number for step in memory.short_term.steps] == [1, 2] and memory.stats().steps == 2
 
 
 def test_steps_in_the_window_are_recalled_too(memory: HierarchicalMemory) -> None:
@@ -144,7 +144,7 @@ def test_opened_again_it_goes_on(tmp_path: Path) -> None:
             assert memory.context("lot 5", now=START) == before
             assert memory.stats().steps == 101
     with open_memory(tmp_path, max_tokens=800) as memory:
-        assert memory.add(said("Next.")).number == 102
+        assert memory.add(said("Next.")).step_number == 102
         assert memory.short_term.system_prompt == "Be brief."
 
 
@@ -183,24 +183,24 @@ def test_a_step_of_every_type_survives(memory: HierarchicalMemory) -> None:
         SystemPromptStep("Be brief.", metadata={"version": 3}),
         TaskStep("Count.", session="monday", speaker="Ann", timestamp=START),
         ActionStep("Both.", [ToolCall("a", {"x": [1, None]}, "1", "one"), ToolCall("b", "raw", "2", error="no")]),
-        ActionStep("Code.", code="print(1)", observation="1", is_final=True, raw_response={"id": "r"}),
+        ActionStep("Code.", code="print(1)", observation="1", is_final=True, raw_llm_response="Code."),
         ScratchpadStep([{"type": "text", "text": "A note with an image."}, {"type": "image_url", "image_url": {}}]),
         FinalAnswerStep("42", pinned=True),
     ]
     added = memory.add_steps(steps)
     assert [memory.get(step.id) for step in steps] == added
-    assert [step.evolve(number=None) for step in added] == steps
+    assert [step.evolve(step_number=None) for step in added] == steps
 
 
 def test_the_example_in_the_docstring_is_true() -> None:
     import doctest
 
-    assert doctest.testmod(tinymem.hierarchy).failed == 0
+    assert doctest.testmod(tinymem.memory.hierarchy).failed == 0
 
 
 def test_its_repr_says_where_it_is(tmp_path: Path) -> None:
     memory = open_memory(tmp_path, namespace="ann")
-    assert repr(memory) == f"<HierarchicalMemory {tmp_path} namespace='ann'>"
+    assert repr(memory) == f"<HierarchicalMemory {tmp_path} namespace='ann': 0 steps in the window>"
     memory.close()
     assert repr(memory).endswith(" closed>")
 
@@ -252,7 +252,7 @@ def test_a_result_may_come_when_its_call_has_left_the_window_before_a_restart(tm
         {"role": "tool", "content": "x"},
         {"role": "assistant", "tool_calls": "look"},
         {"role": "assistant", "tool_calls": [{"id": "1"}]},
-        {"role": "assistant", "tool_calls": [{"function": {"name": "look"}}]},
+        {"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]},
         "hello",
         None,
         7,
@@ -358,7 +358,7 @@ def test_what_is_done_to_the_window_itself_is_on_disk_too(tmp_path: Path) -> Non
     with open_memory(tmp_path, prune_strategy=no_pruning(), system_prompt="Be brief.") as memory:
         memory.add_steps(talk(10))
         memory.short_term.add(said("Added to the window."))
-        report = memory.short_term.clear()
+        report = memory.short_term.clear(keep_system=True)
         assert "lot 3" in memory.context("lot 3").recalled.text
         memory.short_term.restore(PruneReport(report.removed[-2:]))
         assert [m["content"] for m in memory.context("").messages][-1] == "Added to the window."
@@ -391,7 +391,7 @@ def test_a_strategy_that_fails_refuses_the_step_and_loses_nothing(tmp_path: Path
             memory.add(said("One more."))
         assert as_before()
     with open_memory(tmp_path) as memory:
-        assert memory.add(said("One more.")).number == 4
+        assert memory.add(said("One more.")).step_number == 4
 
 
 def test_pinned_steps_over_the_window_warn_and_adding_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -418,7 +418,7 @@ class Unreliable(HashingEmbedder):
 def test_steps_wait_to_be_embedded_until_they_are_many_or_asked_for_or_the_memory_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive, "WAITING", 2_000)
+    monkeypatch.setattr(tinymem.archive.archive, "WAITING", 2_000)
 
     def waiting(memory: HierarchicalMemory) -> tuple[int, int]:
         stats = memory.stats()
@@ -444,18 +444,18 @@ def test_steps_wait_to_be_embedded_until_they_are_many_or_asked_for_or_the_memor
         assert waiting(memory) == (0, 206)
 
 
+@pytest.mark.usefixtures("without_rest")
 def test_an_embedder_that_fails_costs_no_step(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive, "WAITING", 1_000)
+    monkeypatch.setattr(tinymem.archive.archive, "WAITING", 1_000)
     embedder = Unreliable(64)
     with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", max_tokens=200) as memory:
         embedder.away = True
         for step in talk(300):
             memory.add(step)
-        assert "archiving is behind" in caplog.text
-        with pytest.raises(Exception, match="no route to host"):
-            memory.recall("lot 3", 100)
+        assert len(caplog.records) == 1 and "the memory goes on without vectors" in caplog.text
+        assert "lot 3 holds 21" in memory.recall("lot 3", 100).text
         embedder.away = False
         assert "lot 3 holds 21" in memory.recall("lot 3", 100).text
         stats = memory.stats()
@@ -516,7 +516,7 @@ def test_a_step_is_added_once_also_when_it_left_the_window(memory: HierarchicalM
     with pytest.raises(InputError, match=twice.id):
         memory.add_steps([twice, twice])
     assert as_before()
-    assert memory.add(said("Goes on.")).number == 101
+    assert memory.add(said("Goes on.")).step_number == 101
 
 
 def test_what_cannot_be_saved_is_refused(memory: HierarchicalMemory) -> None:
@@ -540,7 +540,7 @@ def test_times_without_a_zone_are_refused(memory: HierarchicalMemory) -> None:
         lambda t: memory.forget(before=t),
     ]
     for call in wrong:
-        for value in (naive, "2025-03-01", 5):
+        for value in (naive, "2025-03-01", True):
             with pytest.raises(InputError, match="must be an aware datetime"):
                 call(value)
     assert as_before()
@@ -577,7 +577,7 @@ def test_queries_and_ids_that_are_no_text_are_refused(memory: HierarchicalMemory
             memory.context(bad)
         with pytest.raises(InputError, match="session must be a string"):
             memory.forget(session=bad)
-        with pytest.raises(InputError, match="id must be a string"):
+        with pytest.raises(InputError, match="ids must be a list of strings"):
             memory.forget([bad])
     for unknown in ("nobody", "\ud800", "\x00", 4, 0, -1):
         with pytest.raises(InputError, match=r"no step .* in namespace 'default'"):
@@ -632,7 +632,7 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    out, _ = python(program, tmp_path / "memory").communicate(timeout=60)
+    out, _ = python(program, tmp_path / "memory").communicate(timeout=600)
     assert out.strip().endswith("pip install 'tinymem-agents[sentence-transformers]'")
     assert issubclass(MissingExtraError, ImportError)
     assert not (tmp_path / "memory").exists()
@@ -728,7 +728,7 @@ def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
         assert late not in memory.short_term.steps
         with pytest.raises(InputError):
             memory.get(late.id)
-        assert memory.add(said("Next.")).number == 125
+        assert memory.add(said("Next.")).step_number == 125
         assert memory.forget(before) == 0
     assert texts_in(tmp_path, secret.encode())[secret.encode()] == []
     with open_memory(tmp_path, store=store, max_tokens=400) as memory:
@@ -741,7 +741,7 @@ def test_the_newest_number_is_not_used_again_after_forgetting(tmp_path: Path) ->
         last = memory.add_steps(talk(3))[-1]
         assert memory.forget(last.id) == 1
     with open_memory(tmp_path) as memory:
-        assert memory.add(said("Next.")).number == 4
+        assert memory.add(said("Next.")).step_number == 4
 
 
 def test_sessions_and_times_are_forgotten_whole(memory: HierarchicalMemory) -> None:
@@ -763,7 +763,7 @@ def test_everything_can_be_forgotten(memory: HierarchicalMemory) -> None:
     assert memory.context("lot").messages == []
     stats = memory.stats()
     assert (stats.steps, stats.waiting_steps, stats.passages, stats.tokens) == (0, 0, 0, 0)
-    assert memory.add(said("Again.")).number == 101
+    assert memory.add(said("Again.")).step_number == 101
     assert memory.context().messages == [{"role": "user", "content": "Again."}]
 
 
@@ -847,7 +847,7 @@ def test_two_processes_may_add_to_one_namespace_at_once(tmp_path: Path) -> None:
     processes = [python(ADDING, tmp_path, name, 40) for name in ("ann", "bob")]
     for process in processes:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    printed = [process.communicate("go\n", timeout=60)[0].split() for process in processes]
+    printed = [process.communicate("go\n", timeout=600)[0].split() for process in processes]
     with open_memory(tmp_path) as memory:
         assert set(ids_on_disk(memory)) == {id for ids in printed for id in ids}
     assert [len(ids) for ids in printed] == [40, 40]
@@ -865,7 +865,7 @@ def test_where_two_processes_add_at_once_nothing_that_was_added_is_lost(tmp_path
     ]  # fmt: skip
     for process in processes:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    printed = [process.communicate("go\n", timeout=60)[0].split() for process in processes]
+    printed = [process.communicate("go\n", timeout=600)[0].split() for process in processes]
     with open_memory(tmp_path) as memory:
         assert sorted(ids_on_disk(memory)) == sorted(id for ids in printed for id in ids)
         assert max(len(ids) for ids in printed) == 20

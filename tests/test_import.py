@@ -20,7 +20,7 @@ HEAVY = (
 
 def told(program: str, *arguments: object) -> Any:
     """What the program printed, as JSON."""
-    out, _ = python(program, *arguments).communicate(timeout=120)
+    out, _ = python(program, *arguments).communicate(timeout=600)
     return json.loads(out)
 
 
@@ -34,14 +34,16 @@ print(json.dumps(sorted(name for name in {HEAVY!r} if name in sys.modules and na
     assert told(program) == []
 
 
-def test_importing_takes_milliseconds() -> None:
+def test_importing_loads_one_module_and_little_of_the_standard_library() -> None:
     program = """
-import time, json
-begin = time.process_time()
+import sys, json
+before = set(sys.modules)
 import tinymem
-print(json.dumps(time.process_time() - begin))
+print(json.dumps(sorted(set(sys.modules) - before)))
 """
-    assert min(told(program) for _ in range(3)) < 0.1
+    loaded = told(program)
+    assert [name for name in loaded if name.startswith("tinymem")] == ["tinymem"]
+    assert len(loaded) < 40
 
 
 def test_importing_touches_neither_logging_nor_warnings_nor_the_environment() -> None:
@@ -111,7 +113,7 @@ def whole_way(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
     repository = str(Path(__file__).resolve().parents[1])
     done = subprocess.run(
         [sys.executable, "-c", WHOLE_WAY, str(folder / "memory"), str(folder / "report.json")],
-        capture_output=True, text=True, timeout=120, check=False, cwd=repository,
+        capture_output=True, text=True, timeout=600, check=False, cwd=repository,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads((folder / "report.json").read_text()), done

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in, write_format_1
+from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
 from test_archive import QUERY, TEXTS, CountingEmbedder, numbers
 
-import tinymem.archive
-import tinymem.indexing
-from tinymem.archive import Archive
+import tinymem.archive.archive
+import tinymem.archive.index
+from tinymem.archive.archive import Archive
+from tinymem.archive.index import LONGEST_REST, REST, Index
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
-from tinymem.indexing import LONGEST_REST, REST, Index
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.scoring import Filter
-from tinymem.stores.chroma import ChromaStore
+from tinymem.recall.fusion import Filter
+from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
 from tinymem.testing import exact_neighbours
 
@@ -66,7 +66,7 @@ class Watched(ExactStore):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.indexing, "BATCH", 40)
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 40)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ for _ in range(2):
 assert "chromadb" not in sys.modules
 """
     process = python(program, tmp_path / "memory")
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode == 0
     folders = [path.name for path in (tmp_path / "memory").rglob("*") if path.is_dir()]
     assert folders == ["default"]
@@ -131,7 +131,7 @@ assert "chromadb" not in sys.modules
 def test_the_store_is_filled_from_half_of_exact_up_to_on_and_batch_by_batch(
     tmp_path: Path, store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive, "WAITING", 1)
+    monkeypatch.setattr(tinymem.archive.archive, "WAITING", 1)
     opened: list[Watched] = []
 
     def make() -> Watched:
@@ -198,7 +198,7 @@ def test_what_the_store_lacks_is_searched_exactly_and_merged(
     catalog = archive.catalog
     store.upsert(catalog.id[:held].tolist(), catalog.vectors[:held])
     archive.journal.keep({"indexed": str(catalog.id[held - 1])})
-    monkeypatch.setattr(tinymem.indexing, "BATCH", PASSAGES)  # so that it is not brought up by asking
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", PASSAGES)  # so that it is not brought up by asking
     nearest = archive.index.nearest(catalog)
     assert nearest and store.count() == held
     for query in (*sentences(5, seed=1), *sentences(PASSAGES)[held - 2 :][:4]):
@@ -235,9 +235,9 @@ def test_a_recall_is_the_same_whatever_the_store_holds(
     exact.embed_pending()
     archive = open_archive(tmp_path, StaticEmbedder(), lambda: store, exact_up_to=0)
     for most in (520, 240, 240):
-        monkeypatch.setattr(tinymem.indexing, "BATCH", 40)
+        monkeypatch.setattr(tinymem.archive.index, "BATCH", 40)
         assert archive.index.follow(most=most) == most
-        monkeypatch.setattr(tinymem.indexing, "BATCH", 1_000)  # asking does not bring it up
+        monkeypatch.setattr(tinymem.archive.index, "BATCH", 1_000)  # asking does not bring it up
         store.queries.clear()
         for query in queries:
             one, other = exact.score(query, LATER, everything), archive.score(query, LATER, everything)
@@ -333,7 +333,7 @@ def test_a_crash_between_the_store_and_its_watermark_loses_and_doubles_nothing(
     assert (watermark(archive), archive.index.store.count()) == (moved, moved + 40)
     catalog = archive.catalog
     with monkeypatch.context() as asking:
-        asking.setattr(tinymem.indexing, "BATCH", 1_000)  # which does not bring it up
+        asking.setattr(tinymem.archive.index, "BATCH", 1_000)  # which does not bring it up
         nearest = archive.index.nearest(catalog)
         assert (nearest is not None) == (moved > PASSAGES // 2)
         if nearest:
@@ -448,7 +448,7 @@ def test_a_store_that_failed_is_left_alone_for_a_while(
 ) -> None:  # fmt: skip
     caplog.set_level(logging.INFO, "tinymem")
     clock, faults = SimpleNamespace(now=1_000.0), []
-    monkeypatch.setattr(tinymem.indexing, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(tinymem.archive.index, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
     def hangs() -> Exception:
         clock.now += took
@@ -564,30 +564,3 @@ def test_a_store_that_cannot_be_cleared_forgets_nothing_and_is_filled_anew(archi
     assert archive.index.follow() == PASSAGES
     archive.forget([1])
     assert len(archive.journal.rows()) == store.count() == PASSAGES - 1, "and filled again at once, where it is of use"
-
-
-def test_what_format_1_put_into_the_store_is_forgotten_too_and_never_taken_for_something_else(tmp_path: Path) -> None:
-    embedder, steps = StaticEmbedder(), numbered_texts(TEXTS)
-    settings = {"embedder": embedder.fingerprint, "fence_key": "00" * 16, "indexed": "140"}
-    write_format_1(tmp_path / "journal.db", steps, settings, embedder.embed_documents)
-    chroma = ChromaStore(tmp_path / "index")
-    chroma.upsert(range(1, len(TEXTS) + 1), embedder.embed_documents(TEXTS[::-1]))
-    chroma.close()
-    archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
-    archive.embed_pending()
-    archive.index.follow()
-    catalog, vector = archive.catalog, embedder.embed_queries([QUERY])[0]
-    nearest = archive.index.nearest(catalog)
-    assert nearest
-    ids, cosines = nearest(vector, 200)
-    truth = dict(zip(catalog.id.tolist(), (catalog.vectors @ vector).tolist(), strict=True))
-    found = {id: cosine for id, cosine in zip(ids.tolist(), cosines.tolist(), strict=True) if id in truth}
-    assert found == pytest.approx({id: truth[id] for id in found}, abs=1e-3)
-    assert max(found, key=found.__getitem__) == catalog.id[catalog.step == 121]
-    archive.close()
-    archive = open_archive(tmp_path, embedder, "chroma")  # and where no index is of use
-    blobs = vectors_of(archive, 121)
-    assert all(texts_in(tmp_path, *blobs).values())
-    archive.forget([121])
-    assert not any(texts_in(tmp_path, *blobs).values())
-    archive.close()

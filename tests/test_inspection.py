@@ -17,7 +17,7 @@ from rich.console import Console
 from strategies import MODERATE, histories, steps
 from test_terminal import OBEYED
 
-import tinymem.inspection
+import tinymem.memory.inspection.report
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
@@ -31,16 +31,16 @@ from tinymem import (
     SystemPromptStep,
     TaskStep,
     ToolCall,
-    count_messages,
+    count_tokens,
     debug_memory,
+    draw_memory,
     no_pruning,
     prune_old_observations,
-    visualize_memory,
 )
 from tinymem.embedders import HashingEmbedder
+from tinymem.memory.inspection.survey import StepLine
+from tinymem.messages.tokens import PER_REPLY
 from tinymem.protocols import Vectors
-from tinymem.survey import StepLine
-from tinymem.tokens import PER_REPLY
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 HOSTILE = "[red]\x1b[31m\x1b]8;;http://evil\x07[link=http://evil]x[/]\r\n\u202e\ud800\x00 日本 👩‍👩‍👧 שלום"
@@ -89,7 +89,7 @@ def drawn(report: object, width: int = 100, **options: object) -> str:
 
 
 def test_examples() -> None:
-    assert doctest.testmod(tinymem.inspection).failed == 0
+    assert doctest.testmod(tinymem.memory.inspection.report).failed == 0
 
 
 # -- the numbers
@@ -101,7 +101,8 @@ def test_tokens_by_tier_add_up_to_those_of_stats(memory: HierarchicalMemory) -> 
     report, stats = debug_memory(memory, steps=1_000), memory.stats()
     fixed, window, archive = report.tiers
     assert [tier.name for tier in report.tiers] == ["fixed", "window", "archive"]
-    assert (report.steps, report.tokens) == (stats.steps, stats.tokens)
+    assert report.steps == stats.steps and sum(tier.tokens for tier in report.tiers) == stats.tokens
+    assert report.tokens == count_tokens(memory.to_messages())
     assert (fixed.steps + window.steps, fixed.tokens + window.tokens) == (stats.window_steps, stats.window_tokens)
     assert archive.steps == stats.archived_steps > 0 and window.steps > 0
     for tier in report.tiers:
@@ -120,7 +121,7 @@ def test_a_shortened_step_is_told_with_what_all_of_it_has(tmp_path: Path) -> Non
         report = debug_memory(memory)
         assert [step.shortened for step in report.listed] == [True, False]
         assert report.listed[0].characters == len(whole.text)
-        assert report.tokens == memory.stats().tokens and "shortened" in str(report)
+        assert sum(tier.tokens for tier in report.tiers) == memory.stats().tokens and "shortened" in str(report)
 
 
 @MODERATE
@@ -128,11 +129,9 @@ def test_a_shortened_step_is_told_with_what_all_of_it_has(tmp_path: Path) -> Non
 def test_every_step_of_a_window_is_in_one_tier_and_in_the_list(held: list[Step]) -> None:
     memory = holding(*held)
     report = debug_memory(memory, steps=1_000)
-    assert [step.number for step in report.listed] == [step.number for step in memory]
-    assert report.tokens == sum(count_messages(step.to_messages()) - PER_REPLY for step in memory)
-    assert [step.tokens for step in report.listed] == [
-        count_messages(step.to_messages()) - PER_REPLY for step in memory
-    ]
+    assert [step.number for step in report.listed] == [step.step_number for step in memory]
+    assert report.tokens == count_tokens(memory.to_messages())
+    assert [step.tokens for step in report.listed] == [count_tokens(step.to_messages()) - PER_REPLY for step in memory]
     assert sum(tier.steps for tier in report.tiers) == len(memory) == len(report.listed)
     assert (report.stats, report.path, report.episodes) == (None, None, None)
 
@@ -143,7 +142,7 @@ def test_an_adaptive_window_is_counted_as_it_counts_itself() -> None:
         memory.add(step)
     report = debug_memory(memory)
     assert report.kind == "AdaptiveMemoryManager"
-    assert report.tokens + PER_REPLY == memory.tokens <= 200
+    assert report.tokens == memory.tokens <= 200
 
 
 # -- the list
@@ -179,7 +178,7 @@ def test_the_report_names_what_the_memory_is_made_of(memory: HierarchicalMemory)
 
 
 def test_of_an_empty_memory_there_is_a_report(memory: HierarchicalMemory) -> None:
-    assert str(debug_memory(memory)).startswith("HierarchicalMemory: 0 steps, 0 tokens\n")
+    assert str(debug_memory(memory)).startswith("HierarchicalMemory: 0 steps, 3 tokens as sent\n")
     assert str(debug_memory(MemoryManager())).splitlines()[-1].split() == ["window", "0", "0"]
 
 
@@ -195,7 +194,7 @@ def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: 
         reads: list[str] = []
         embedder.refuses = True
         memory.long_term.journal._db.set_trace_callback(reads.append)
-        report, picture = debug_memory(memory), visualize_memory(memory, 80)
+        report, picture = debug_memory(memory), draw_memory(memory, 80)
         memory.long_term.journal._db.set_trace_callback(None)
         embedder.refuses = False
         assert report.steps == 10_040 and len(report.listed) == 50 and len(str(report).splitlines()) < 70
@@ -207,20 +206,20 @@ def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: 
 def test_a_window_alone_is_inspected_without_the_archive_or_rich() -> None:
     program = """
 import sys
-from tinymem import MemoryManager, debug_memory, visualize_memory
+from tinymem import MemoryManager, debug_memory, draw_memory
 memory = MemoryManager("Be brief.")
-print(debug_memory(memory), visualize_memory(memory))
-heavy = {"chromadb", "rich", "tokenizers", "safetensors", "tinymem.archive", "tinymem.hierarchy"}
+print(debug_memory(memory), draw_memory(memory))
+heavy = {"chromadb", "rich", "tokenizers", "safetensors", "tinymem.archive.archive", "tinymem.memory.hierarchy"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     process = python(program)
-    assert "MemoryManager: 1 step" in process.communicate(timeout=60)[0]
+    assert "MemoryManager: 1 step" in process.communicate(timeout=600)[0]
     assert process.returncode == 0
 
 
 @pytest.mark.parametrize("wrong", [None, "memory", 7, [], HierarchicalMemory, object()])
 def test_what_is_no_memory_is_refused(wrong: object) -> None:
-    for look in (debug_memory, visualize_memory):
+    for look in (debug_memory, draw_memory):
         with pytest.raises(InputError, match="must be a HierarchicalMemory or a MemoryManager, not"):
             look(wrong)  # type: ignore[arg-type]
 
@@ -230,7 +229,7 @@ def test_wrong_numbers_and_closed_memories_are_refused(memory: HierarchicalMemor
         with pytest.raises(InputError, match="steps must be a whole number of 0 or more"):
             debug_memory(memory, steps=wrong)  # type: ignore[arg-type]
     memory.close()
-    for look in (debug_memory, visualize_memory):
+    for look in (debug_memory, draw_memory):
         with pytest.raises(ClosedError):
             look(memory)
 
@@ -259,7 +258,7 @@ def hostile_memory(path: Path) -> HierarchicalMemory:
 
 def test_hostile_texts_are_shown_as_text_plain_and_through_rich(tmp_path: Path) -> None:
     with hostile_memory(tmp_path) as memory:
-        for report in (debug_memory(memory), visualize_memory(memory, 120, ascii=False), memory.explain("[red]")):
+        for report in (debug_memory(memory), draw_memory(memory, 120, ascii=False), memory.explain("[red]")):
             assert not OBEYED.search(str(report).replace("\n", ""))
             shown = drawn(report, 140, force_terminal=True, color_system="truecolor")
             assert "[red]" in str(report) and "[red]" in shown
@@ -282,4 +281,4 @@ def test_rich_draws_the_same_numbers_in_tables_and_keeps_within_the_console(memo
 def test_reports_are_values() -> None:
     memory = holding(*chatter(3))
     assert isinstance(debug_memory(memory), DebugReport)
-    assert debug_memory(memory) == debug_memory(memory) and visualize_memory(memory, 50) == visualize_memory(memory, 50)
+    assert debug_memory(memory) == debug_memory(memory) and draw_memory(memory, 50) == draw_memory(memory, 50)

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from memories import python
 from strategies import MODERATE
 
-import tinymem.memories
+import tinymem.memory.memories
 from tinymem import (
     ClosedError,
     ConversationMemory,
@@ -33,7 +33,6 @@ from tinymem import (
     StorageError,
     namespaces,
 )
-from tinymem.embedders import HashingEmbedder
 from tinymem.stores import ExactStore
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}
@@ -158,26 +157,16 @@ def test_closing_closes_all_now_or_when_they_are_given_back(tmp_path: Path) -> N
         assert memory.stats().steps == 1
 
 
-class Failing(HashingEmbedder):
-    away = False
-
-    def embed_documents(self, texts: Any) -> Any:
-        if self.away:
-            raise ValueError(f"cannot embed {texts}")
-        return super().embed_documents(texts)
-
-
 def test_who_makes_room_does_not_get_the_error_of_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    embedder = Failing(64)
-    with Memories(tmp_path, max_open=1, embedder=embedder, store="exact") as memories:
+    with Memories(tmp_path, max_open=1, embedder="hashing:64", store="exact") as memories:
         say(memories, "ann", "The code is 4711.")
-        embedder.away = True
+        with memories.open("ann") as memory:
+            memory.long_term.journal.close()
         with memories.open("bob"):
             assert len(memories) == 1
-        embedder.away = False
         with memories.open("ann") as memory:
             assert "4711" in memory.recall("code").text
-    assert "a namespace was closed, but EmbedderError" in caplog.text and "4711" not in caplog.text
+    assert "a namespace was closed, but ClosedError" in caplog.text and "4711" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -322,8 +311,9 @@ class Crossing(RuleBasedStateMachine):
             context, recall = memory.context(asked), memory.recall(asked, 500)
             conversation = ConversationMemory(memory=memory)
             shown = [context.messages, recall.text, recall.items, [*memory.medium_term], memory.scratchpad.to_context()]
-            shown += [conversation.get_history(400), conversation.search(asked).text, [*conversation]]
-            shown += [conversation.retrieve_message(query="fruit")]
+            shown += [conversation.to_messages(400), conversation.get_history(400), [*conversation]]
+            shown += [conversation.search(asked).text]
+            shown += [conversation.tool(query="fruit")]
             self.mine(name, shown)
             assert {item.step.id for item in recall.items} <= self.held[name].keys()
 
@@ -336,7 +326,7 @@ class Crossing(RuleBasedStateMachine):
                     continue
                 with pytest.raises(InputError, match="no step"):
                     memory.get(id)
-                assert id not in ConversationMemory(memory=memory).retrieve_message(nanoid=id)[60:]
+                assert id not in ConversationMemory(memory=memory).tool(nanoid=id)[60:]
 
     @rule(name=names, other=names)
     def forget_by_id(self, name: str, other: str) -> None:
@@ -438,4 +428,4 @@ def test_two_thousand_namespaces_in_one_process_take_bounded_files_and_memory(tm
 
 
 def test_the_example_in_the_docstring_is_true() -> None:
-    assert doctest.testmod(tinymem.memories).failed == 0
+    assert doctest.testmod(tinymem.memory.memories).failed == 0

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from strategies import IMAGE, THOROUGH, histories
 
 from tinymem.errors import InputError
-from tinymem.observations import prune_old_observations
-from tinymem.steps import ActionStep, MessageStep, Step, ToolCall
+from tinymem.steps.types import ActionStep, MessageStep, Step, ToolCall
+from tinymem.window.observations import prune_old_observations
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 
@@ -118,9 +118,9 @@ def test_ages_that_make_no_sense_are_refused(bad: Any) -> None:
         prune_old_observations(max_age_seconds=bad)
 
 
-@pytest.mark.parametrize("bad", [datetime(2025, 3, 1), 5, None])
+@pytest.mark.parametrize("bad", [datetime(2025, 3, 1), True, float("nan"), "2025"])
 def test_times_that_make_no_sense_are_refused(bad: Any) -> None:
-    with pytest.raises(InputError, match="now must be an aware datetime"):
+    with pytest.raises(InputError, match="now must be "):
         prune_old_observations(now=bad)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,10 +28,10 @@ from servers import (
 from tinymem import HierarchicalMemory
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.errors import EmbedderError, EmbedderMismatchError, InputError, MissingExtraError
+from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Embedder
 from tinymem.registry import embedder_from
 from tinymem.testing import EMBEDDER_CHECKS
-from tinymem.tokens import default_counter
 
 NONSENSE: list[Callable[[dict[str, Any]], Any]] = [
     lambda body: answer_with(body, []),
@@ -290,13 +289,11 @@ def test_a_slow_server_is_an_error_in_time(server: OpenAIServer) -> None:
     waiting = threading.Event()
 
     def slow(body: dict[str, Any]) -> None:
-        waiting.wait(10)
+        waiting.wait(120)  # then it would answer
 
     server.faults.append(slow)
-    started = time.monotonic()
     with pytest.raises(EmbedderError, match=r"did not answer within 0\.2 s.*raise timeout="):
         OpenAIEmbedder(timeout=0.2, max_retries=0).embed_documents(["a"])
-    assert time.monotonic() - started < 3
     waiting.set()
 
 
@@ -362,7 +359,7 @@ def test_importing_the_adapter_does_not_import_openai() -> None:
 def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: OpenAIServer, tmp_path: Path) -> None:
     spec = "openai:text-embedding-3-small"
     with HierarchicalMemory(tmp_path, embedder=spec, store="exact", window_tokens=200) as memory:
-        memory.add_steps([step.evolve(number=None) for step in numbered_texts(sentences(60))])
+        memory.add_steps([step.evolve(step_number=None) for step in numbered_texts(sentences(60))])
         memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7, mind the firewall."}])
         memory.add_messages([{"role": "user", "content": text} for text in sentences(20, seed=1)])
         found = memory.recall("Where is the staging server?", max_tokens=200).text
@@ -376,6 +373,7 @@ def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: OpenA
         HierarchicalMemory(tmp_path, embedder="openai:text-embedding-3-large", store="exact")
 
 
+@pytest.mark.usefixtures("without_rest")
 def test_a_memory_takes_steps_while_the_server_fails_and_embeds_them_later(
     server: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -384,7 +382,6 @@ def test_a_memory_takes_steps_while_the_server_fails_and_embeds_them_later(
         server.faults += [lambda body: failure(500, "down")] * 1_000
         memory.add_messages([{"role": "user", "content": text} for text in sentences(400)])
         memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
-        with pytest.raises(EmbedderError, match="HTTP 500"):
-            memory.recall("Where is staging?")
+        assert "HTTP 500" in memory.recall("Where is staging?").note
         server.faults.clear()
         assert "10.0.0.7" in memory.recall("Where is the staging server?", max_tokens=200).text

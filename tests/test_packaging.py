@@ -71,13 +71,14 @@ def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() ->
     assert SETUPTOOLS["package-dir"] == {
         "tinymem": "tinymem", "tinymem.embedders": "embedders", "tinymem.stores": "stores"
     }  # fmt: skip
+    engines: dict[str, list[str]] = {"embedders": [], "stores": ["chroma", "sqlite"]}
     for name in ("embedders", "stores"):
         link = ROOT / "tinymem" / name
         if not link.is_symlink():
             pytest.skip("a clone without links")
         assert link.readlink() == Path("..", name)
         assert link.resolve() == ROOT / name
-        assert [p.name for p in (ROOT / name).iterdir() if p.is_dir() and p.name != "__pycache__"] == []  # flat
+        assert sorted(p.name for p in (ROOT / name).iterdir() if (p / "__init__.py").exists()) == engines[name]
 
 
 @needs_sources
@@ -161,13 +162,12 @@ def test_modules_are_small() -> None:
     [
         ("chromadb", "stores/chroma"),
         ("sentence_transformers", "embedders/sentence_transformers"),
-        ("openai", "tinymem/openai_client"),
-        ("jinja2", "tinymem/templates"),
+        ("openai", "embedders/client"),
+        ("jinja2", "tinymem/memory/working/templates"),
     ],
 )
 def test_a_library_is_imported_by_its_own_adapter_only(library: str, home: str) -> None:
     pattern = re.compile(rf"^\s*(import|from) {library}\b", re.MULTILINE)
-    folders = ("tinymem", "tinymem/recall", "tinymem/summaries", "embedders", "stores")
-    modules = [p for folder in folders for p in (ROOT / folder).glob("*.py")]
+    modules = [p for folder in ("tinymem", "embedders", "stores") for p in (ROOT / folder).rglob("*.py")]
     users = [str(p.relative_to(ROOT)) for p in modules if pattern.search(p.read_text("utf-8"))]
     assert [user for user in users if not user.startswith(home)] == []

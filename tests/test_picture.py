@@ -1,4 +1,4 @@
-"""visualize_memory: bars to scale, lines that fit, and characters that the terminal has."""
+"""draw_memory: bars to scale, lines that fit, and characters that the terminal has."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rich.cells import cell_len
 from strategies import MODERATE, histories
 from test_inspection import chatter, drawn, holding, hostile_memory, open_memory
 
-import tinymem.picture
-from tinymem import HierarchicalMemory, InputError, MemoryManager, Step, SystemPromptStep, TaskStep, visualize_memory
-from tinymem.picture import BAR, LETTERS
-from tinymem.serialization import STEP_TYPES
-from tinymem.terminal import cells
+import tinymem.memory.inspection.picture
+from tinymem import HierarchicalMemory, InputError, MemoryManager, Step, SystemPromptStep, TaskStep, draw_memory
+from tinymem.memory.inspection.picture import BAR, LETTERS
+from tinymem.steps.serialization import STEP_TYPES
+from tinymem.steps.terminal import cells
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def sections(picture: object) -> dict[str, list[str]]:
 
 
 def test_examples() -> None:
-    assert doctest.testmod(tinymem.picture).failed == 0
+    assert doctest.testmod(tinymem.memory.inspection.picture).failed == 0
 
 
 # -- what it shows
@@ -49,7 +49,7 @@ def test_examples() -> None:
 def test_a_picture_shows_tiers_window_sessions_and_episodes_with_their_numbers(memory: HierarchicalMemory) -> None:
     memory.add_steps([SystemPromptStep("Be brief."), *chatter(60, session="may", timestamp=START)])
     memory.add_steps([TaskStep("Count."), *chatter(30, 60, session="june", timestamp=START + timedelta(days=31))])
-    picture, stats = visualize_memory(memory, 100, ascii=False), memory.stats()
+    picture, stats = draw_memory(memory, 100, ascii=False), memory.stats()
     found = sections(picture)
     title = f"HierarchicalMemory yard: 92 steps, {stats.tokens:,} tokens"
     assert str(picture).splitlines()[0] == title
@@ -66,7 +66,7 @@ def test_a_picture_shows_tiers_window_sessions_and_episodes_with_their_numbers(m
 def test_what_is_not_shown_is_counted(memory: HierarchicalMemory) -> None:
     for day in range(13):
         memory.add_steps(chatter(50, session=f"day {day}"))
-    picture = visualize_memory(memory, 100, ascii=False)
+    picture = draw_memory(memory, 100, ascii=False)
     found, stats = sections(picture), memory.stats()
     assert len(picture.window) == len(found["window"]) == stats.window_steps
     assert len(picture.sessions) == 10 and picture.sessions[-1].session == "day 12"
@@ -77,14 +77,14 @@ def test_what_is_not_shown_is_counted(memory: HierarchicalMemory) -> None:
 
 
 def test_the_steps_of_a_long_window_are_counted_too() -> None:
-    picture = visualize_memory(holding(*chatter(40)), 100, ascii=False)
+    picture = draw_memory(holding(*chatter(40)), 100, ascii=False)
     rest = picture.tiers[1].tokens - sum(step.tokens for step in picture.window)
     assert sections(picture)["window"][0] == f"… 24 earlier steps, {rest} tokens"
     assert [step.number for step in picture.window] == [*range(24, 40)]
 
 
 def test_pinned_steps_have_a_mark() -> None:
-    text = str(visualize_memory(holding(TaskStep("a", pinned=True), TaskStep("b")), 60))
+    text = str(draw_memory(holding(TaskStep("a", pinned=True), TaskStep("b")), 60))
     assert "*T #0" in text and " T #1" in text and text.endswith("T task, * pinned")
 
 
@@ -94,7 +94,7 @@ def test_every_type_has_a_letter_of_its_own() -> None:
 
 def test_of_an_empty_memory_there_is_a_picture(memory: HierarchicalMemory) -> None:
     for empty in (memory, MemoryManager()):
-        picture = visualize_memory(empty, 60)
+        picture = draw_memory(empty, 60)
         assert ": 0 steps, 0 tokens" in str(picture) and [*sections(picture)][1:] == ["tiers"]
 
 
@@ -102,7 +102,7 @@ def test_of_an_empty_memory_there_is_a_picture(memory: HierarchicalMemory) -> No
 @given(histories(), st.integers(30, 200), st.booleans())
 def test_bars_are_to_scale(held: list[Step], width: int, ascii: bool) -> None:
     """A bar has a mark for every so many tokens as its section says, the last of them perhaps not full."""
-    picture = visualize_memory(holding(*held), width, ascii=ascii)
+    picture = draw_memory(holding(*held), width, ascii=ascii)
     mark = "=" if ascii else BAR
     numbers = {"tiers": [t.tokens for t in picture.tiers], "window": [s.tokens for s in picture.window]}
     for block in str(picture).split("\n\n")[1:]:
@@ -124,7 +124,7 @@ def test_bars_are_to_scale(held: list[Step], width: int, ascii: bool) -> None:
 @MODERATE
 @given(histories(), st.integers(1, 200), st.booleans())
 def test_no_line_is_wider_than_asked(held: list[Step], width: int, ascii: bool) -> None:
-    text = str(visualize_memory(holding(*held), width, ascii=ascii))
+    text = str(draw_memory(holding(*held), width, ascii=ascii))
     for line in text.splitlines():
         assert cells(line) <= width and cell_len(line) <= width
     assert not ascii or text.isascii()
@@ -133,7 +133,7 @@ def test_no_line_is_wider_than_asked(held: list[Step], width: int, ascii: bool) 
 @pytest.mark.parametrize("width", [1, 7, 20, 39, 80, 300])
 def test_hostile_texts_are_within_the_width_plain_and_through_rich(tmp_path: Path, width: int) -> None:
     with hostile_memory(tmp_path) as memory:
-        picture = visualize_memory(memory, width, ascii=False)
+        picture = draw_memory(memory, width, ascii=False)
         plain = str(picture).splitlines()
         assert max(map(cell_len, plain)) <= width
         through_rich = drawn(picture, 400).splitlines()
@@ -141,7 +141,7 @@ def test_hostile_texts_are_within_the_width_plain_and_through_rich(tmp_path: Pat
 
 
 def test_on_a_narrower_console_it_is_drawn_anew_instead_of_wrapped() -> None:
-    picture = visualize_memory(holding(*chatter(9)), 120, ascii=False)
+    picture = draw_memory(holding(*chatter(9)), 120, ascii=False)
     shown = [line.rstrip() for line in drawn(picture, 50).splitlines()]
     assert max(map(len, shown)) <= 50 and len(shown) == len(str(picture).splitlines())
     assert "one █ is 1 token" in str(picture) and "one █ is 2 tokens" in "\n".join(shown)  # shorter bars
@@ -149,16 +149,16 @@ def test_on_a_narrower_console_it_is_drawn_anew_instead_of_wrapped() -> None:
 
 def test_the_width_is_that_of_the_terminal_or_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "57")
-    assert visualize_memory(MemoryManager()).width == 57
+    assert draw_memory(MemoryManager()).width == 57
     monkeypatch.delenv("COLUMNS")
     monkeypatch.setattr("sys.__stdout__", io.StringIO())  # no terminal
-    assert visualize_memory(MemoryManager()).width == 80
+    assert draw_memory(MemoryManager()).width == 80
 
 
 @pytest.mark.parametrize("width", [0, -1, 2.5, True, "80"])
 def test_a_width_that_is_none_is_refused(width: object) -> None:
     with pytest.raises(InputError, match="width must be"):
-        visualize_memory(MemoryManager(), width)  # type: ignore[arg-type]
+        draw_memory(MemoryManager(), width)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("encoding", "ascii"), [("utf-8", False), ("cp437", True), ("latin-1", True), ("ascii", True)])
@@ -167,7 +167,7 @@ def test_what_standard_output_can_encode_decides(monkeypatch: pytest.MonkeyPatch
     memory = holding(TaskStep("日本 " * 40))
     with monkeypatch.context() as patch:
         patch.setattr("sys.stdout", stream)
-        picture = visualize_memory(memory, 60)
+        picture = draw_memory(memory, 60)
     assert picture.ascii is ascii
     assert str(picture).isascii() is ascii
     if ascii:
@@ -176,11 +176,11 @@ def test_what_standard_output_can_encode_decides(monkeypatch: pytest.MonkeyPatch
 
 def test_without_standard_output_it_is_drawn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", None)
-    assert not visualize_memory(holding(*chatter(2)), 60).ascii
+    assert not draw_memory(holding(*chatter(2)), 60).ascii
 
 
 def test_through_rich_it_has_colours_and_none_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = visualize_memory(holding(*chatter(2)), 60)
+    picture = draw_memory(holding(*chatter(2)), 60)
     coloured = {"force_terminal": True, "color_system": "truecolor"}
     assert "\x1b[36m" in drawn(picture, 60, **coloured)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -13,11 +13,11 @@ import pytest
 from memories import python
 
 from tinymem import HierarchicalMemory, MessageStep, StorageError, export_memory, namespaces
-from tinymem.folders import namespace_folder
-from tinymem.private import NewFiles, private_file, private_folder
-from tinymem.salvaging import salvage_to
-from tinymem.stores.chroma_server import collection_of
-from tinymem.stores.sqlite import SqliteJournal
+from tinymem.archive.folders import namespace_folder
+from tinymem.stores.chroma.server import collection_of
+from tinymem.stores.files import NewFiles, private_file, private_folder
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep.salvage import salvage_to
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -27,8 +27,8 @@ import json, os, sys
 from pathlib import Path
 os.umask(int(sys.argv[2], 8))
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.salvaging import salvage_to
-from tinymem.stores.chroma_server import collection_of
+from tinymem.upkeep.salvage import salvage_to
+from tinymem.stores.chroma.server import collection_of
 path = Path(sys.argv[1])
 modes = {}
 def look():
@@ -56,7 +56,7 @@ print(json.dumps({name: sorted(found) for name, found in modes.items()}))
 
 @pytest.mark.parametrize("umask", ["000", "077"])
 def test_what_is_made_is_for_its_owner_only_whatever_the_umask(tmp_path: Path, umask: str) -> None:
-    out, _ = python(FILLING, tmp_path / "made" / "memory", umask).communicate(timeout=120)
+    out, _ = python(FILLING, tmp_path / "made" / "memory", umask).communicate(timeout=600)
     modes = json.loads(out)
     folders = {"made" if name == "." else name for name in modes if (tmp_path / "made" / name).is_dir()}
     names = {Path(name).name for name in modes}

@@ -14,25 +14,25 @@ from pathlib import Path
 import pytest
 from memories import python
 
-import tinymem.indexing
+import tinymem.archive.index
 from benchmarks import processes
 from tinymem import HierarchicalMemory, MessageStep, StorageError, TaskStep, doctor
-from tinymem.forking import ProcessLock
+from tinymem.stores.forking import ProcessLock
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
 
 
 def ended(process: subprocess.Popen[str], said: str = "") -> str:
     """What the process printed, when it has been told `said` and has ended well."""
-    out, _ = process.communicate(said, timeout=90)
+    out, _ = process.communicate(said, timeout=600)
     assert process.returncode == 0
     return out
 
 
 def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
-    record = processes.soak(tmp_path, writers=3, readers=2, seconds=4)
+    record = processes.soak(tmp_path, writers=3, readers=2, seconds=2)
     assert record["faults"] == []
-    assert record["acknowledged"] == record["steps"] > 30
+    assert record["acknowledged"] == record["steps"] >= 3 * 20
     assert record["operations"].keys() >= {"add", "context", "recall"}
 
 
@@ -40,7 +40,7 @@ def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     with processes.opened(folder) as memory:
         added = memory.add_steps([MessageStep("user", f"marka{i} lot {i}") for i in range(400)])
-    told = [[step.id, step.number, step.text] for step in added]
+    told = [[step.id, step.step_number, step.text] for step in added]
     assert processes.check(folder, [*told, ["lost", 401, "lost"]])[1] == [
         "lost is not there as it was added",
         "400 steps are there, 401 were acknowledged",
@@ -57,9 +57,9 @@ def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
 
 OWNER = """
 import sys
-import tinymem.indexing
+import tinymem.archive.index
 from tinymem import HierarchicalMemory
-tinymem.indexing.BATCH = 50
+tinymem.archive.index.BATCH = 50
 with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as memory:
     memory.long_term._exact_up_to = 0
     memory.recall("lot", 100)
@@ -73,7 +73,7 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as m
 def test_one_process_has_the_index_and_the_others_find_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.indexing, "BATCH", 50)
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 50)
     with open_memory(tmp_path) as memory:
         memory.archive([MessageStep("user", f"lot {i} holds {i * 7} crates") for i in range(300)])
         memory.long_term.embed_pending()
@@ -122,10 +122,11 @@ if not (child := os.fork()):
             print("fork" in str(error) and "open it in the child" in str(error), flush=True)
     memory.close()
     with HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400) as own:
-        print(own.add(MessageStep("user", "from the child")).number, flush=True)
+        print(own.add(MessageStep("user", "from the child")).step_number, flush=True)
     sys.exit(0)
 print(os.waitpid(child, 0)[1], flush=True)
-print(memory.add(MessageStep("user", "from the parent")).number, "lot 3" in memory.recall("lot 3", 99).text, flush=True)
+added = memory.add(MessageStep("user", "from the parent"))
+print(added.step_number, "lot 3" in memory.recall("lot 3", 99).text, flush=True)
 print(len(memory.context("").messages) > 1, memory.long_term.index.rests, flush=True)
 memory.close()
 """
@@ -151,7 +152,7 @@ stop = threading.Event()
 added = []
 def work():
     while not stop.is_set():
-        added.append(memory.add(MessageStep("user", f"lot {len(added)}")).number)
+        added.append(memory.add(MessageStep("user", f"lot {len(added)}")).step_number)
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
@@ -197,7 +198,7 @@ from tinymem import HierarchicalMemory, MessageStep
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
 print("ready", flush=True)
 for i in range(100_000):
-    print(memory.add(MessageStep("user", f"{sys.argv[2]} {i}")).number, flush=True)
+    print(memory.add(MessageStep("user", f"{sys.argv[2]} {i}")).step_number, flush=True)
 """
 
 
@@ -209,7 +210,7 @@ def test_a_process_that_is_killed_while_others_add_holds_nobody_up(tmp_path: Pat
             process = python(ADDING, tmp_path, f"turn{turn}")
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
             told |= {int(process.stdout.readline()) for _ in range(5)}
-            told |= {memory.add(MessageStep("user", f"ours {turn} {i}")).number or 0 for i in range(20)}
+            told |= {memory.add(MessageStep("user", f"ours {turn} {i}")).step_number or 0 for i in range(20)}
             process.kill()
             told |= {int(line) for line in process.stdout if line.endswith("\n")}
             process.communicate()
@@ -218,4 +219,4 @@ def test_a_process_that_is_killed_while_others_add_holds_nobody_up(tmp_path: Pat
         held = [row.number for row in rows]
         assert told <= set(held) and held == list(range(1, len(held) + 1)), sys.platform
         memory.stats()
-        assert [row.number for row in rows if row.window] == [step.number for step in memory.short_term.steps]
+        assert [row.number for row in rows if row.window] == [step.step_number for step in memory.short_term.steps]

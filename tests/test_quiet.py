@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import logging
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 import pytest
 from servers import failure, openai_server
 
-import tinymem.archive
-import tinymem.quiet
+import tinymem.archive.archive
+import tinymem.errors
 from tinymem import (
     ActionStep,
     AgentMemory,
@@ -38,9 +39,9 @@ from tinymem import (
     summarize_strategy,
 )
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
-from tinymem.openai_client import explained
-from tinymem.quiet import kind_of, name_of, shown, trace_of, without_content
-from tinymem.values import decode
+from tinymem.embedders.client import explained
+from tinymem.errors import kind_of, name_of, shown, trace_of, without_content
+from tinymem.steps.values import decode
 
 CANARY = "canary7391"
 S = f"the word is {CANARY}"
@@ -70,9 +71,14 @@ def tell(told: object) -> None:
     raise RuntimeError(f"could not note {told}")
 
 
+def careless(window: Sequence[Step]) -> list[Step]:
+    other = TaskStep(S, id=window[-1].id)  # which is pinned
+    return [MessageStep("user", S), *window[1:-1], other, *(MessageStep("user", S) for _ in window)]
+
+
 def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session in which everything says the word, and much goes wrong."""
-    monkeypatch.setattr(tinymem.archive, "WAITING", 200)
+    monkeypatch.setattr(tinymem.archive.archive, "WAITING", 200)
     embedder = Failing(64)
     options: dict[str, Any] = {"on_prune": tell, "on_archive": tell, "on_recall": tell, "step_callbacks": [tell]}
     strategy = summarize_strategy(Gossip(), max_tokens=200)
@@ -90,24 +96,28 @@ def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             memory.recall(S, session=f"{CANARY} 0")
             memory.add(TaskStep(S, pinned=True))
             memory.add(MessageStep("user", f"{S} " * 400, pinned=True))
+            memory.short_term.prune(careless)
             for pad in (memory.scratchpad, AgentMemory(verbose=True, max_observations=1, archive=tell)):
                 pad.observe(S)
                 pad.observe(S)
                 pad.store("word", S)
                 pad.fail(S)
-            WorkingMemory(S, S, memory=memory).add({"thought": S, "action": S, "result": S})
-            WorkingMemory(S, f"Another: {S}", memory=memory)
-            ConversationMemory(memory=memory).retrieve_message(query=S)
+            WorkingMemory(4_000, S, S, memory=memory).add({"thought": S, "action": S, "result": S})
+            WorkingMemory(4_000, S, f"Another: {S}", memory=memory)
+            conversation = ConversationMemory(memory=memory)
+            conversation.tool(query=S)
             embedder.away = True
             memory.add(MessageStep("user", S))
-            ConversationMemory(memory=memory).retrieve_message(query=S)
+            conversation.tool(query=S)
             embedder.away = False
             memory.forget(session=f"{CANARY} 0")
+        conversation.tool(query=S)
 
 
 FAILURES = [
-    "the callback tell failed", "archiving is behind", "summarizer gossip failed", "stay over the bound",
+    "the callback tell failed", "goes on without vectors", "summarizer gossip failed", "stay over the bound",
     "noted an observation of", "window cannot be kept", "was not finished", "could not be answered",
+    "careless took out what must stay", "careless returned", "careless changed more of step",
 ]  # fmt: skip
 
 
@@ -134,14 +144,6 @@ def returning(steps: Any) -> Callable[[Any], Any]:
     return lambda window: steps
 
 
-def swapped(window: Sequence[Step]) -> list[Step]:
-    return [MessageStep("user", S), *window[1:]]
-
-
-def split(window: Sequence[Step]) -> list[Step]:
-    return [step for step in window if not isinstance(step, ActionStep)]
-
-
 REFUSED: list[Bad] = [
     lambda memory: memory.add(word),
     lambda memory: memory.add(held),
@@ -158,8 +160,6 @@ REFUSED: list[Bad] = [
     lambda memory: memory.add(MessageStep("user", S, metadata={"m": object(), "n": S})),
     lambda memory: memory.short_term.prune(returning(S)),
     lambda memory: memory.short_term.prune(returning([S])),
-    lambda memory: memory.short_term.prune(swapped),
-    lambda memory: memory.short_term.prune(split),
     lambda memory: memory.recall(word, word),
     lambda memory: memory.recall("x", now=word),
     lambda memory: memory.context(held),
@@ -178,11 +178,15 @@ REFUSED: list[Bad] = [
     lambda memory: Step.from_dict({**ActionStep(S).to_dict(), "tool_calls": S}),
     lambda memory: steps_from_messages([{"role": "assistant", "tool_calls": [{"id": "1", "function": S}]}]),
     lambda memory: execution_result(ActionStep(S, metadata={"execution": S, "execution_result": S, "result": S})),
-    lambda memory: WorkingMemory(S, S).add({"thought": 5, "action": S}),
-    lambda memory: WorkingMemory(S, S).add({"number": S, "thought": S}),
-    lambda memory: WorkingMemory(S, S).add({"thought": S, "result": {"execution_time": S}}),
-    lambda memory: WorkingMemory(S, S).add({"thought": S, "result": {"local_variables": [S]}}),
-    lambda memory: WorkingMemory(S, S).add({S: S}),
+    lambda memory: WorkingMemory(4_000, S, S).add({"thought": 5, "action": S}),
+    lambda memory: WorkingMemory(4_000, S, S).add({"step_number": S, "thought": S}),
+    lambda memory: WorkingMemory(4_000, S, S).add({"thought": S, "result": {"execution_time": S}}),
+    lambda memory: WorkingMemory(4_000, S, S).add({"thought": S, "result": {"local_variables": [S]}}),
+    lambda memory: WorkingMemory(4_000, S, S).add({"thought": S, "result": {S: object()}}),
+    lambda memory: WorkingMemory(4_000, S, S).add({S: S}),
+    lambda memory: AgentMemory({word: S}),
+    lambda memory: AgentMemory(observations=word),
+    lambda memory: AgentMemory(failed_approaches=[{word: S}]),  # type: ignore[list-item]
     lambda memory: WorkingMemory.from_dict({"format": 9, "task": S}),
     lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": [S]})),
     lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": {}, "observations": S})),
@@ -214,9 +218,8 @@ def test_what_an_embedder_says_of_a_text_is_not_repeated(tmp_path: Path) -> None
     with HierarchicalMemory(tmp_path, embedder=embedder, store="exact") as memory:
         memory.add(MessageStep("user", S))
         embedder.away = True
-        with pytest.raises(EmbedderError, match=r"failed on 1 texts: ValueError in test_quiet.py, line \d+$"):
-            memory.recall("x")
-        embedder.away = False
+        note = memory.recall("x").note
+        assert re.search(r"failed on 1 texts: ValueError in test_quiet.py, line \d+$", note) and CANARY not in note
 
 
 def test_what_a_server_says_of_a_text_is_not_repeated() -> None:
@@ -285,4 +288,4 @@ def test_a_value_is_told_by_its_type_and_length() -> None:
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(tinymem.quiet).failed == 0
+    assert doctest.testmod(tinymem.errors).failed == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 from strategies import data_folder
 
 from tinymem import ActionStep, InputError, MessageStep, Step, SystemPromptStep, TaskStep
-from tinymem.readers import read_runs
-from tinymem.recorded import PIECE
+from tinymem.cli.ingestion.readers import read_runs
+from tinymem.cli.ingestion.recorded import PIECE
 
 DATA = data_folder()
 Write = Callable[..., Path]
@@ -66,7 +67,16 @@ def fails(path: Path) -> tuple[list[Step], str]:
         for run in read_runs(path):
             for step in run.steps:
                 before.append(step)
+    assert not open_files(path)
     return before, str(caught.value)
+
+
+def open_files(path: Path) -> list[str]:
+    """The open descriptors of a file, where the system lists them."""
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.exists():
+        return []
+    return [entry.name for entry in descriptors.iterdir() if os.path.realpath(entry) == str(path)]
 
 
 # -- shapes

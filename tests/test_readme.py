@@ -79,7 +79,7 @@ def test_files_that_are_linked_are_there() -> None:
 def test_commands_that_are_shown_are_commands() -> None:
     from typer.testing import CliRunner
 
-    from tinymem.cli import app
+    from tinymem.cli.main import app
 
     shown = [line for b in BLOCKS if b.language in ("bash", "sh") for line in b.code.splitlines()]
     calls = [m[1] for line in shown for m in re.finditer(r"(?:^|&& )(tinymem [^#&]+)", line)]
@@ -90,3 +90,23 @@ def test_commands_that_are_shown_are_commands() -> None:
         assert result.exit_code == 0, call
         for option in re.findall(r"(--[a-z-]+)", call):
             assert option in result.output, call
+
+
+def test_commands_work_as_they_stand_in_this_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All but the ones that need another embedder's weights, or install."""
+    from tinymem.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    shown = [line for b in BLOCKS if b.language == "bash" for line in b.code.splitlines()]
+    calls = [shlex.split(line, comments=True) for line in shown if line.startswith("tinymem ")]
+    calls = [call for call in calls if "reindex" not in call]
+    assert len(calls) >= 12
+    for call in calls:
+        monkeypatch.setattr("sys.argv", call)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        assert not ended.value.code, (call, err)
+        assert out or err

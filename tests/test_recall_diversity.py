@@ -62,7 +62,7 @@ def test_diversity_says_how_near_is_the_same() -> None:
     assert taken(one, other, diversity=0.5) == [True, True]
     assert taken(one, other, diversity=0.8) == [True, False]
     for wrong in (-0.1, 1.5, math.nan):
-        with pytest.raises(InputError, match="diversity must be from 0 to 1"):
+        with pytest.raises(InputError, match="diversity must be a number from 0 to 1"):
             Repetitions(wrong)
 
 

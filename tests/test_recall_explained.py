@@ -33,7 +33,7 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
 
 def chosen_of(steps: Sequence[Step], budget: int, left_out: int = 1_000) -> tuple[Recall, tuple[LeftOut, ...]]:
     """What is packed of steps whose order is their ranking, and what is left out."""
-    held = {step.number or 0: step for step in steps}
+    held = {step.step_number or 0: step for step in steps}
 
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
@@ -51,7 +51,7 @@ def test_it_explains_exactly_what_recall_brings_back(memory: HierarchicalMemory)
     assert isinstance(explained, Explanation)
     assert explained.recalled == memory.recall(query, 120, now=now)
     assert (explained.query, explained.budget) == (query, 120)
-    assert sorted(explained.items, key=lambda item: item.step.number or 0) == [*explained.recalled.items]
+    assert sorted(explained.items, key=lambda item: item.step.step_number or 0) == [*explained.recalled.items]
     assert [item.score for item in explained.items] == sorted((item.score for item in explained.items), reverse=True)
     assert len(explained.items) > 1 and len(explained.left_out) == 5
 
@@ -86,7 +86,7 @@ def test_what_repeats_a_better_one_is_said_to(memory: HierarchicalMemory) -> Non
     memory.add_steps([MessageStep("user", LONG), MessageStep("user", "Lunch is soup."), MessageStep("user", LONG)])
     explained = memory.explain("On which port does the staging server run?", 500)
     assert {one.reason for one in explained.left_out} == {REPEATS}
-    assert sorted([explained.items[0].step.number, explained.left_out[0].excerpt.step.number]) == [1, 3]  # type: ignore[type-var]
+    assert sorted([explained.items[0].step.step_number, explained.left_out[0].excerpt.step.step_number]) == [1, 3]  # type: ignore[type-var]
     assert REPEATS in str(explained)
 
 
@@ -94,10 +94,10 @@ def test_what_is_too_long_is_passed_over_and_what_comes_after_the_last_is_ranked
     short = sentences(8, seed=5)
     steps = numbered_texts([short[0], " ".join(sentences(20))[:700], *short[1:]])
     found, left = chosen_of(steps, 90)
-    numbers = [item.step.number or 0 for item in found.items]
+    numbers = [item.step.step_number or 0 for item in found.items]
     assert numbers[:2] == [1, 3] and numbers[-1] < 9
     below = dict.fromkeys(range(numbers[-1] + 1, 10), BELOW)
-    assert {one.excerpt.step.number: one.reason for one in left} == {2: TOO_LONG} | below
+    assert {one.excerpt.step.step_number: one.reason for one in left} == {2: TOO_LONG} | below
 
 
 def test_where_nothing_fits_everything_does_not_fit(memory: HierarchicalMemory) -> None:
@@ -112,12 +112,12 @@ def test_where_nothing_fits_everything_does_not_fit(memory: HierarchicalMemory) 
 def test_every_passage_is_brought_back_or_left_out_for_a_reason(budget: int, count: int, twins: int) -> None:
     steps = numbered_texts([*sentences(count), *([LONG] * twins)])
     found, left = chosen_of(steps, budget)
-    numbers = [item.step.number for item in found.items] + [one.excerpt.step.number for one in left]
+    numbers = [item.step.step_number for item in found.items] + [one.excerpt.step.step_number for one in left]
     assert sorted(number or 0 for number in numbers) == [*range(1, count + twins + 1)]
     assert [one.rank for one in left] == sorted({one.rank for one in left})
-    worst = max((item.step.number or 0 for item in found.items), default=0)
+    worst = max((item.step.step_number or 0 for item in found.items), default=0)
     for one in left:
-        number = one.excerpt.step.number or 0  # which is its rank here
+        number = one.excerpt.step.step_number or 0  # which is its rank here
         assert one.rank == number and one.reason in (REPEATS, TOO_LONG, BELOW)
         assert one.excerpt.tokens >= TOKENS.count(one.excerpt.text)
         if one.reason == REPEATS:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
 from strategies import MODERATE, histories
 
-from tinymem.base import Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.protocols import Embedder, Vectors
@@ -25,7 +24,8 @@ from tinymem.recall.dates import DAY
 from tinymem.recall.features import NAMES, Steps, features
 from tinymem.recall.late import max_sim
 from tinymem.recall.query import Query
-from tinymem.steps import ActionStep, FinalAnswerStep, MessageStep
+from tinymem.steps.step import Step
+from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
 from tinymem.testing import unit_vectors
 
 EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]

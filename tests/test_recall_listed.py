@@ -11,9 +11,9 @@ import pytest
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderError
 from tinymem.protocols import Vectors
-from tinymem.recall import listed
-from tinymem.recall.listed import StepIndex
-from tinymem.steps import ActionStep, MessageStep, Step
+from tinymem.steps.types import ActionStep, MessageStep, Step
+from tinymem.window import step_index as listed
+from tinymem.window.step_index import StepIndex
 
 
 class Counting(HashingEmbedder):

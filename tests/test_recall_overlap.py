@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinymem.recall.overlap import hashed, overlap
+from tinymem.recall.diversity import hashed, overlap
 
 
 def test_overlap_is_bm25_on_the_scale_of_the_full_text_index() -> None:

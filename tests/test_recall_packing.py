@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from memories import START, block_of, said, sentences
 from strategies import MODERATE, WORDS, steps
 
-from tinymem.base import Step
-from tinymem.content import clean
+from tinymem.messages.tokens import EstimatingCounter, default_counter
 from tinymem.protocols import TokenCounter
+from tinymem.recall.characters import visible
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.packing import Ranked, pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
 from tinymem.recall.results import Excerpt, Recall
-from tinymem.steps import ActionStep
-from tinymem.tokens import EstimatingCounter, default_counter
-from tinymem.visible import visible
+from tinymem.steps.content import clean
+from tinymem.steps.step import Step
+from tinymem.steps.types import ActionStep
 
 KEY = b"a key of sixteen"
 TOKENS = default_counter()
@@ -32,7 +32,7 @@ COUNTERS = st.sampled_from([TOKENS, TOKENS, EstimatingCounter(), WORDS])
 
 def ranked(memory: Sequence[Step], scores: Sequence[float] | None = None) -> list[Ranked]:
     """Every passage of the steps, best first; the first passages score best unless said otherwise."""
-    places = [(step.number or 0, row) for step in memory for row in passages_of(step)]
+    places = [(step.step_number or 0, row) for step in memory for row in passages_of(step)]
     scores = [-float(at) for at in range(len(places))] if scores is None else scores
     found = [
         Ranked(number, row.part, row.start, row.end, score, lambda score=score: {"cosine": score})  # type: ignore[misc]
@@ -48,7 +48,7 @@ def packed(
     counter: TokenCounter = TOKENS,
     diversity: float = DIVERSITY,
 ) -> Recall:
-    held = {step.number or 0: step for step in memory}
+    held = {step.step_number or 0: step for step in memory}
 
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers if number in held}
@@ -68,7 +68,7 @@ def memories(draw: st.DrawFn) -> list[Step]:
     drawn = draw(st.lists(st.one_of(long, long, steps()), max_size=6))
     days = draw(st.lists(st.integers(0, 3), min_size=len(drawn), max_size=len(drawn)))
     return [
-        step.evolve(number=number, timestamp=START + timedelta(days=day))
+        step.evolve(step_number=number, timestamp=START + timedelta(days=day))
         for number, (step, day) in enumerate(zip(drawn, days, strict=True), 1)
     ]
 
@@ -84,11 +84,14 @@ def check(recall: Recall, passages: Sequence[Ranked], budget: int, counter: Toke
         assert visible(item.text).strip() in recall.text
         at = item.start
         while at < item.end:  # made of whole passages
-            at = slices[item.step.number or 0, item.part, at]
+            at = slices[item.step.step_number or 0, item.part, at]
         assert at == item.end
         assert item.tokens > 0
     for one, other in pairwise(recall.items):
-        place, next_place = (one.step.number or 0, one.part, one.end), (other.step.number or 0, other.part, other.start)
+        place, next_place = (
+            (one.step.step_number or 0, one.part, one.end),
+            (other.step.step_number or 0, other.part, other.start),
+        )
         assert place < next_place, "in order of time, nothing twice, what adjoins is one"
 
 
@@ -130,14 +133,14 @@ def test_no_passages_and_forgotten_steps_give_an_empty_recall() -> None:
     assert not packed([], [], 500)
     assert not packed([], ranked(chat()), 500)
     memory = chat()
-    assert [item.step.number for item in packed(memory[:1], ranked(memory), 500).items] == [1]
+    assert [item.step.step_number for item in packed(memory[:1], ranked(memory), 500).items] == [1]
 
 
 def test_the_best_passages_come_first_into_the_block_and_stand_in_order_of_time() -> None:
     memory = chat()
     scores = [float((7 * at) % 60) for at in range(60)]
     recall = packed(memory, ranked(memory, scores), 600)
-    numbers = [item.step.number or 0 for item in recall.items]
+    numbers = [item.step.step_number or 0 for item in recall.items]
     assert numbers == sorted(numbers)
     assert 10 < len(numbers) < 40
     best = sorted(range(1, 61), key=lambda number: -scores[number - 1])[: len(numbers) - 4]
@@ -163,8 +166,8 @@ def test_adjoining_slices_are_one_excerpt_with_the_best_score() -> None:
 
 
 def test_slices_of_two_parts_or_two_steps_stay_apart() -> None:
-    step = ActionStep("think", tool_name="ls", observation="files", number=1)
-    other = ActionStep("think", tool_name="ls", observation="files", number=2)
+    step = ActionStep("think", tool_name="ls", observation="files", step_number=1)
+    other = ActionStep("think", tool_name="ls", observation="files", step_number=2)
     assert len(packed([step, other], ranked([step, other]), 500).items) == 6
 
 
@@ -172,7 +175,7 @@ def test_a_small_passage_that_fits_fills_the_gap() -> None:
     big, small = [said(" ".join(sentences(20, seed)), seed) for seed in (1, 2)], said("The key is 4711.", 3)
     room = TOKENS.count(big[0].text) + 60
     recall = packed([*big, small], ranked([*big, small]), room)
-    assert {item.step.number for item in recall.items if item.step.number != 1} == {3}
+    assert {item.step.step_number for item in recall.items if item.step.step_number != 1} == {3}
 
 
 @pytest.mark.parametrize("per_day", [60, 2, 1])
@@ -194,7 +197,7 @@ def test_slices_of_long_steps_fill_the_budget_too(budget: int) -> None:
     passages = ranked(memory, dice.normal(size=count).tolist())
     recall = packed(memory, passages, budget)
     check(recall, passages, budget, TOKENS)
-    shown = {(item.step.number, item.part, at) for item in recall.items for at in range(item.start, item.end)}
+    shown = {(item.step.step_number, item.part, at) for item in recall.items for at in range(item.start, item.end)}
     spare = budget - recall.tokens
     for passage in passages[:24]:
         if (passage.number, passage.part, passage.start) not in shown:
@@ -215,7 +218,7 @@ def test_what_repeats_a_better_passage_makes_room_for_something_else() -> None:
     texts = [" ".join(sentences(4, seed)) for seed in range(6)]
     memory = [said(text, at) for at, text in enumerate([texts[0], texts[0], texts[0], *texts], 1)]
     recall = packed(memory, ranked(memory), 900)
-    assert [item.step.number for item in recall.items] == [1, 5, 6, 7, 8, 9]
-    assert [item.step.number for item in packed(memory, ranked(memory), 900, diversity=0).items][:3] == [1, 2, 3]
+    assert [item.step.step_number for item in recall.items] == [1, 5, 6, 7, 8, 9]
+    assert [item.step.step_number for item in packed(memory, ranked(memory), 900, diversity=0).items][:3] == [1, 2, 3]
     others = [said(texts[0], 1, speaker="Ann"), said(texts[0], 2, speaker="Ben")]
     assert len(packed(others, ranked(others), 400, diversity=0.01).items) == 2

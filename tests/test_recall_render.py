@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from memories import START, block_of, line_of, said
 from strategies import MODERATE, THOROUGH, steps, texts
 
-from tinymem.base import Step
-from tinymem.content import clean
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import header, is_block, label
 from tinymem.recall.results import Excerpt
-from tinymem.steps import ActionStep, FinalAnswerStep, TaskStep, ToolCall
+from tinymem.steps.content import clean
+from tinymem.steps.step import Step
+from tinymem.steps.types import ActionStep, FinalAnswerStep, TaskStep, ToolCall
 
 KEY, OTHER_KEY = b"a key of sixteen", b"another 16 bytes"
 
@@ -42,7 +42,7 @@ def test_a_block_has_a_header_for_each_day_and_a_line_for_each_excerpt() -> None
     steps = [
         said("Where is staging?", 1, speaker="Ana"),
         said("At 10.0.0.7.", 2, role="assistant"),
-        TaskStep("Ship it", number=3, timestamp=START + timedelta(days=1)),
+        TaskStep("Ship it", step_number=3, timestamp=START + timedelta(days=1)),
     ]
     mark = fence(block_of([excerpt(step) for step in steps], KEY))
     assert block_of([excerpt(step) for step in steps], KEY) == (
@@ -74,7 +74,7 @@ def test_the_fence_differs_by_content_and_by_key() -> None:
 @THOROUGH
 @given(st.lists(steps(), min_size=1, max_size=4), st.booleans())
 def test_a_memory_recognises_its_own_blocks_and_only_those(drawn: list[Step], padded: bool) -> None:
-    numbered = [step.evolve(number=number) for number, step in enumerate(drawn, 1)]
+    numbered = [step.evolve(step_number=number) for number, step in enumerate(drawn, 1)]
     excerpts = [excerpt(step, row.part, row.start, row.end) for step in numbered for row in passages_of(step)]
     assume(excerpts)
     text = block_of(excerpts, KEY)
@@ -137,7 +137,7 @@ def test_knowing_the_fence_of_a_block_does_not_help_to_forge_another() -> None:
 @MODERATE
 @given(steps())
 def test_no_control_character_and_nothing_that_cannot_be_encoded_comes_into_a_block(step: Step) -> None:
-    numbered = step.evolve(number=1)
+    numbered = step.evolve(step_number=1)
     excerpts = [excerpt(numbered, row.part, row.start, row.end) for row in passages_of(numbered)]
     text = block_of(excerpts, KEY)
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]", text)
@@ -146,7 +146,7 @@ def test_no_control_character_and_nothing_that_cannot_be_encoded_comes_into_a_bl
 def test_terminal_sequences_and_names_with_line_breaks_are_neutralised() -> None:
     text = one("red \x1b[31m bell \x07 nul \x00", speaker="Ana\nSystem\x1b")
     assert "Ana System\ufffd: red \ufffd[31m bell \ufffd nul \ufffd" in text
-    call = ActionStep(None, [ToolCall("ls\nrm\x07", {"a": 1}, observation="fine")], number=4)
+    call = ActionStep(None, [ToolCall("ls\nrm\x07", {"a": 1}, observation="fine")], step_number=4)
     assert line_of(excerpt(call, 1)) == '#4 observation of ls rm\ufffd({"a": 1}):\nfine'
 
 
@@ -166,7 +166,7 @@ def test_excerpts_show_where_they_were_cut() -> None:
 
 def test_a_label_says_what_a_step_is_and_its_number_where_there_is_more_to_open() -> None:
     def shown(step: Step, part: int = 0) -> str:
-        return label(step.evolve(number=7), step.parts()[part])
+        return label(step.evolve(step_number=7), step.parts()[part])
 
     assert shown(said("x")) == "user: "
     assert shown(said("x", role="tool", tool_call_id="c")) == "result: "

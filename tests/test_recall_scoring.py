@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
 from strategies import MODERATE
 
-from tinymem.actions import ToolCall
-from tinymem.base import Step
 from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import QUESTION, published
-from tinymem.recall.scoring import Filter, Scored
-from tinymem.steps import ActionStep, FinalAnswerStep, MessageStep
+from tinymem.recall.fusion import QUESTION, Filter, Scored, published
+from tinymem.steps.actions import ToolCall
+from tinymem.steps.step import Step
+from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
 from tinymem.testing import unit_vectors
 
 SESSIONS, SPEAKERS = (None, "a", "b", ""), (None, "Ana", "Ben")
@@ -72,7 +71,9 @@ def test_time_zones_are_only_other_names_for_a_moment() -> None:
     assert Filter(until=tokyo).allowed(catalog).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("limits", [{"since": datetime(2025, 1, 1)}, {"until": datetime(2025, 1, 1)}, {"since": 5}])
+@pytest.mark.parametrize(
+    "limits", [{"since": datetime(2025, 1, 1)}, {"until": datetime(2025, 1, 1)}, {"since": "2025"}]
+)
 def test_a_time_without_a_zone_is_an_input_error(limits: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="aware datetime"):
         Filter(**limits)
@@ -98,7 +99,7 @@ def test_steps_are_found_by_the_tools_they_call_and_by_type(tmp_path: Path) -> N
 
     def numbers(**only: str) -> set[int]:
         found = archive.recall("the key", 2_000, LATER, only=Filter(**only)).items  # type: ignore[arg-type]
-        return {item.step.number or 0 for item in found}
+        return {item.step.step_number or 0 for item in found}
 
     assert numbers() == {1, 2, 3, 4, 5}
     assert (numbers(tool="grep"), numbers(tool="ls"), numbers(tool="gre")) == ({1, 2}, {2}, set())
@@ -113,7 +114,7 @@ def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:
     ])  # fmt: skip
 
     def numbers(**more: Any) -> list[int]:
-        return [item.step.number or 0 for item in archive.recall("the key number", 4_000, LATER, **more).items]
+        return [item.step.step_number or 0 for item in archive.recall("the key number", 4_000, LATER, **more).items]
 
     assert numbers() == list(range(1, 61))
     assert numbers(hidden={3, 4, 60}) == [at for at in range(1, 61) if at not in (3, 4, 60)]
@@ -131,7 +132,7 @@ def test_any_name_can_be_filtered_by(tmp_path: Path, name: str) -> None:
     archive = open_archive(tmp_path)
     fill(archive, [said("the key", 1, session=name, speaker=name), said("the key", 2)])
     for only in (Filter(session=name), Filter(speaker=name)):
-        assert [item.step.number for item in archive.recall("the key", 500, LATER, only=only).items] == [1]
+        assert [item.step.step_number for item in archive.recall("the key", 500, LATER, only=only).items] == [1]
     archive.close()
 
 
@@ -140,10 +141,10 @@ def test_hidden_steps_never_come_from_a_large_memory_either(tmp_path: Path) -> N
     steps = fill(archive, [said(text, at) for at, text in enumerate(sentences(1_500), 1)])
     query = steps[700].text
     first = archive.recall(query, 300, LATER)
-    hidden = {item.step.number or 0 for item in first.items}
+    hidden = {item.step.step_number or 0 for item in first.items}
     assert 701 in hidden
     for _ in range(3):
-        found = {item.step.number or 0 for item in archive.recall(query, 300, LATER, hidden=hidden).items}
+        found = {item.step.step_number or 0 for item in archive.recall(query, 300, LATER, hidden=hidden).items}
         assert found
         assert not found & hidden
         hidden |= found

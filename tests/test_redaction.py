@@ -28,11 +28,14 @@ from tinymem import (
     TaskStep,
     ToolCall,
     WorkingMemory,
+    execution_result,
+    messages_from_steps,
     problems,
     summarize_strategy,
 )
-from tinymem.redaction import redacted, redacted_dump
-from tinymem.serialization import dump_step
+from tinymem.archive.scratchpad_format import redacted_dump
+from tinymem.steps.redaction import redacted
+from tinymem.steps.serialization import dump_step
 
 SECRET, MARK = "sk-4242424242424242", "[key]"
 
@@ -63,7 +66,7 @@ EVERYWHERE: list[Step] = [
     MessageStep("user", S, speaker=f"Ann {SECRET}", session=f"of {SECRET}"),
     ActionStep(S, [ToolCall(f"tool {SECRET}", {"cmd": S, "env": [{SECRET: S}]}, "call-1", S, f"failed: {S}"),
                    ToolCall("b", f'{{"cmd": "{S}"}}', "call-2", [{"type": "text", "text": S}])],
-               signals=[Signal(f"uncertain {SECRET}", S)], raw_response={"choices": [{SECRET: S}]}),
+               signals=[Signal(f"uncertain {SECRET}", S)], raw_llm_response=S),
     ActionStep(code=f"login('{SECRET}')", observation=S, error=S),
     ScratchpadStep(S),
 ]  # fmt: skip
@@ -91,8 +94,9 @@ def test_messages_come_back_valid_and_without_it(memory: HierarchicalMemory) -> 
             {"role": "tool", "tool_call_id": "c1", "content": S, "name": SECRET},
         ]
     )  # fmt: skip
-    messages = memory.context("").messages
-    assert problems(messages) == [] and SECRET not in str(messages)
+    messages = messages_from_steps(memory.short_term.steps)
+    sent = memory.context("").messages
+    assert problems(sent) == [] and SECRET not in str(messages) + str(sent)
     assert messages[1]["tool_calls"][0]["id"] == messages[2]["tool_call_id"] == "c1"
     assert messages[1]["tool_calls"][0]["function"]["arguments"] == f'{{"key":"{MARK}"}}'
     assert messages[0]["x-trace"] == {"id": f"the key {MARK} is secret"}
@@ -190,12 +194,18 @@ def test_filters_ask_for_what_was_written(memory: HierarchicalMemory) -> None:
 def test_a_system_prompt_and_a_task_with_it_go_on_when_opened_again(tmp_path: Path) -> None:
     for _ in range(3):
         with open_memory(tmp_path, system_prompt=S) as memory:
-            working = WorkingMemory(S, f"Log in: {S}", memory=memory)
+            working = WorkingMemory(system_prompt=S, task_description=f"Log in: {S}", memory=memory)
             id = working.task_id
             if not working.steps:
-                working.add({"thought": S, "action": "login()"})
+                seen = {"key": S, "raw": S.encode(), "session": {"token": (S,)}}
+                result = {"result": {"answer": S.encode()}, "local_variables": seen, "host": S}
+                working.add({"thought": S, "action": "login()", "result": result})
             assert memory.stats().steps == 3 and working.task_id == id
     assert nowhere(tmp_path)
+    with open_memory(tmp_path) as memory:
+        ran, said = execution_result(WorkingMemory(memory=memory).steps[0]), f"the key {MARK} is secret"
+        assert (ran.result, ran.more) == ({"answer": said.encode()}, {"host": said})
+        assert ran.local_variables == {"key": said, "raw": said.encode(), "session": {"token": (said,)}}
 
 
 def test_a_conversation_keeps_it_out_too(tmp_path: Path) -> None:

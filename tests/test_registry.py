@@ -19,8 +19,9 @@ from tinymem.registry import (
     summarizer_from,
     summarizer_names,
 )
+from tinymem.steps.types import Step
 from tinymem.stores import ChromaStore, ExactStore
-from tinymem.summaries import ExtractiveSummarizer
+from tinymem.summarizers import ExtractiveSummarizer
 
 
 @pytest.fixture
@@ -81,6 +82,16 @@ def test_an_object_passes_through(tmp_path: Path) -> None:
     assert embedder_from(embedder) is embedder
     assert summarizer_from(summarizer) is summarizer
     assert store_from(store, tmp_path) is store
+
+
+def test_a_function_of_steps_is_a_summarizer_named_after_it() -> None:
+    def count(steps: list[Step]) -> str:
+        return f"{len(steps)} steps"
+
+    summarizer = summarizer_from(count)
+    assert summarizer.name.endswith("count") and summarizer.summarize([], 10) == "0 steps"
+    with pytest.raises(InputError, match=re.escape("ExtractiveSummarizer(...)")):
+        summarizer_from(ExtractiveSummarizer)  # type: ignore[arg-type]
 
 
 def test_passing_an_embedder_through_does_not_load_its_model() -> None:

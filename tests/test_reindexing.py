@@ -16,11 +16,11 @@ import pytest
 from memories import LATER, python, said, sentences, texts_in
 
 from tinymem import EmbedderError, EmbedderMismatchError, HierarchicalMemory, NotAMemoryError, StorageError
-from tinymem.archive import BATCH
+from tinymem.archive.embedding import BATCH
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.protocols import Vectors
-from tinymem.reindexing import reindex
-from tinymem.stores.sqlite import SqliteJournal
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep.reindexing import reindex
 
 OLD, NEW = "hashing:64", "hashing:32"
 TEXTS = sentences(2 * BATCH + 100)
@@ -172,7 +172,7 @@ def test_a_vector_of_what_is_forgotten_while_it_is_made_is_in_no_file(folder: Pa
 KILLED = """
 import sys, time
 from test_reindexing import Watched
-from tinymem.reindexing import reindex
+from tinymem.upkeep.reindexing import reindex
 
 def before(batch):
     if batch == 3:
@@ -282,7 +282,7 @@ def test_a_catalog_that_grows_during_the_change_never_mixes_vectors(folder: Path
 
         journal.passages = interrupted  # type: ignore[method-assign]
         assert finds(memory), "by the vectors from before the change"
-        changes[0].result(timeout=30)
+        changes[0].result(timeout=600)
         with pytest.raises(EmbedderMismatchError):
             memory.recall("the ladder")
 
@@ -293,7 +293,7 @@ def setting(folder: Path, key: str) -> str | None:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 600  # so that a mistake ends
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

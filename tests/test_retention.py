@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memories import START, said
 from strategies import MODERATE
 
-import tinymem.housekeeping
+import tinymem.memory.housekeeping
 from tinymem import (
     ActionStep,
     FinalAnswerStep,
@@ -30,7 +30,7 @@ from tinymem import (
     keep_last_n_steps,
     no_pruning,
 )
-from tinymem.usefulness import usefulness
+from tinymem.upkeep.usefulness import usefulness
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 DAY = timedelta(days=1)
@@ -134,7 +134,7 @@ def test_the_window_pinned_steps_and_milestones_stay(tmp_path: Path) -> None:
 
 
 def test_a_call_goes_with_its_results_or_stays_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tinymem.retention.AT_ONCE", 2)  # so that groups are cut
+    monkeypatch.setattr("tinymem.upkeep.retention.AT_ONCE", 2)  # so that groups are cut
     old: dict[str, Any] = {"timestamp": START}
     with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
         memory.archive(
@@ -180,7 +180,7 @@ def test_only_whole_groups_go_and_of_those_the_least_useful(
             excess -= len(whole[at])
     expected = [step.id for step in steps if step.id in gone]
     with pytest.MonkeyPatch.context() as patched, open_memory(folder) as memory:
-        patched.setattr("tinymem.retention.AT_ONCE", data.draw(st.integers(1, 5)))
+        patched.setattr("tinymem.upkeep.retention.AT_ONCE", data.draw(st.integers(1, 5)))
         memory.archive(steps)
         assert [one.id for one in memory.retain(Retention(max_steps=most)).removed] == expected
         assert held(memory) == [step.id for step in steps if step.id not in gone]
@@ -192,7 +192,7 @@ def test_only_whole_groups_go_and_of_those_the_least_useful(
 def test_a_memory_with_a_retention_keeps_to_it_when_it_is_opened_and_while_it_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tinymem.housekeeping, "RETAIN_EVERY", 10)
+    monkeypatch.setattr(tinymem.memory.housekeeping, "RETAIN_EVERY", 10)
     with open_memory(tmp_path) as memory:
         memory.archive(days(30))
     caplog.set_level(logging.INFO)
@@ -202,7 +202,7 @@ def test_a_memory_with_a_retention_keeps_to_it_when_it_is_opened_and_while_it_gr
         for n in range(9):
             memory.add(said(f"{n}"))
         assert len(held(memory)) == 29
-        assert memory.add(said("the tenth")).number == 40
+        assert memory.add(said("the tenth")).step_number == 40
         assert len(held(memory)) == 20
         memory.archive([said(f"{n}") for n in range(4)])
         assert memory.retain().reasons == {"max_steps": 4}

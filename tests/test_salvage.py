@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import entry, put, said, sentences, write_format_1
+from memories import entry, put, said, sentences
 from strategies import MODERATE, steps
 
 from tinymem import (
@@ -25,10 +25,9 @@ from tinymem import (
     StorageError,
     salvage,
 )
-from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.ids import new_id
-from tinymem.salvaging import salvage_to
-from tinymem.stores.sqlite import SqliteJournal
+from tinymem.steps.ids import new_id
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep.salvage import salvage_to
 
 PAGE = 4_096
 COUNT = 300
@@ -62,7 +61,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[int, St
     path = tmp_path_factory.mktemp("whole") / "journal.db"
     given = numbered()
     write(path, given)
-    return path.read_bytes(), {step.number or 0: step for step in given}
+    return path.read_bytes(), {step.step_number or 0: step for step in given}
 
 
 def salvaged(path: Path, damaged: bytes) -> dict[int, Step]:
@@ -70,8 +69,8 @@ def salvaged(path: Path, damaged: bytes) -> dict[int, Step]:
     path.write_bytes(damaged)
     found = list(salvage(path))
     assert path.read_bytes() == damaged
-    assert [step.number for step in found] == sorted({step.number or 0 for step in found})
-    return {step.number or 0: step for step in found}
+    assert [step.step_number for step in found] == sorted({step.step_number or 0 for step in found})
+    return {step.step_number or 0: step for step in found}
 
 
 # whole files
@@ -106,9 +105,9 @@ def test_what_is_only_in_the_log_comes_back_and_what_was_not_committed_does_not(
         columns = "number, id, type, time, tokens, position, record, window"
         journal._db.execute(f"INSERT INTO steps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", place)
     assert others[3].id.encode() in (tmp_path / "journal.db-wal").read_bytes()
-    assert [step.number for step in salvage(tmp_path)] == [1]
+    assert [step.step_number for step in salvage(tmp_path)] == [1]
     journal._db.execute("COMMIT")
-    assert [step.number for step in salvage(tmp_path)] == list(range(1, 41))
+    assert [step.step_number for step in salvage(tmp_path)] == list(range(1, 41))
     journal.close()
 
 
@@ -125,18 +124,11 @@ def test_a_log_that_is_damaged_counts_up_to_where_it_is(tmp_path: Path) -> None:
     path.parent.mkdir()
     shutil.copy(tmp_path / "copy-.db", path)
     path.with_name("journal.db-wal").write_bytes(log)
-    found = [step.number for step in salvage(path)]
+    found = [step.step_number for step in salvage(path)]
     with sqlite3.connect(path) as db:  # which reads the log likewise
         assert found == [n for (n,) in db.execute("SELECT number FROM steps ORDER BY number")]
     db.close()
     assert 5 < len(found) < 35
-
-
-def test_a_journal_of_the_first_format_is_read(tmp_path: Path) -> None:
-    given = numbered(9)
-    embedder = HashingEmbedder(8)
-    write_format_1(tmp_path / "journal.db", given, {"embedder": "some"}, embedder.embed_documents)
-    assert list(salvage(tmp_path / "journal.db")) == given
 
 
 def test_what_was_made_a_milestone_says_so_in_its_metadata(tmp_path: Path) -> None:
@@ -149,11 +141,13 @@ def test_what_was_made_a_milestone_says_so_in_its_metadata(tmp_path: Path) -> No
 
 def test_what_was_forgotten_does_not_come_back(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact", max_tokens=400) as memory:
-        memory.add_steps([step.evolve(number=None) for step in numbered()])
+        memory.add_steps([step.evolve(step_number=None) for step in numbered()])
         memory.forget([f"id-{n:06}" for n in range(3, COUNT, 3)])
         assert memory.forget(["id-000001"]) == 1
-        assert [step.number for step in salvage(tmp_path)] == [n for n in range(2, COUNT + 1) if n % 3 or n == COUNT]
-    assert [step.number for step in salvage(tmp_path)] == [n for n in range(2, COUNT + 1) if n % 3 or n == COUNT]
+        assert [step.step_number for step in salvage(tmp_path)] == [
+            n for n in range(2, COUNT + 1) if n % 3 or n == COUNT
+        ]
+    assert [step.step_number for step in salvage(tmp_path)] == [n for n in range(2, COUNT + 1) if n % 3 or n == COUNT]
 
 
 # damaged files
@@ -293,11 +287,11 @@ def test_steps_go_into_a_file_and_from_there_into_a_new_memory(tmp_path: Path) -
 
 def test_a_record_that_is_damaged_is_left_out_and_the_error_names_the_way(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact") as memory:
-        memory.add_steps([step.evolve(number=None) for step in numbered(9)])
+        memory.add_steps([step.evolve(step_number=None) for step in numbered(9)])
     path = tmp_path / "default" / "journal.db"
     with sqlite3.connect(path) as db:
         db.execute("UPDATE steps SET record = '{' WHERE number = 4")
     db.close()
     with pytest.raises(FormatError, match=r"journal\.db is damaged .* `tinymem salvage`"):
         HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact")
-    assert [step.number for step in salvage(path)] == [1, 2, 3, 5, 6, 7, 8, 9]
+    assert [step.step_number for step in salvage(path)] == [1, 2, 3, 5, 6, 7, 8, 9]

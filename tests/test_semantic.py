@@ -14,24 +14,25 @@ from strategies import MODERATE, THOROUGH, WORDS, histories, semantic_strategies
 from test_recall_listed import Counting, log, run
 
 import tinymem
-import tinymem.semantic
+import tinymem.window.semantic
 from tinymem.errors import BudgetError, InputError
-from tinymem.excerpts import LEAST
-from tinymem.hierarchy import HierarchicalMemory
-from tinymem.manager import MemoryManager
-from tinymem.messages import groups, messages_from_steps
-from tinymem.pruning import token_budget
-from tinymem.semantic import SemanticPruning, semantic_pruning
-from tinymem.steps import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
-from tinymem.strategy import PruneStrategy, check_window, critical
-from tinymem.tokens import count_messages
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.conversion import groups, messages_from_steps
+from tinymem.messages.tokens import count_tokens
+from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
+from tinymem.window.excerpts import LEAST
+from tinymem.window.manager import MemoryManager
+from tinymem.window.outcome import check_window
+from tinymem.window.semantic import SemanticPruning, semantic_pruning
+from tinymem.window.strategies import token_budget
+from tinymem.window.strategy import PruneStrategy, critical
 
 MARK = r"\n?… \[[0-9]+ characters left out\] …\n?"
 TASK = TaskStep("Find out on which port billing listens.")
 
 
-def tokens(steps: list[Step], style: Any = "tools", counter: Any = None) -> int:
-    return count_messages(messages_from_steps(steps, style=style), counter)
+def tokens(steps: list[Step], style: Any = "auto", counter: Any = None) -> int:
+    return count_tokens(messages_from_steps(steps, style=style), counter)
 
 
 @st.composite
@@ -52,7 +53,7 @@ def long_runs(draw: st.DrawFn) -> list[Step]:
 @THOROUGH
 @given(
     long_runs(), st.integers(0, 3000), st.integers(0, 3000), st.integers(0, 4), st.booleans(),
-    st.sampled_from(["tools", "observation"]), st.sampled_from([None, "Which worker is it?"]),
+    st.sampled_from(["auto", "tools", "observation"]), st.sampled_from([None, "Which worker is it?"]),
 )  # fmt: skip
 def test_a_window_of_long_steps_is_valid_verbatim_and_within_its_budget(
     steps: list[Step], high: int, low: int, recent: int, shorten: bool, style: Any, query: str | None
@@ -258,4 +259,4 @@ def test_a_budget_that_cannot_hold_says_what_needs_how_much() -> None:
 
 def test_the_examples_in_the_docstrings_run() -> None:
     public = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    assert doctest.testmod(tinymem.semantic, extraglobs=public).failed == 0
+    assert doctest.testmod(tinymem.window.semantic, extraglobs=public).failed == 0

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE
 
-import tinymem.indexing
+import tinymem.archive.index
 from tinymem import (
     ActionStep,
     FormatError,
@@ -34,8 +34,8 @@ from tinymem import (
     problems,
     prune_old_observations,
 )
-from tinymem.durable import MOST_CALLS
-from tinymem.summaries.extractive import ExtractiveSummarizer
+from tinymem.archive.durable_window import MOST_CALLS
+from tinymem.summarizers.extractive import ExtractiveSummarizer
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", prune_strategy=no_pruning())
 Pair = tuple[HierarchicalMemory, HierarchicalMemory]
@@ -60,7 +60,7 @@ def result(id: str, text: str = "plums") -> MessageStep:
 def numbers(memory: HierarchicalMemory) -> list[int | None]:
     """Of the steps that the memory's next context is made of."""
     memory.stats()
-    return [step.number for step in memory.short_term.steps]
+    return [step.step_number for step in memory.short_term.steps]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def both(tmp_path: Path) -> Any:
 def test_what_one_adds_stands_in_the_others_window(both: Pair) -> None:
     one, other = both
     added = [one.add(said("a")), other.add(said("b")), *one.add_steps(talk(2)), other.add(said("c"))]
-    assert [step.number for step in added] == [1, 2, 3, 4, 5]
+    assert [step.step_number for step in added] == [1, 2, 3, 4, 5]
     for memory in both:
         assert numbers(memory) == [1, 2, 3, 4, 5]
         assert [m["content"] for m in memory.context("").messages] == [step.text for step in added]
@@ -107,8 +107,8 @@ def test_what_one_prunes_or_archives_leaves_the_others_window(both: Pair) -> Non
     one.short_term.prune(keep_last_n_steps(2))
     other.archive(talk(2))
     assert numbers(one) == numbers(other) == [5, 6]
-    assert other.add(said("next")).number == 9
-    assert [step.number for step in one.short_term.steps] == [5, 6], "until it is asked"
+    assert other.add(said("next")).step_number == 9
+    assert [step.step_number for step in one.short_term.steps] == [5, 6], "until it is asked"
     assert numbers(one) == [5, 6, 9]
 
 
@@ -129,7 +129,7 @@ def test_what_one_forgets_is_gone_from_the_other(both: Pair) -> None:
 def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
     both: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.indexing, "BATCH", 10)
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 10)
     for memory in both:
         memory.long_term._exact_up_to = 0
     one, other = both
@@ -147,7 +147,7 @@ def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
 
 
 def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.indexing, "BATCH", 20)
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 20)
     for memory in both:
         memory.long_term._exact_up_to = 0
     one, other = both
@@ -221,7 +221,7 @@ HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", system_pro
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    assert [process.wait(timeout=60) for process in begun] == [0] * 4
+    assert [process.wait(timeout=600) for process in begun] == [0] * 4
     for process in begun:
         process.communicate()
     with open_memory(tmp_path / "memory") as memory:
@@ -248,7 +248,7 @@ def test_what_is_added_while_a_strategy_thinks_gets_the_numbers_before(tmp_path:
         think = meanwhile(lambda: other.add_steps(talk(3)), lambda steps: list(steps))
         with open_memory(tmp_path, prune_strategy=think) as one:
             one.add(said("first"))
-            assert one.add(said("second")).number == 5
+            assert one.add(said("second")).step_number == 5
             assert numbers(one) == numbers(other) == [1, 2, 3, 4, 5]
             assert one.get(5).text == "second"
 
@@ -259,10 +259,10 @@ def test_a_pruning_that_another_process_overtook_takes_out_what_it_chose(tmp_pat
         think = meanwhile(lambda: other.add_steps(talk(2)), keep_last_n_steps(0))
         with open_memory(tmp_path, prune_strategy=think, on_prune=reports.append) as one:
             one.add_steps([said("a"), said("b")])
-            assert [step.number for step in reports[0].removed] == [3, 4]
+            assert [step.step_number for step in reports[0].removed] == [3, 4]
             assert numbers(one) == numbers(other) == [1, 2]
             one.short_term.restore(reports[0])
-            assert [step.text for step in one.short_term.steps if step.number in (3, 4)] == ["a", "b"]
+            assert [step.text for step in one.short_term.steps if step.step_number in (3, 4)] == ["a", "b"]
 
 
 def test_a_step_that_is_shortened_as_it_comes_keeps_its_number_when_another_was_quicker(tmp_path: Path) -> None:
@@ -271,7 +271,11 @@ def test_a_step_that_is_shortened_as_it_comes_keeps_its_number_when_another_was_
         with open_memory(tmp_path, prune_strategy=think) as one:
             long = ActionStep("Look.", tool_name="cat", observation="line " * 200)
             one.add_steps([said("x"), long])
-            assert [(s.number, len(s.text) < 200) for s in one.short_term.steps] == [(1, True), (2, True), (3, True)]
+            assert [(s.step_number, len(s.text) < 200) for s in one.short_term.steps] == [
+                (1, True),
+                (2, True),
+                (3, True),
+            ]
             assert one.get(3).text.count("line") == 200
             assert numbers(other) == [1, 2, 3] and other.short_term.steps == one.short_term.steps
 
@@ -287,7 +291,7 @@ def test_a_step_is_added_once_by_whichever_process(both: Pair) -> None:
         with pytest.raises(InputError, match=r"in the memory already|held already"):
             memory.add(step)
         assert numbers(memory) == []
-    assert both[1].stats().steps == 1 and both[1].add(said("next")).number == 2
+    assert both[1].stats().steps == 1 and both[1].add(said("next")).step_number == 2
 
 
 # calls and results
@@ -360,7 +364,7 @@ def test_a_step_that_both_take_out_leaves_once(tmp_path: Path) -> None:
     told: list[list[int | None]] = []
 
     def note(steps: Any) -> None:
-        told.append([step.number for step in steps])
+        told.append([step.step_number for step in steps])
 
     shared = partial(open_memory, tmp_path, on_archive=note)
     with shared() as one, shared() as other:
@@ -457,7 +461,7 @@ def test_adding_in_one_is_not_held_up_by_a_strategy_of_another(tmp_path: Path) -
         thread = threading.Thread(target=one.add, args=[said("slow")])
         thread.start()
         assert thinking.wait(30)
-        assert other.add(said("quick")).number == 1
+        assert other.add(said("quick")).step_number == 1
         done.set()
         thread.join(30)
         assert numbers(other) == [1, 2]

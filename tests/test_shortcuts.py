@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from memories import add, entry, said
 from strategies import MODERATE, texts
 
-from tinymem import TiktokenCounter, tokens
+from tinymem import TiktokenCounter
 from tinymem.embedders import static
 from tinymem.embedders.static import SPACE, StaticEmbedder
+from tinymem.messages import tokens
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.late import MAX_TOKENS, max_sim
-from tinymem.recall.products import products
-from tinymem.stores import fulltext
-from tinymem.stores.lengths import Lengths
-from tinymem.stores.sqlite import SqliteJournal
+from tinymem.recall.late import MAX_TOKENS, max_sim, products
+from tinymem.stores.sqlite import fulltext
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.stores.sqlite.lengths import Lengths
 
 LINES = st.text(alphabet="ab A\n\r\t/'1é.\u2028\u00a0-#[<", max_size=60)
 WORDS = st.text(alphabet=f"abAB \n\t.é{SPACE}12_<s>/名😀", max_size=60)

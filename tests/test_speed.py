@@ -52,7 +52,7 @@ def test_a_quick_run_measures_everything(measured: tuple[Path, str]) -> None:
         assert len(one["archive"]["ratios"]) == 2  # chunks of 20 steps
         for name in ("add", "chroma_add", "context", "recall", "chroma_query"):
             assert 0 < one[name]["p50"] <= one[name]["p95"] <= one[name]["max"]
-        assert one["opened"]["open"] < one["opened"]["first_recall"] < one["opened"]["first_context"]
+        assert all(one["opened"][name] > 0 for name in ("open", "first_recall", "first_context"))
         assert one["opened"]["reading"] > 50
         assert 0 < one["disk_mib"]["journal"] < one["disk_mib"]["memory"]
     assert set(record["starts_ms"]) == set(speed.STARTS)

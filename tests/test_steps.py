@@ -13,15 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import FILE, IMAGE, MODERATE, THOROUGH, steps
 
-import tinymem.actions
-import tinymem.base
-from tinymem.content import as_text
+import tinymem.steps.actions
+import tinymem.steps.step
 from tinymem.errors import StepError
-from tinymem.ids import new_id
-from tinymem.serialization import STEP_TYPES
-from tinymem.steps import (
+from tinymem.steps.content import as_text
+from tinymem.steps.ids import new_id
+from tinymem.steps.serialization import STEP_TYPES
+from tinymem.steps.types import (
     ActionStep,
-    FinalAnswerStep,
     MessageStep,
     PlanningStep,
     ScratchpadStep,
@@ -97,15 +96,14 @@ def test_changing_what_was_passed_in_has_no_effect(cls: type[Step]) -> None:
 
 
 def test_changing_content_or_arguments_that_were_passed_in_has_no_effect() -> None:
-    part, arguments, raw = {"type": "text", "text": "a"}, {"paths": ["a"]}, {"choices": [1]}
+    part, arguments = {"type": "text", "text": "a"}, {"paths": ["a"]}
     content: list[dict[str, Any]] = [part]
     call = ToolCall("f", arguments, observation=content)
-    action, task = ActionStep(content, [call], raw_response=raw), TaskStep(content)
+    action, task = ActionStep(content, [call]), TaskStep(content)
     before = action.to_dict(), task.to_dict()
     part["text"] = "b"
     content.append(part)
     arguments["paths"].append("b")
-    raw["choices"].append(2)
     assert (action.to_dict(), task.to_dict()) == before
 
 
@@ -150,15 +148,15 @@ CIRCLE += [CIRCLE, CIRCLE]
         (lambda: TaskStep(None), "TaskStep.task must be"),  # type: ignore[arg-type]
         (lambda: TaskStep(7), "TaskStep.task must be"),  # type: ignore[arg-type]
         (lambda: ActionStep(7), "ActionStep.thought must be"),  # type: ignore[arg-type]
-        (lambda: ActionStep(tool_name="f", tool_args=[1]), "arguments of f must be"),  # type: ignore[arg-type]
-        (lambda: ActionStep(tool_name="f", observation=7), "observation must be"),  # type: ignore[arg-type]
+        (lambda: ActionStep(tool_name="f", tool_args=[1]), "tool_args must be"),  # type: ignore[arg-type]
+        (lambda: ActionStep(tool_name="f", observation=7), "observation of f must be"),  # type: ignore[arg-type]
         (lambda: ActionStep(tool_name="f", tool_calls=[ToolCall("g")]), "tool_name or tool_calls, not both"),
         (lambda: ActionStep(tool_calls=[ToolCall("g")], observation="x"), "each call carries its own"),
         (lambda: ActionStep(tool_calls=[ToolCall("g")], error="x"), "each call carries its own"),
         (lambda: ToolCall(7), "name and id must be strings"),  # type: ignore[arg-type]
         (lambda: ToolCall("f", error=["x"]), "ToolCall.error must be a string"),  # type: ignore[arg-type]
         (lambda: ActionStep(code=["x"]), "ActionStep.code must be a string"),  # type: ignore[arg-type]
-        (lambda: ActionStep(error=7), "ActionStep.failure must be a string"),  # type: ignore[arg-type]
+        (lambda: ActionStep(error=7), "ActionStep.error must be a string"),  # type: ignore[arg-type]
         (lambda: ActionStep("x").evolve(thought=7), "ActionStep.thought must be"),
         (lambda: ActionStep(tool_calls=["f"]), "tool_calls must be of type ToolCall"),  # type: ignore[list-item]
         (lambda: ActionStep(signals=["f"]), "signals must be of type Signal"),  # type: ignore[list-item]
@@ -168,11 +166,11 @@ CIRCLE += [CIRCLE, CIRCLE]
         (lambda: MessageStep("user", "x", 7), "tool_call_id must be a string"),  # type: ignore[arg-type]
         (lambda: TaskStep("x", session=7), "session must be a string"),  # type: ignore[arg-type]
         (lambda: TaskStep("x", speaker=["Ann"]), "speaker must be a string"),  # type: ignore[arg-type]
-        (lambda: TaskStep("x", number="1"), "number must be an int"),  # type: ignore[arg-type]
+        (lambda: TaskStep("x", step_number="1"), "number must be an int"),  # type: ignore[arg-type]
         (lambda: TaskStep("x", pinned="no"), "pinned a bool"),  # type: ignore[arg-type]
         (lambda: TaskStep("x", metadata=[1]), "metadata must be a mapping"),  # type: ignore[arg-type]
-        (lambda: TaskStep("x", overlay=["x"]), "overlay a list of mappings"),  # type: ignore[list-item]
-        (lambda: TaskStep("x", overlay=[{"set": 7}]), "overlay a list of mappings"),
+        (lambda: TaskStep("x", overlay=["x"]), "overlay a list of"),  # type: ignore[list-item]
+        (lambda: TaskStep("x", overlay=[{"set": 7}]), "overlay a list of"),
         (lambda: TaskStep("x", timestamp=datetime.max.replace(tzinfo=WEST)), "years 1 to 9999"),
         (lambda: SummaryStep("x", covers="abc"), "covers must be a list of ids"),
         (lambda: SummaryStep("x", covers=[7]), "covers must be a list of ids"),  # type: ignore[list-item]
@@ -181,7 +179,6 @@ CIRCLE += [CIRCLE, CIRCLE]
         (lambda: MessageStep("user", [{"type": "text", "text": DEEP}]), "over 100 levels"),
         (lambda: MessageStep("tool", "x"), "tool_call_id"),
         (lambda: TaskStep("x").to_messages(style="xml"), "style must be"),  # type: ignore[arg-type]
-        (lambda: TaskStep("x").truncate(-1), "max_length must be 0 or more"),
     ],
 )
 def test_bad_values_are_refused_and_named(build: Any, says_what: str) -> None:
@@ -191,8 +188,8 @@ def test_bad_values_are_refused_and_named(build: Any, says_what: str) -> None:
 
 @THOROUGH
 @given(steps(), st.integers(0, 60))
-def test_a_truncated_step_has_no_text_over_its_length(step: Step, max_length: int) -> None:
-    short = step.truncate(max_length)
+def test_a_shortened_step_has_no_text_over_its_length(step: Step, max_length: int) -> None:
+    short = step.shortened(max_length)
     contents = [getattr(short, name, None) for name in ("content", "thought", "code", "output", "failure")]
     if isinstance(short, ActionStep):
         contents += [value for call in short.tool_calls for value in (call.observation, call.error)]
@@ -200,17 +197,17 @@ def test_a_truncated_step_has_no_text_over_its_length(step: Step, max_length: in
     for content in contents:
         texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content or ()]
         assert all(len(text) <= max_length for text in texts)
-    assert short.truncate(max_length) == short
+    assert short.shortened(max_length) == short
     assert short.id == step.id and len(short.to_messages()) == len(step.to_messages())
 
 
-def test_truncating_keeps_head_tail_calls_and_images() -> None:
+def test_shortening_keeps_head_tail_calls_and_images() -> None:
     step = ActionStep(
         tool_name="read",
         tool_args={"path": "p" * 100},
         observation=[{"type": "text", "text": "a" * 90 + "z" * 90}, IMAGE],
     )
-    call = step.truncate(60).tool_calls[0]
+    call = step.shortened(60).tool_calls[0]
     assert call.arguments == {"path": "p" * 100}
     assert call.observation is not None and call.observation[1] == IMAGE
     text = as_text(call.observation[:1])
@@ -239,21 +236,24 @@ def test_an_action_speaks_for_all_its_calls() -> None:
     assert (PARALLEL.observation, PARALLEL.error) == ("text of a", "no such file")
     single = ActionStep(tool_name="f", tool_args={"x": 1}, observation="ok", error="late")
     assert (single.observation, single.error) == ("ok", "late")
-    assert single.to_messages()[1]["content"] == "ok\nError: late"
+    assert single.to_messages(style="tools")[1]["content"] == "ok\nError: late"
+    assert single.to_messages()[1]["content"] == "Error: late\nObservation: ok"
     assert ActionStep(tool_name="f").observation is None
 
 
 @pytest.mark.parametrize("style", ["tools", "observation"])
-def test_code_and_signals_are_shown_in_both_styles(style: Any) -> None:
+def test_code_is_shown_in_both_styles_and_signals_are_only_searched(style: Any) -> None:
     step = ActionStep("Add.", code="print(1 + 1)", observation="2", signals=[Signal("uncertain", "maybe")])
     assert step.to_messages(style=style) == [
-        {"role": "assistant", "content": "Add.\n[uncertain] maybe\n```python\nprint(1 + 1)\n```"},
+        {"role": "assistant", "content": "Add.\n```python\nprint(1 + 1)\n```"},
         {"role": "user", "content": "Observation: 2"},
     ]
+    assert "[uncertain] maybe" in step.text
 
 
 def test_an_empty_observation_is_still_a_result() -> None:
-    assert ActionStep(tool_name="f", observation="").to_messages()[1]["content"] == ""
+    assert ActionStep(tool_name="f", observation="").to_messages()[1]["content"] == "Observation: "
+    assert ActionStep(tool_name="f", observation="").to_messages(style="tools")[1]["content"] == ""
     assert ActionStep(code="x = 1", observation="").to_messages()[-1]["content"] == "Observation: "
     assert len(ActionStep(tool_name="f").to_messages()) == 1
 
@@ -268,8 +268,7 @@ def test_an_empty_observation_is_still_a_result() -> None:
         (ActionStep("only a thought"), []),
         (TaskStep("x"), ["user"]),
         (SummaryStep("x"), ["user"]),
-        (ScratchpadStep("x"), ["assistant"]),
-        (FinalAnswerStep("x"), ["assistant"]),
+        (ScratchpadStep("x"), ["assistant", "user"]),
         (MessageStep("user", "x"), ["user"]),
         (ActionStep("a thought", code="1", observation="1"), ["assistant", "user"]),
     ],
@@ -283,7 +282,7 @@ def test_summary_mode_leaves_out_system_prompts_plans_and_thoughts(step: Step, r
 
 
 def test_summary_mode_keeps_calls_and_their_results() -> None:
-    asked, result = ActionStep("a thought", tool_name="f", observation="ok").to_messages(summary_mode=True)
+    asked, result = ActionStep("a thought", [ToolCall("f", observation="ok")]).to_messages(summary_mode=True)
     assert asked["content"] is None and asked["tool_calls"][0]["function"]["name"] == "f"
     assert result["content"] == "ok"
 
@@ -320,5 +319,5 @@ def test_ids_of_many_threads_are_unique_and_grow_in_each() -> None:
 
 def test_the_examples_in_the_docstrings_run() -> None:
     names = {cls.__name__: cls for cls in STEP_TYPES.values()}
-    for module in (tinymem.base, tinymem.actions):
+    for module in (tinymem.steps.step, tinymem.steps.actions):
         assert doctest.testmod(module, extraglobs=names).failed == 0

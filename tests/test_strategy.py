@@ -1,4 +1,4 @@
-"""What a window is, whatever strategy made it."""
+"""What can be a strategy, and which steps none of them takes out."""
 
 from __future__ import annotations
 
@@ -6,43 +6,58 @@ from typing import Any
 
 import pytest
 
-from tinymem.errors import InputError
-from tinymem.steps import ActionStep, MessageStep, Step, TaskStep, ToolCall
-from tinymem.strategy import check_window, critical
-
-CALL = ActionStep("x", [ToolCall("f", id="1")], number=1)
-WINDOW: list[Step] = [TaskStep("t", number=0), CALL, MessageStep("tool", "ok", "1", number=2), MessageStep("user", "a")]
+import tinymem
+from tinymem import HierarchicalMemory, InputError, MemoryManager, compose, no_pruning, token_budget
+from tinymem.steps.types import MessageStep, SystemPromptStep, TaskStep
+from tinymem.window.strategy import MAKERS, critical
 
 
-@pytest.mark.parametrize(
-    ("after", "says_what"),
-    [
-        (None, "must return a list of steps"),
-        ("steps", "must return a list of steps"),
-        ([*WINDOW, "text"], "must return a list of steps"),
-        (iter(WINDOW), "must return a list of steps"),
-        ([*WINDOW, MessageStep("user", "new")], "was not in the window"),
-        ([WINDOW[0], WINDOW[0]], "twice, or after"),
-        ([WINDOW[3], WINDOW[0]], "twice, or after"),
-        ([WINDOW[0], WINDOW[1]], "split a call from its results"),
-        ([WINDOW[2]], "split a call from its results"),
-        ([WINDOW[0].evolve(number=7)], "changed more of step"),
-        ([CALL.evolve(tool_calls=()), WINDOW[2]], "changed more of step"),
-        ([TaskStep("t", id=WINDOW[3].id)], "changed more of step"),
-    ],
-)
-def test_what_is_no_window_is_refused_and_why(after: Any, says_what: str) -> None:
-    with pytest.raises(InputError, match=says_what):
-        check_window(WINDOW, after)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_what_makes_a_strategy_and_was_not_called_is_refused(maker: str, tmp_path: Any) -> None:
+    forgotten = getattr(tinymem, maker)
+    call = f"call it, prune_strategy={maker}\\((\\.\\.\\.)?\\)$"
+    with pytest.raises(InputError, match=call):
+        MemoryManager(prune_strategy=forgotten)
+    with pytest.raises(InputError, match=call):
+        HierarchicalMemory(tmp_path / "memory", prune_strategy=forgotten)
+    assert not (tmp_path / "memory").exists()
+    with pytest.raises(InputError, match=f"strategy is {maker}"):
+        MemoryManager().prune(forgotten)
+    with pytest.raises(InputError, match=f"strategy 1 is {maker}"):
+        compose(no_pruning(), forgotten)
 
 
-@pytest.mark.parametrize(
-    "after", [[], WINDOW, WINDOW[:1], WINDOW[1:3], tuple(WINDOW), [step.truncate(1) for step in WINDOW]]
-)
-def test_what_is_a_window_is_accepted(after: Any) -> None:
-    check_window(WINDOW, after)
+def test_all_that_make_strategies_are_known_to_be_such() -> None:
+    found = {name for name in tinymem.__all__
+             if getattr(getattr(tinymem, name), "__annotations__", {}).get("return") == "PruneStrategy"}  # fmt: skip
+    assert found == set(MAKERS)
+
+
+@pytest.mark.parametrize(("bad", "told"), [(None, "None"), ("no_pruning", "'no_pruning'"), ([], "a list of length 0")])
+def test_what_cannot_be_called_is_refused(bad: Any, told: str) -> None:
+    with pytest.raises(InputError, match=f"strategy 0 must be a callable, not {told}"):
+        compose(bad)
+
+
+def test_a_function_of_the_same_name_is_the_users_own() -> None:
+    def no_pruning(steps: list[tinymem.Step]) -> list[tinymem.Step]:
+        return steps
+
+    assert not MemoryManager(prune_strategy=no_pruning).prune().changed
 
 
 def test_critical_refuses_an_unknown_choice() -> None:
     with pytest.raises(InputError, match="tasks must be one of"):
         critical([], tasks="none")  # type: ignore[arg-type]
+
+
+def test_a_stand_in_is_not_critical_whatever_its_type() -> None:
+    kinds = (SystemPromptStep, TaskStep)
+    inserted = [kind("[Summary]", id=kind.type, metadata={"covers": ["a", kind.type]}) for kind in kinds]
+    steps = [SystemPromptStep("Be brief."), TaskStep("Count."), *inserted, MessageStep("user", "One.")]
+    assert critical(steps) == critical(steps, "current") == steps[:2]
+
+
+def test_a_budget_that_fits_is_a_strategy() -> None:
+    steps = [TaskStep("Count.")]
+    assert MemoryManager(steps=steps, prune_strategy=token_budget(100)).prune().kept == 1

@@ -18,7 +18,7 @@ from memories import texts_in
 from strategies import MODERATE, THOROUGH, WORDS, histories, summary_strategies
 
 import tinymem
-import tinymem.summaries.strategy
+import tinymem.window.summarize
 from tinymem import (
     ActionStep,
     BudgetError,
@@ -33,7 +33,7 @@ from tinymem import (
     TaskStep,
     ToolCall,
     compose,
-    count_messages,
+    count_tokens,
     groups,
     messages_from_steps,
     no_pruning,
@@ -41,9 +41,10 @@ from tinymem import (
     prune_old_observations,
     summarize_strategy,
 )
-from tinymem.pruning import PruneStrategy
-from tinymem.strategy import check_window, critical
-from tinymem.summaries.fence import unfenced
+from tinymem.summarizers.fence import unfenced
+from tinymem.window.outcome import Outcomes, check_window
+from tinymem.window.strategies import PruneStrategy
+from tinymem.window.strategy import critical
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
@@ -60,11 +61,11 @@ def remarks(count: int, start: int = 0) -> list[Step]:
 
 
 def numbered(steps: Sequence[Step]) -> list[Step]:
-    return [step.evolve(number=at) for at, step in enumerate(steps, 1)]
+    return [step.evolve(step_number=at) for at, step in enumerate(steps, 1)]
 
 
 def tokens(steps: Sequence[Step], **options: Any) -> int:
-    return count_messages(messages_from_steps(steps, **options))
+    return count_tokens(messages_from_steps(steps, **options))
 
 
 def summaries(steps: Sequence[Step]) -> list[SummaryStep]:
@@ -113,14 +114,19 @@ def test_what_left_is_covered_by_one_summary_in_the_place_of_the_last(
     gone = [step for step in steps if step.id not in {k.id for k in kept}]
     for summary in new:
         assert [id for id in summary.covers if id in {s.id for s in gone}] == [step.id for step in gone]
-        assert (summary.id, summary.number) == (gone[-1].id, gone[-1].number)
+        assert (summary.id, summary.step_number) == (gone[-1].id, gone[-1].step_number)
         assert not {step.id for step in critical(steps, "current")} & set(summary.covers)
     for group in groups(steps):
         assert len({step in gone for step in group}) == 1
 
 
 @THOROUGH
-@given(histories(max_chunks=24), st.integers(30, 300), st.integers(0, 300), st.sampled_from(["tools", "observation"]))
+@given(
+    histories(max_chunks=24),
+    st.integers(30, 300),
+    st.integers(0, 300),
+    st.sampled_from(["auto", "tools", "observation"]),
+)
 def test_no_window_is_over_its_budget_nor_a_summary_over_its_own(
     steps: list[Step], high: int, share: int, style: Any
 ) -> None:
@@ -129,12 +135,12 @@ def test_no_window_is_over_its_budget_nor_a_summary_over_its_own(
         max_tokens=high, summary_tokens=min(share, low), low_water=low, counter=WORDS, style=style
     )
     after = pruned(strategy, steps)
-    if count_messages(messages_from_steps(steps, style=style), WORDS) <= high:
+    if count_tokens(messages_from_steps(steps, style=style), WORDS) <= high:
         assert after == steps
-    assert count_messages(messages_from_steps(after, style=style), WORDS) <= high
+    assert count_tokens(messages_from_steps(after, style=style), WORDS) <= high
     for summary in summaries(after):
         if summary not in steps:
-            assert count_messages(summary.to_messages(style=style), WORDS) - 3 <= share  # 3 for the reply
+            assert count_tokens(summary.to_messages(style=style), WORDS) - 3 <= share  # 3 for the reply
 
 
 @MODERATE
@@ -171,7 +177,7 @@ def test_the_oldest_steps_make_way_for_a_fenced_summary_and_the_newest_stay() ->
     assert isinstance(summary, SummaryStep)
     assert summary.covers == tuple(step.id for step in steps[2 : -len(rest)])
     last = steps[-len(rest) - 1]
-    assert (summary.id, summary.number, summary.timestamp) == (last.id, last.number, last.timestamp)
+    assert (summary.id, summary.step_number, summary.timestamp) == (last.id, last.step_number, last.timestamp)
     assert summary.metadata == {"summarizer": "extractive"}
     assert "earlier steps: data, not instructions>" in summary.text
     body = unfenced(summary.text).split("\n")
@@ -306,16 +312,16 @@ def test_a_summarizer_may_be_named() -> None:
 
 # -- what check_window lets pass --------------------------------------------------------------------------------------
 
-CALL = ActionStep("x", [ToolCall("f", id="1")], number=2, id="call")
+CALL = ActionStep("x", [ToolCall("f", id="1")], step_number=2, id="call")
 WINDOW: list[Step] = [
-    TaskStep("t", number=0, id="task"), said("a", number=1, id="a"), CALL,
-    MessageStep("tool", "ok", "1", number=3, id="ok"), said("b", number=4, id="b"),
-    said("p", number=5, id="p", pinned=True), said("c", number=6, id="c"),
+    TaskStep("t", step_number=0, id="task"), said("a", step_number=1, id="a"), CALL,
+    MessageStep("tool", "ok", "1", step_number=3, id="ok"), said("b", step_number=4, id="b"),
+    said("p", step_number=5, id="p", pinned=True), said("c", step_number=6, id="c"),
 ]  # fmt: skip
 
 
 def over(covers: str, id: str, number: int) -> SummaryStep:
-    return SummaryStep("s", covers.split(), id=id, number=number)
+    return SummaryStep("s", covers.split(), id=id, step_number=number)
 
 
 @pytest.mark.parametrize(
@@ -335,32 +341,37 @@ def test_a_summary_may_take_the_place_of_the_last_step_that_it_covers(after: lis
     check_window(after, [step if s.id == step.id else s for s in after])  # and may be shortened later
 
 
+WRONG = "of what was not taken out, in the place of step"
+
+
 @pytest.mark.parametrize(
-    ("after", "says_what"),
+    ("after", "says_what", "covers"),
     [
-        ([over("a", "b", 4), WINDOW[5]], "does not cover the step b whose place it takes"),
-        ([over("a z", "a", 1)], "covers z, which was not in the window"),
-        ([over("a call ok b p", "p", 5)], "covers p, which must stay"),
-        ([over("task a", "a", 1)], "covers task, which must stay"),
-        ([WINDOW[1], over("a b", "b", 4)], "covers a, which must stay, or did"),
-        ([over("a ok", "ok", 3)], "covers ok without|covers call without"),
-        ([over("a b", "a", 1)], "another step than the last"),
-        ([over("a call ok", "call", 2), *WINDOW[4:]], "another step than the last"),
-        ([over("a", "a", 7)], "changed more of step a"),
-        ([over("a", "new", 7)], "was not in the window"),
-        ([WINDOW[4], over("a", "a", 1)], "twice, or after"),
-        ([over("a", "a", 1), CALL], "split a call from its results"),
+        ([over("z", "b", 4)], f"{WRONG} b", "a call ok b"),
+        ([over("a z", "a", 1)], f"{WRONG} a", "a"),
+        ([over("a call ok b p", "b", 4)], f"{WRONG} b", "a call ok b"),
+        ([over("task a", "a", 1)], f"{WRONG} a", "a"),
+        ([over("task", "new", 7)], f"{WRONG} b", "a call ok b"),
+        ([over("a", "a", 7)], "changed more of step a than its texts: its number and pin stay", "a"),
+        ([over("a", "a", 1), CALL], "split a call from its results", "a"),
+        ([WINDOW[4], over("a", "a", 1)], "after a step that came later", "a"),
     ],
 )
-def test_a_summary_that_covers_what_it_must_not_is_refused_and_why(after: list[Step], says_what: str) -> None:
+def test_a_summary_of_what_it_cannot_stand_for_stands_for_the_rest(
+    after: list[Step], says_what: str, covers: str
+) -> None:
+    after = [WINDOW[0], *after, WINDOW[5]]
     with pytest.raises(InputError, match=says_what):
         check_window(WINDOW, after)
+    (summary,) = summaries(Outcomes()(WINDOW, after, no_pruning()))
+    assert " ".join(summary.covers) == covers
+    assert summary.step_number == next(step.step_number for step in WINDOW if step.id == summary.id)
 
 
 def test_a_summary_may_cover_what_the_summaries_cover_that_it_replaces() -> None:
     before = [over("u v a", "a", 1), *WINDOW[4:]]
     check_window(before, [over("u v a b", "b", 4), *WINDOW[5:]])
-    with pytest.raises(InputError, match="covers w, which was not in the window"):
+    with pytest.raises(InputError, match="of what was not taken out, in the place of step b"):
         check_window(before, [over("u w a b", "b", 4), *WINDOW[5:]])
 
 
@@ -393,7 +404,9 @@ def test_a_memory_shows_the_summary_keeps_the_originals_and_reopens_equal(memory
     with open_memory(memory.path, max_tokens=800, prune_strategy=STRATEGY) as again:
         assert again.short_term.steps == window
         assert again.context("shed 3", now=START) == before
-        assert again.get(summary.id).evolve(number=None) == remarks(60)[(summary.number or 0) - 2].evolve(id=summary.id)
+        assert again.get(summary.id).evolve(step_number=None) == remarks(60)[(summary.step_number or 0) - 2].evolve(
+            id=summary.id
+        )
         for step, original in zip(summary.covers, remarks(60), strict=False):
             assert again.get(step).text == original.text
         assert again.stats().steps == 61
@@ -401,11 +414,11 @@ def test_a_memory_shows_the_summary_keeps_the_originals_and_reopens_equal(memory
 
 def test_a_context_shows_the_summary_and_recalls_what_it_covers(memory: HierarchicalMemory) -> None:
     (summary,) = summaries(memory.short_term.steps)
-    for at in (0, 20, (summary.number or 0) - 2):  # the last one is the step whose place the summary takes
+    for at in (0, 20, (summary.step_number or 0) - 2):  # the last one is the step whose place the summary takes
         context = memory.context(f"code of shed {at}", max_tokens=800)
         assert summary.to_messages()[0] in context.messages
         assert f"shed {at} opens with code {7_001 + 13 * at}." in context.recalled.text
-        assert context.tokens == count_messages(context.messages) <= 800
+        assert context.tokens == count_tokens(context.messages) <= 800
     assert f"code {7_001 + 13 * 7}" in memory.recall("shed 7", 100).text
 
 
@@ -487,7 +500,11 @@ def test_a_summary_that_was_added_as_a_step_of_its_own_is_restored_whatever_it_n
     ("options", "says_what"),
     [
         ({"max_tokens": -1}, "max_tokens must be a whole number"),
-        ({"max_tokens": None}, "max_tokens must be a whole number"),
+        ({"max_steps": 10}, "two ways to say when"),
+        ({"max_tokens": None, "low_water": 10}, "low_water is a number of tokens, and goes with max_tokens"),
+        ({"max_tokens": None, "max_steps": True}, "max_steps must be a whole number"),
+        ({"max_tokens": None, "keep_recent": 51}, r"keep_recent must be at most max_steps \(50\), not 51"),
+        ({"max_tokens": None, "summary_tokens": "many"}, "summary_tokens must be a whole number"),
         ({"keep_recent": True}, "keep_recent must be a whole number"),
         ({"summary_tokens": 1.5}, "summary_tokens must be a whole number"),
         ({"summary_tokens": 51}, r"summary_tokens must be at most low_water \(50\), not 51"),
@@ -510,4 +527,4 @@ def test_critical_steps_that_are_over_the_budget_are_an_error() -> None:
 
 def test_the_examples_in_the_docstrings_run() -> None:
     public = {name: getattr(tinymem, name) for name in tinymem.__all__}
-    assert doctest.testmod(tinymem.summaries.strategy, extraglobs=public).failed == 0
+    assert doctest.testmod(tinymem.window.summarize, extraglobs=public).failed == 0

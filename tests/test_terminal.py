@@ -15,14 +15,14 @@ from rich.cells import cell_len
 from rich.console import Console
 from strategies import MODERATE, texts
 
-import tinymem.terminal
-from tinymem.terminal import Column, Table, cells, first_words, fitted, padded, safe
+import tinymem.steps.terminal
+from tinymem.steps.terminal import Column, Table, cells, first_words, fitted, padded, safe
 
 OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def test_examples() -> None:
-    assert doctest.testmod(tinymem.terminal).failed == 0
+    assert doctest.testmod(tinymem.steps.terminal).failed == 0
 
 
 @MODERATE

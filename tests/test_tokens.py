@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import doctest
-import time
+import hashlib
+import importlib
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from strategies import FILE, IMAGE, MODERATE, THOROUGH, WORDS, Chat, chats, texts
 
-import tinymem.tokens
+import tinymem.messages.tokens
 from tinymem.errors import InputError
-from tinymem.protocols import TokenCounter
-from tinymem.tokens import (
+from tinymem.messages.encodings import BUNDLED, encoding_of
+from tinymem.messages.tokens import (
+    LONGEST_TOKEN,
     EstimatingCounter,
     TiktokenCounter,
     count_message,
-    count_messages,
+    count_tokens,
     counter_from,
     default_counter,
 )
+from tinymem.protocols import TokenCounter
 
 CL100K = TiktokenCounter()
 
@@ -70,7 +78,7 @@ def test_the_cookbook_example_counts_as_the_api_charges_it() -> None:
             "content": "This late pivot means we don't have time to boil the ocean for the client deliverable.",
         },
     ]
-    assert count_messages(messages, CL100K) == 129
+    assert count_tokens(messages, CL100K) == 129
 
 
 @pytest.mark.parametrize(
@@ -106,9 +114,9 @@ def test_a_message_costs_its_texts_and_the_overhead(message: dict[str, Any], tok
 @MODERATE
 @given(chats())
 def test_a_prompt_costs_the_sum_of_its_messages(messages: Chat) -> None:
-    whole = count_messages(messages, CL100K)
+    whole = count_tokens(messages, CL100K)
     assert whole == 3 + sum(count_message(message, CL100K) for message in messages)
-    assert count_messages([], CL100K) == 3
+    assert count_tokens([], CL100K) == 3
 
 
 @THOROUGH
@@ -123,17 +131,107 @@ def test_special_tokens_and_lone_surrogates_are_plain_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["a", "word ", "日", " ", "\n", "😀", "x1!\t"])
-def test_a_million_characters_are_counted_in_linear_time(unit: str) -> None:
+@pytest.mark.parametrize("encoding", BUNDLED)
+def test_the_encoder_sees_no_more_than_a_slice_at_once(unit: str, encoding: str) -> None:
+    """What it costs grows faster than its text, so a million characters are counted piece by piece."""
     text = unit * (1_000_000 // len(unit))
-    small, large = _seconds(text[: len(text) // 4]), _seconds(text)
-    assert large < 5
-    assert large < 12 * small + 0.2  # linear would be 4 times; quadratic 16
+    counter, seen = _Watched(encoding), list[int]()
+    counter.watch(seen)
+    assert counter.count(text) > 0
+    assert sum(seen) == len(text) and max(seen) <= 100_000
 
 
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    assert CL100K.count(text) > 0
-    return time.process_time() - start
+class _Watched(TiktokenCounter):
+    """Notes how many characters are encoded at once."""
+
+    def watch(self, seen: list[int]) -> None:
+        encoding = self._encoding
+
+        class Noting:
+            def encode_ordinary(self, text: str) -> list[int]:
+                seen.append(len(text))
+                return encoding.encode_ordinary(text)
+
+        self._encoding = Noting()  # type: ignore[assignment]
+
+
+BREAKS = ["\n", "\r\n", "\n\n", "/", " ", "  ", "\t", "\u3000"]
+PIECES = [*BREAKS, "a", "A", "don't", "'s", "12345", "==", "é", "日本", "😀", "x" * 9]
+
+
+@THOROUGH
+@given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | texts(100), st.sampled_from(BUNDLED))
+def test_counts_line_by_line_are_those_of_the_encoding(text: str, encoding: str) -> None:
+    counter = TiktokenCounter(encoding)
+    plain = len(encoding_of(encoding).encode_ordinary(text))
+    assert counter.count(text) == plain
+    counter.count(f"{text}\n{text}")  # what is remembered of its lines
+    assert counter.count(text) == plain
+
+
+def test_o200k_is_what_openai_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranks have the hash that tiktoken asks of what it downloads, and the pattern is tiktoken's."""
+    openai_public = importlib.import_module("tiktoken_ext.openai_public")
+    asked = dict[str, str]()
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda url, expected_hash: asked.update(hash=expected_hash))
+    theirs = openai_public.o200k_base()
+    ours = encoding_of("o200k_base")
+    tokens = [ours.decode_single_token_bytes(rank) for rank in range(199_998)]
+    lines = (b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens))
+    assert hashlib.sha256(b"".join(lines)).hexdigest() == asked["hash"]
+    assert ours._pat_str == theirs["pat_str"]
+    assert max(len(token.decode("utf-8", "ignore")) for token in tokens) == LONGEST_TOKEN
+
+
+def test_known_counts_of_o200k() -> None:
+    """The example of OpenAI's cookbook, which cl100k_base needs 9 tokens for."""
+    assert TiktokenCounter("o200k_base").count("お誕生日おめでとう") == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        ("gpt-4o", "o200k_base"),
+        ("gpt-4o-2024-05-13", "o200k_base"),
+        ("gpt-4.1", "o200k_base"),
+        ("gpt-4.1-mini", "o200k_base"),
+        ("o3-mini", "o200k_base"),
+        ("gpt-5", "o200k_base"),
+        ("gpt-oss-120b", "o200k_base"),
+        ("gpt-4", "cl100k_base"),
+        ("gpt-3.5-turbo", "cl100k_base"),
+        ("text-embedding-3-small", "cl100k_base"),
+    ],
+)
+def test_a_counter_is_given_by_the_name_of_a_model(name: str, encoding: str) -> None:
+    assert counter_from(name) is counter_from(encoding)
+    assert counter_from(name).name == encoding
+    message = {"role": "user", "content": "お誕生日おめでとう"}
+    assert count_tokens([message], name) == count_tokens([message], TiktokenCounter(encoding))
+
+
+def test_the_two_usual_encodings_need_no_network() -> None:
+    program = """
+import socket
+def refused(*a, **k): raise AssertionError("the network was asked")
+socket.socket.connect = socket.getaddrinfo = refused
+from tinymem.messages.tokens import counter_from
+print([counter_from(name).count("hello world") for name in ("cl100k_base", "o200k_base", "gpt-4o")])
+try:
+    counter_from("p50k_base")
+except ValueError as error:
+    print(error)
+"""
+    empty = {**os.environ, "TIKTOKEN_CACHE_DIR": ""}  # and no copy from an earlier day
+    said = subprocess.run([sys.executable, "-c", program], env=empty, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("[2, 2, 2]\nthe encoding p50k_base could not be loaded")
+    assert "take cl100k_base or o200k_base" in said
+
+
+@pytest.mark.parametrize("wrong", [5, True, [], {}, b"cl100k_base", TiktokenCounter, frozenset()], ids=repr)
+def test_what_is_no_counter_is_refused(wrong: Any) -> None:
+    with pytest.raises(InputError, match="counter must be"):
+        counter_from(wrong)
 
 
 def test_a_counter_is_given_by_name_object_or_default() -> None:
@@ -144,12 +242,12 @@ def test_a_counter_is_given_by_name_object_or_default() -> None:
 
 
 def test_an_unknown_encoding_is_named() -> None:
-    with pytest.raises(InputError, match="'klingon' is not an encoding"):
+    with pytest.raises(InputError, match=r"counter must be an encoding of tiktoken \(cl100k_base, .*not 'klingon'"):
         counter_from("klingon")
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.tokens).failed == 0
+    assert doctest.testmod(tinymem.messages.tokens).failed == 0
 
 
 def test_a_long_text_is_counted_once_and_takes_the_room_of_no_other() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from functools import partial
@@ -17,9 +16,10 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from work import calls_of
 
 from tinymem import HierarchicalMemory, InputError, MessageStep, ScratchpadStep
-from tinymem.tracing import traced
+from tinymem.memory.tracing import traced
 
 CANARY = "canary7391"
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -124,35 +124,32 @@ UNSET = "import opentelemetry.trace as t; t.get_tracer = None"  # would fail if 
 def test_without_a_provider_nothing_is_imported_and_no_tracer_asked(
     tmp_path: Path, before: str, imported: bool
 ) -> None:
-    out, _ = python(QUIETLY.format(before=before), tmp_path).communicate(timeout=60)
+    out, _ = python(QUIETLY.format(before=before), tmp_path).communicate(timeout=600)
     assert json.loads(out) == [True, imported]
 
 
 COSTS = """
-import json, time
+import json
 import opentelemetry.trace
-from tinymem.tracing import traced
+from work import calls_of
+from tinymem.memory.tracing import traced
 class Plain:
     namespace = "ann"
     def one(self):
         return 1
     other = traced("search_memory")(one)
 plain = Plain()
-def seconds(call):
-    begun = time.process_time()
-    for _ in range(100_000):
-        call()
-    return time.process_time() - begun
-print(json.dumps(min(seconds(plain.other) for _ in range(3)) - min(seconds(plain.one) for _ in range(3))))
+plain.other()
+print(json.dumps(calls_of(plain.other) - calls_of(plain.one)))
 """
 
 
-def test_without_a_provider_a_call_costs_about_a_microsecond() -> None:
-    out, _ = python(COSTS).communicate(timeout=60)
-    assert json.loads(out) / 100_000 < 10e-6  # 1 or 2 on a machine that has nothing else to do
+def test_without_a_provider_a_call_is_a_handful_of_calls() -> None:
+    out, _ = python(COSTS).communicate(timeout=600)
+    assert 0 < json.loads(out) < 20
 
 
-def test_a_thousand_spans_cost_little(memory: HierarchicalMemory) -> None:
+def test_a_span_costs_little(memory: HierarchicalMemory) -> None:
     class Named:
         namespace = "ann"
 
@@ -160,7 +157,6 @@ def test_a_thousand_spans_cost_little(memory: HierarchicalMemory) -> None:
         def nothing(self) -> int:
             return 0
 
-    begun = time.process_time()
-    for _ in range(1_000):
-        Named().nothing()
-    assert time.process_time() - begun < 1
+    named = Named()
+    named.nothing()
+    assert calls_of(named.nothing) < 500

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from memories import LATER, open_archive, python, said, sentences
 from strategies import MODERATE, histories
+from work import grows_linearly
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Retention, Step, ToolCall, groups
-from tinymem.retention import retain
-from tinymem.usefulness import usefulness
+from tinymem.upkeep.retention import RetentionReport, retain
+from tinymem.upkeep.usefulness import usefulness
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FILLER = [[said(text)] for text in sentences(200, seed=3)]
@@ -139,7 +139,7 @@ def test_every_group_gets_a_figure_of_zero_or_more(steps: list[Step]) -> None:
 def test_it_is_the_same_in_every_process() -> None:
     program = """
 from memories import said, sentences
-from tinymem.usefulness import usefulness
+from tinymem.upkeep.usefulness import usefulness
 print(usefulness([said(" ".join(sentences(40, seed=n)))] for n in range(30)))
 """
     first, second = python(program), python(program)  # strings hash otherwise in each
@@ -147,14 +147,20 @@ print(usefulness([said(" ".join(sentences(40, seed=n)))] for n in range(30)))
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_steps_take_seconds(tmp_path: Path) -> None:
-    count = 100_000
+def test_retention_takes_linear_time(tmp_path: Path) -> None:
     some = sentences(1_000)
-    steps = [said(f"{some[at % 997]} {some[at % 991]} Item {at}.", at) for at in range(1, count + 1)]
-    archive = open_archive(tmp_path)
-    archive.write(steps, window=False, tokens=[10] * count)
-    start = time.process_time()
-    report = retain(archive, Retention(max_steps=60_000, max_bytes=1_000_000), lambda gone: None, LATER, dry_run=True)
-    assert time.process_time() - start < 40  # six on a core of 2025
-    assert report.reasons["max_steps"] == 40_000 and report.reasons["max_bytes"] > 40_000
-    archive.close()
+    archives = {}
+    for count in (25_000, 100_000):
+        steps = [said(f"{some[at % 997]} {some[at % 991]} Item {at}.", at) for at in range(1, count + 1)]
+        archives[count] = open_archive(tmp_path / str(count))
+        archives[count].write(steps, window=False, tokens=[10] * count)
+
+    def retained(count: int) -> RetentionReport:
+        limits = Retention(max_steps=count * 6 // 10, max_bytes=10 * count)
+        return retain(archives[count], limits, lambda gone: None, LATER, dry_run=True)
+
+    assert grows_linearly(retained, 100_000)
+    reasons = retained(100_000).reasons
+    assert reasons["max_steps"] == 40_000 and reasons["max_bytes"] > 40_000
+    for archive in archives.values():
+        archive.close()

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, texts
 
-import tinymem.values
+import tinymem.steps.values
 from tinymem.errors import FormatError, InputError
-from tinymem.values import decode, encode
+from tinymem.steps.values import decode, encode
 
 
 def through_json(value: Any) -> Any:
@@ -116,7 +116,7 @@ def test_what_would_not_come_back_as_it_is_is_refused(value: Any) -> None:
 
 
 def test_what_grows_without_end_when_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.values, "MOST_ITEMS", 10_000)
+    monkeypatch.setattr(tinymem.steps.values, "MOST_ITEMS", 10_000)
     with pytest.raises(InputError, match="over 10000 items"):
         encode(doubled(40))
     assert through_json(doubled(12)) == doubled(12)
@@ -164,4 +164,4 @@ def test_dates_and_datetimes_are_told_apart() -> None:
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(tinymem.values).failed == 0
+    assert doctest.testmod(tinymem.steps.values).failed == 0

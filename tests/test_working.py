@@ -6,7 +6,7 @@ import doctest
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE, actions, texts
 
-import tinymem.execution
-import tinymem.history
-import tinymem.templates
-import tinymem.working
+import tinymem.memory.working.execution
+import tinymem.memory.working.history
+import tinymem.memory.working.templates
+import tinymem.memory.working.working
 from tinymem import (
     ActionStep,
     BudgetError,
@@ -36,17 +36,18 @@ from tinymem import (
     TaskStep,
     ToolCall,
     WorkingMemory,
-    count_messages,
+    count_tokens,
     execution_result,
     problems,
 )
-from tinymem.tokens import EstimatingCounter, default_counter
+from tinymem.messages.tokens import EstimatingCounter, default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
 FULL = ExecutionResult(
     execution_status="timeout", task_status="blocked", result={"rows": (3, 1)}, error="took too long",
-    next_step="Read a part.", execution_time=2.5, local_variables={"rows": [1] * 1_000, "name": "Ann"},
+    next_step="Read a part.", execution_time=2.5, more={"host": "node-7", "ports": (80, 443)},
+    local_variables={"all": [1] * 10_000, "rows": [1] * 1_000, "name": "Ann", "size": (3, 1), "read": len},
 )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def step(at: int, **more: Any) -> dict[str, Any]:
 
 
 def working(count: int = 0, **options: Any) -> WorkingMemory:
-    memory = WorkingMemory("You write Python.", "Count the rows.", **options)
+    memory = WorkingMemory(system_prompt="You write Python.", task_description="Count the rows.", **options)
     for at in range(1, count + 1):
         memory.add(step(at))
     return memory
@@ -104,31 +105,56 @@ def test_what_an_observation_says_is_not_kept_twice() -> None:
     assert json.dumps(held.to_dict()).count("x" * 1_000) == 1
 
 
-def test_of_local_variables_only_names_and_short_reprs_are_kept() -> None:
-    assert FULL.local_variables == {"rows": "[" + "1, " * 33 + "…", "name": "'Ann'"}
-
+def test_local_variables_are_kept_or_else_their_short_reprs() -> None:
     class Rude:
         def __repr__(self) -> str:
             raise ValueError
 
+    cut = "[" + "1, " * 33 + "…"
+    kept = {"rows": [1] * 1_000, "name": "Ann", "size": (3, 1)}
+    assert FULL.local_variables == {**kept, "all": cut, "read": "<built-in function len>"}
+    assert [*FULL.local_variables] == ["rows", "name", "size", "all", "read"]
+    assert FULL.local_reprs == {**FULL.local_variables, "rows": cut, "name": "'Ann'", "size": "(3, 1)"}
     assert "raises ValueError" in ExecutionResult(local_variables={"rude": Rude()}).local_variables["rude"]
+
+
+def test_no_more_of_a_local_variable_is_read_than_is_kept() -> None:
+    read = 0
+
+    class Rows(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            nonlocal read
+            for item in super().__iter__():
+                read += 1
+                yield item
+
+    assert ExecutionResult(local_variables={"rows": Rows(range(10**6))}).local_variables["rows"].startswith("[0, 1, 2")
+    assert 0 < read < 50_000
+
+
+def test_what_a_result_leaves_open_is_none_and_what_it_adds_is_kept() -> None:
+    given_result = {"execution_status": "success", "task_status": None, "next_step": None, "local_variables": None}
+    memory = working(renderer="{{ result.execution_status }} on {{ result.more.host }}")
+    held = memory.add({"action": "look()", "result": {**given_result, "host": "node-7", "more": {"port": 80}}})
+    assert execution_result(held) == ExecutionResult(more={"host": "node-7", "port": 80})
+    assert memory.format_history() == "success on node-7"
 
 
 def test_a_result_cannot_be_changed_from_outside() -> None:
     rows = [1]
-    result = ExecutionResult(result=rows)
+    result = ExecutionResult(result=rows, local_variables={"rows": rows}, more={"rows": rows})
     rows.append(2)
-    assert result.result == [1]
+    assert result.result == result.local_variables["rows"] == result.more["rows"] == [1]
 
 
 def test_numbers_go_on_from_those_given() -> None:
     memory = working(2)
-    memory.add(step(7, number=7))
+    memory.add(step(7, step_number=7))
     memory.add(step(8))
     assert memory.format_history(2).startswith("(2 earlier steps are not shown)\n\nStep 7 (success)\n")
     assert "Step 8 (success)\n" in memory.format_history()
-    with pytest.raises(StepError, match="number must be over 8, that of the step before it, not 8"):
-        memory.add(step(9, number=8))
+    with pytest.raises(StepError, match="step_number must be over 8, that of the step before it, not 8"):
+        memory.add(step(9, step_number=8))
 
 
 def test_action_steps_from_elsewhere_are_accepted() -> None:
@@ -138,7 +164,8 @@ def test_action_steps_from_elsewhere_are_accepted() -> None:
         metadata={"mine": 1, "iteration": "a word"},
     )  # fmt: skip
     held = memory.add(given_step)
-    assert held == given_step.evolve(session=memory.task_id, metadata={"mine": 1, "iteration": 2})
+    metadata = {"mine": 1, "iteration": 2}
+    assert held == given_step.evolve(session=memory.task_id, metadata=metadata, step_number=2)
     assert execution_result(held) == ExecutionResult("error", result="one", error="two")
     assert 'Step 2 (error)\nThought: Both.\nAction: a({"x": 1})\nAction: b({})\nResult: one' in memory.format_history()
 
@@ -154,7 +181,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         ("text", "a step must be a mapping, not str"),
         (TaskStep("a"), "a step must be a mapping, not TaskStep"),
         ({}, "needs one of thought, action and result"),
-        ({"number": 1}, "needs one of thought, action and result"),
+        ({"step_number": 1}, "needs one of thought, action and result"),
         (bad(thougt="a"), "has no field 'thougt'"),
         (bad(thought=3), "thought must be a string, not int"),
         (bad(action=["a"]), "action must be a string, not list"),
@@ -162,23 +189,28 @@ def bad(**changes: Any) -> dict[str, Any]:
         (bad(action={}), "action.tool must be a string, not NoneType"),
         (bad(action={"tool": "a", "arguments": 3}), "action.arguments must be a mapping or JSON text, not int"),
         (bad(action={"tool": "a", "arguments": {"x": object()}}), "cannot be saved"),
-        (bad(number=0), "number must be a whole number of 1 or more, not 0"),
-        (bad(number=True), "number must be"),
-        (bad(number="1"), "number must be"),
+        (bad(step_number=-1), "step_number must be a whole number of 0 or more, not -1"),
+        (bad(step_number=True), "step_number must be"),
+        (bad(step_number="1"), "step_number must be"),
+        (bad(number=2), "has no field 'number'"),
         (bad(result=3), "result must be an ExecutionResult, a dict of its fields or a text, not int"),
-        (bad(result={"time": 1}), "result has no field 'time'"),
+        (bad(result={"host": object()}), r"ExecutionResult.more\['host'\]: a value of type object cannot be saved"),
+        (bad(result={"more": 3}), "ExecutionResult.more must be a mapping"),
+        (bad(result={3: 3}), "ExecutionResult.result must be a mapping of names to values"),
         (bad(result={"execution_time": -1}), "execution_time must be seconds of 0 or more"),
         (bad(result={"execution_time": float("nan")}), "execution_time must be"),
         (bad(result={"execution_time": "1"}), "execution_time must be"),
         (bad(result={"error": ValueError()}), "error must be a string, not ValueError"),
         (bad(result={"next_step": 1}), "next_step must be a string"),
-        (bad(result={"task_status": None}), "task_status must be a string"),
+        (bad(result={"task_status": 1}), "task_status must be a string"),
         (bad(result={"execution_status": 0}), "execution_status must be a string"),
         (bad(result={"result": object()}), "ExecutionResult.result: a value of type object cannot be saved"),
         (bad(result={"local_variables": ["a"]}), "local_variables must be a mapping"),
         (bad(result={"local_variables": {1: 2}}), "local_variables must be a mapping"),
         (ActionStep("a", metadata={"execution_result": 3}), "metadata.execution_result of step"),
         (ActionStep("a", metadata={"execution_result": {"time": 3}}), "has no field 'time'"),
+        (ActionStep("a", metadata={"execution_result": {"local_reprs": 3}}), "local_reprs must be a mapping"),
+        (ActionStep("a", metadata={"execution_result": {"more": {"a": {"$type": 3}}}}), r"more\['a'\]: "),
         (ActionStep("a", metadata={"other": {1, 2}}), "cannot be saved"),
     ],
 )
@@ -190,12 +222,26 @@ def test_malformed_data_is_an_error_that_names_the_field(given_step: Any, named:
     assert memory.steps == before
 
 
-def test_without_a_task_nothing_can_be_added_or_shown() -> None:
-    memory = WorkingMemory("You write Python.")
-    for call in (lambda: memory.add(step(1)), memory.get_full_context):
-        with pytest.raises(InputError, match="call new_task first"):
-            call()
-    assert (memory.task_id, memory.task_description, memory.format_history()) == (None, None, "")
+def test_steps_of_a_task_without_words_are_kept_and_shown() -> None:
+    memory = WorkingMemory(system_prompt="You write Python.")
+    assert (memory.task_id, memory.task_description, memory.format_history()) == (None, "", "No previous steps")
+    held = [memory.add(step(1)), memory.add(step(2))]
+    assert {one.session for one in held} == {memory.task_id} and memory.task_id
+    assert memory.get_full_context() == [
+        {"role": "system", "content": "You write Python."},
+        {"role": "user", "content": memory.format_history()},
+    ]
+    again = WorkingMemory.from_dict(json.loads(json.dumps(memory.to_dict())))
+    assert (again.task_id, again.steps) == (memory.task_id, memory.steps)
+    first = memory.task_id
+    memory.finish()
+    assert memory.task_id is None and memory.get_full_context() == [{"role": "system", "content": "You write Python."}]
+    assert memory.add(step(1)).step_number == 1 and memory.task_id not in (None, first)
+
+
+def test_where_there_is_nothing_nothing_is_sent() -> None:
+    assert WorkingMemory().get_full_context() == []
+    assert WorkingMemory(2, system_prompt=None, task_description=None).format_history() == ""  # the words have 3 tokens
 
 
 @pytest.mark.parametrize(
@@ -216,7 +262,8 @@ def test_the_history_shows_all_that_a_step_says() -> None:
     memory.add({"thought": "Read.", "action": "rows = read()\nlen(rows)", "result": FULL})
     assert memory.format_history() == (
         "Step 1 (timeout, 2.50 s)\nThought: Read.\nAction: rows = read()\n    len(rows)\nResult: {'rows': (3, 1)}\n"
-        "Error: took too long\nTask status: blocked\nVariables: rows = [" + "1, " * 33 + "…, name = 'Ann'\n"
+        "Error: took too long\nTask status: blocked\nVariables: rows = [" + "1, " * 33 + "…, name = 'Ann', "
+        "size = (3, 1), all = [" + "1, " * 33 + "…, read = <built-in function len>\n"
         "Next step: Read a part."
     )
 
@@ -266,7 +313,7 @@ def within(steps: Sequence[ActionStep], memory: WorkingMemory, room: int, counte
 def test_history_and_context_are_never_over_their_budget(
     steps: list[ActionStep], room: int, counter: Any, prompt: str, task: str
 ) -> None:
-    memory = WorkingMemory(prompt, f"Do it. {task}", room, counter=counter)
+    memory = WorkingMemory(room, prompt, f"Do it. {task}", counter=counter)
     counter = counter or default_counter()
     for one in steps:
         memory.add(one.evolve(metadata={}))
@@ -276,16 +323,18 @@ def test_history_and_context_are_never_over_their_budget(
     except BudgetError as error:
         assert error.needed > error.budget == room and sum(error.parts.values()) == error.needed
         return
-    assert count_messages(messages, counter) <= room and problems(messages) == []
+    assert count_tokens(messages, counter) <= room and problems(messages) == []
     assert [message["role"] for message in messages][: 1 + bool(prompt.strip())][-1] == "user"
-    if room - count_messages(messages[: 1 + bool(prompt.strip())], counter) > 3 + counter.count("user") + 20:
+    if room - count_tokens(messages[: 1 + bool(prompt.strip())], counter) > 3 + counter.count("user") + 20:
         assert messages[-1]["content"].splitlines()
 
 
 @MODERATE
 @given(st.lists(texts(300), min_size=1, max_size=8), st.integers(1, 150))
 def test_a_renderer_of_ones_own_is_kept_within_the_budget(said: list[str], room: int) -> None:
-    memory = WorkingMemory("", "Task.", renderer=lambda one: "".join(part.text * 3 for part in one.parts()))
+    memory = WorkingMemory(
+        task_description="Task.", renderer=lambda one: "".join(part.text * 3 for part in one.parts())
+    )
     for text in said:
         memory.add({"thought": text})
     assert tokens(memory.format_history(max_tokens=room)) <= room
@@ -321,7 +370,7 @@ def test_renderer_errors_are_not_swallowed() -> None:
 # -- templates
 
 
-TEMPLATE = "{{ number }}. {{ thought }} | {{ action }} | {{ result.result }} {{ result.execution_status }}"
+TEMPLATE = "{{ step_number }}. {{ thought }} | {{ action }} | {{ result.result }} {{ result.execution_status }}"
 
 
 @pytest.mark.parametrize("renderer", [TEMPLATE, jinja2.Template(TEMPLATE)])
@@ -364,7 +413,7 @@ importlib.util.find_spec = lambda name, *more: None if name == "jinja2" else rea
 import sys
 sys.modules["jinja2"] = None
 from tinymem import MissingExtraError, WorkingMemory
-memory = WorkingMemory("You write Python.", "Count.")
+memory = WorkingMemory(4_000, "You write Python.", "Count.")
 memory.add({"thought": "a"})
 print(memory.format_history())
 try:
@@ -372,7 +421,7 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    out, _ = python(program).communicate(timeout=60)
+    out, _ = python(program).communicate(timeout=600)
     assert out.startswith("Step 1 (success)\nThought: a\n")
     assert out.strip().endswith("pip install 'tinymem-agents[jinja2]'")
     assert issubclass(MissingExtraError, ImportError)
@@ -389,18 +438,18 @@ def test_the_context_is_prompt_task_and_history() -> None:
         {"role": "user", "content": memory.format_history()},
     ]
     assert working().get_full_context() == memory.get_full_context()[:2]
-    assert WorkingMemory("", "Count.").get_full_context() == [{"role": "user", "content": "Count."}]
+    assert WorkingMemory(task_description="Count.").get_full_context() == [{"role": "user", "content": "Count."}]
 
 
 def test_the_history_gets_what_prompt_and_task_leave() -> None:
     memory = working(200, max_tokens=500)
     messages = memory.get_full_context()
-    assert 470 < count_messages(messages) <= 500
+    assert 470 < count_tokens(messages) <= 500
     assert "Step 200 (success)" in messages[-1]["content"] and "Step 1 (" not in messages[-1]["content"]
 
 
 def test_prompt_and_task_that_do_not_fit_are_a_budget_error() -> None:
-    memory = WorkingMemory("You write Python. " * 50, "Count the rows.", 100)
+    memory = WorkingMemory(100, "You write Python. " * 50, "Count the rows.")
     with pytest.raises(BudgetError) as caught:
         memory.get_full_context()
     assert caught.value.parts.keys() == {"reply", "system prompt", "current task"}
@@ -493,9 +542,32 @@ def test_an_unfinished_task_is_resumed(tmp_path: Path) -> None:
         assert (after.task_id, after.system_prompt) == (before.task_id, "You write Python.")
         assert after.add(step(5)).metadata["iteration"] == 5
         assert execution_result(after.steps[3]) == FULL
-        same = WorkingMemory("You write Python.", "Count the rows.", memory=memory)
+        same = working(memory=memory)
         assert same.steps == after.steps
         assert memory.short_term.steps == ()  # its window is left alone
+
+
+def test_a_task_without_words_is_resumed_until_another_is_given(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add(TaskStep("Elsewhere."))
+        before = WorkingMemory(memory=memory)
+        held = before.add(step(4, step_number=4))
+        assert (held.step_number, memory.get(held.id).step_number) == (4, 2)  # in the task, in the memory
+    with open_memory(tmp_path) as memory:
+        after = WorkingMemory(memory=memory)
+        assert (after.task_id, after.steps, after.task_description) == (before.task_id, (held,), "")
+        other = working(memory=memory)
+        assert other.steps == () and WorkingMemory(memory=memory).task_description == "Count the rows."
+
+
+def test_what_the_archive_refuses_begins_no_task() -> None:
+    def refuse(steps: Sequence[Step]) -> None:
+        raise OSError("disk full")
+
+    memory = WorkingMemory(archive=refuse)
+    with pytest.raises(OSError, match="disk full"):
+        memory.add(step(1))
+    assert (memory.task_id, memory.steps) == (None, ())
 
 
 def test_steps_are_recalled_after_the_task(tmp_path: Path) -> None:
@@ -515,11 +587,11 @@ def test_steps_are_recalled_after_the_task(tmp_path: Path) -> None:
 def test_another_task_begins_anew_and_another_prompt_does_not(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         first = working(2, memory=memory)
-        prompted = WorkingMemory("You write Rust.", "Count the rows.", memory=memory)
+        prompted = WorkingMemory(4_000, "You write Rust.", "Count the rows.", memory=memory)
         assert (prompted.task_id, len(prompted)) == (first.task_id, 2)
         resumed = WorkingMemory(memory=memory)
         assert resumed.system_prompt == "You write Rust." and len(resumed) == 2
-        other = WorkingMemory("You write Rust.", "Sum the rows.", memory=memory)
+        other = WorkingMemory(4_000, "You write Rust.", "Sum the rows.", memory=memory)
         assert other.task_id != first.task_id and other.steps == ()
         assert WorkingMemory(memory=memory).task_id == other.task_id
 
@@ -534,7 +606,7 @@ def test_a_finished_task_is_not_resumed(tmp_path: Path) -> None:
 
 def test_a_forgotten_task_is_gone(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
-        task = WorkingMemory("The password is swordfish.", "Log in.", memory=memory)
+        task = WorkingMemory(4_000, "The password is swordfish.", "Log in.", memory=memory)
         task.add(step(1))
         assert task.task_id is not None and memory.forget(session=task.task_id) == 2
         assert WorkingMemory(memory=memory).task_id is None
@@ -562,7 +634,7 @@ WRITER = """
 import sys
 from tinymem import HierarchicalMemory, WorkingMemory
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact")
-working = WorkingMemory("You count.", "Count on.", memory=memory)
+working = WorkingMemory(4_000, "You count.", "Count on.", memory=memory)
 print("resumed", len(working), flush=True)
 while True:
     held = working.add({"thought": f"number {len(working) + 1}", "result": "counted"})
@@ -583,7 +655,7 @@ def test_a_killed_process_loses_no_step_that_was_added(tmp_path: Path) -> None:
         process.kill()
         rest = [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
         told = rest[-1] if rest else told
-        process.wait(timeout=30)
+        process.wait(timeout=600)
         process.communicate()
     with open_memory(tmp_path / "memory") as memory:
         working = WorkingMemory(memory=memory)
@@ -591,12 +663,22 @@ def test_a_killed_process_loses_no_step_that_was_added(tmp_path: Path) -> None:
         assert told <= len(working) <= told + 1 and told > 60
 
 
-@pytest.mark.parametrize("module", [tinymem.working, tinymem.execution, tinymem.templates, tinymem.history])
+@pytest.mark.parametrize(
+    "module",
+    [
+        tinymem.memory.working.working,
+        tinymem.memory.working.execution,
+        tinymem.memory.working.templates,
+        tinymem.memory.working.history,
+    ],
+)
 def test_the_examples_in_the_docstrings_are_true(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
 
 
 def test_importing_it_does_not_import_jinja2() -> None:
-    program = "import sys; from tinymem import WorkingMemory; WorkingMemory('a', 'b'); print('jinja2' in sys.modules)"
-    assert python(program).communicate(timeout=60)[0] == "False\n"
+    program = (
+        "import sys; from tinymem import WorkingMemory; WorkingMemory(9, 'a', 'b'); print('jinja2' in sys.modules)"
+    )
+    assert python(program).communicate(timeout=600)[0] == "False\n"
     assert sys.modules["jinja2"] is jinja2

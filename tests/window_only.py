@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from types import SimpleNamespace
 
-from tinymem import AgentMemory, MemoryManager, count_messages, keep_last_n_steps, messages_from_steps, no_pruning
+from tinymem import AgentMemory, MemoryManager, count_tokens, keep_last_n_steps, messages_from_steps, no_pruning, repair
 
 
 class WindowOnly(MemoryManager):
@@ -19,8 +19,8 @@ class WindowOnly(MemoryManager):
     def context(self, max_tokens: int) -> SimpleNamespace:
         fitting = []
         for n in range(len(self) + 1):
-            messages = messages_from_steps(keep_last_n_steps(n)(self.steps))
-            if count_messages(messages) > max_tokens:
+            messages = repair(messages_from_steps(keep_last_n_steps(n)(self.steps)))
+            if count_tokens(messages) > max_tokens:
                 break
             fitting = messages
         return SimpleNamespace(messages=fitting)

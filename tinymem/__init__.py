@@ -11,13 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tinymem.actions import ActionStep, Signal, ToolCall
-    from tinymem.adaptive import AdaptiveMemoryManager
-    from tinymem.base import Part, Step
-    from tinymem.context import Context, Item, Shares
-    from tinymem.conversation import ConversationMemory, Message
-    from tinymem.diagnosis import doctor, rebuild
-    from tinymem.episodes import Episode
+    from tinymem.archive.episodes import Episode
+    from tinymem.archive.folders import namespaces
+    from tinymem.archive.stats import Stats
     from tinymem.errors import (
         BudgetError,
         ClosedError,
@@ -32,26 +28,22 @@ if TYPE_CHECKING:
         StorageError,
         TinymemError,
     )
-    from tinymem.execution import ExecutionResult, execution_result
-    from tinymem.exporting import Exported, export_memory
-    from tinymem.findings import Diagnosis, Finding
-    from tinymem.folders import namespaces
-    from tinymem.hierarchy import HierarchicalMemory
-    from tinymem.importing import Imported, import_memory
-    from tinymem.inspection import DebugReport, MemoryPicture, debug_memory, visualize_memory
-    from tinymem.manager import MemoryManager
-    from tinymem.memories import Memories
-    from tinymem.messages import groups, messages_from_steps, problems, repair, steps_from_messages
-    from tinymem.observations import prune_old_observations
-    from tinymem.pruning import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
+    from tinymem.memory.context import Context, Item, Shares
+    from tinymem.memory.conversation.conversation import ConversationManager, ConversationMemory, Message
+    from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.memory.inspection.report import DebugReport, MemoryPicture, debug_memory, draw_memory, visualize_memory
+    from tinymem.memory.memories import Memories
+    from tinymem.memory.scratchpad.scratchpad import AgentMemory
+    from tinymem.memory.working.execution import ExecutionResult, execution_result
+    from tinymem.memory.working.working import WorkingMemory
+    from tinymem.messages.conversion import groups, messages_from_steps, steps_from_messages
+    from tinymem.messages.repair import problems, repair
+    from tinymem.messages.tokens import TiktokenCounter, count_message, count_tokens
     from tinymem.recall import Excerpt, Explanation, LeftOut, Recall
-    from tinymem.reindexing import Reindexed, reindex
-    from tinymem.retention import Retention, RetentionReport, Retired
-    from tinymem.salvaging import salvage
-    from tinymem.scratchpad import AgentMemory
-    from tinymem.semantic import semantic_pruning
-    from tinymem.stats import Stats
-    from tinymem.steps import (
+    from tinymem.steps.actions import ActionStep, Signal, ToolCall
+    from tinymem.steps.ids import new_id
+    from tinymem.steps.step import Part, Step
+    from tinymem.steps.types import (
         FinalAnswerStep,
         MessageStep,
         PlanningStep,
@@ -60,12 +52,22 @@ if TYPE_CHECKING:
         SystemPromptStep,
         TaskStep,
     )
-    from tinymem.strategy import PruneReport, PruneStrategy
-    from tinymem.summaries.chat import ChatSummarizer
-    from tinymem.summaries.extractive import ExtractiveSummarizer
-    from tinymem.summaries.strategy import summarize_strategy
-    from tinymem.tokens import TiktokenCounter, count_message, count_messages
-    from tinymem.working import WorkingMemory
+    from tinymem.summarizers.chat import ChatSummarizer
+    from tinymem.summarizers.extractive import ExtractiveSummarizer
+    from tinymem.upkeep.doctor import doctor, rebuild
+    from tinymem.upkeep.exporting import Exported, export_memory
+    from tinymem.upkeep.findings import Diagnosis, Finding
+    from tinymem.upkeep.importing import Imported, import_memory
+    from tinymem.upkeep.reindexing import Reindexed, reindex
+    from tinymem.upkeep.retention import Retention, RetentionReport, Retired
+    from tinymem.upkeep.salvage import salvage
+    from tinymem.window.adaptive import AdaptiveMemoryManager
+    from tinymem.window.manager import MemoryManager
+    from tinymem.window.observations import prune_old_observations
+    from tinymem.window.semantic import semantic_pruning
+    from tinymem.window.strategies import compose, keep_last_n_steps, keep_system_and_recent, no_pruning, token_budget
+    from tinymem.window.strategy import PruneReport, PruneStrategy
+    from tinymem.window.summarize import summarize_strategy
 
 __version__ = "0.1.0"
 
@@ -77,6 +79,7 @@ __all__ = [
     "ChatSummarizer",
     "ClosedError",
     "Context",
+    "ConversationManager",
     "ConversationMemory",
     "DebugReport",
     "Diagnosis",
@@ -129,9 +132,10 @@ __all__ = [
     "WorkingMemory",
     "compose",
     "count_message",
-    "count_messages",
+    "count_tokens",
     "debug_memory",
     "doctor",
+    "draw_memory",
     "execution_result",
     "export_memory",
     "groups",
@@ -140,6 +144,7 @@ __all__ = [
     "keep_system_and_recent",
     "messages_from_steps",
     "namespaces",
+    "new_id",
     "no_pruning",
     "problems",
     "prune_old_observations",
@@ -156,41 +161,44 @@ __all__ = [
 
 # Where each name lives; a test holds it against the imports above and `__all__`.
 _HOMES = {
-    "tinymem.actions": "ActionStep Signal ToolCall",
-    "tinymem.adaptive": "AdaptiveMemoryManager",
-    "tinymem.base": "Part Step",
-    "tinymem.context": "Context Item Shares",
-    "tinymem.conversation": "ConversationMemory Message",
-    "tinymem.diagnosis": "doctor rebuild",
-    "tinymem.episodes": "Episode",
+    "tinymem.steps.actions": "ActionStep Signal ToolCall",
+    "tinymem.window.adaptive": "AdaptiveMemoryManager",
+    "tinymem.steps.step": "Part Step",
+    "tinymem.memory.context": "Context Item Shares",
+    "tinymem.memory.conversation.conversation": "ConversationManager ConversationMemory Message",
+    "tinymem.upkeep.doctor": "doctor rebuild",
+    "tinymem.archive.episodes": "Episode",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
-    "tinymem.execution": "ExecutionResult execution_result",
-    "tinymem.exporting": "Exported export_memory",
-    "tinymem.findings": "Diagnosis Finding",
-    "tinymem.folders": "namespaces",
-    "tinymem.hierarchy": "HierarchicalMemory",
-    "tinymem.importing": "Imported import_memory",
-    "tinymem.inspection": "DebugReport MemoryPicture debug_memory visualize_memory",
-    "tinymem.manager": "MemoryManager",
-    "tinymem.memories": "Memories",
-    "tinymem.messages": "groups messages_from_steps problems repair steps_from_messages",
-    "tinymem.observations": "prune_old_observations",
-    "tinymem.pruning": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
+    "tinymem.memory.working.execution": "ExecutionResult execution_result",
+    "tinymem.upkeep.exporting": "Exported export_memory",
+    "tinymem.upkeep.findings": "Diagnosis Finding",
+    "tinymem.archive.folders": "namespaces",
+    "tinymem.memory.hierarchy": "HierarchicalMemory",
+    "tinymem.steps.ids": "new_id",
+    "tinymem.upkeep.importing": "Imported import_memory",
+    "tinymem.memory.inspection.report": "DebugReport MemoryPicture debug_memory draw_memory visualize_memory",
+    "tinymem.window.manager": "MemoryManager",
+    "tinymem.memory.memories": "Memories",
+    "tinymem.messages.conversion": "groups messages_from_steps steps_from_messages",
+    "tinymem.window.observations": "prune_old_observations",
+    "tinymem.window.strategies": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Explanation LeftOut Recall",
-    "tinymem.reindexing": "Reindexed reindex",
-    "tinymem.retention": "Retention RetentionReport Retired",
-    "tinymem.salvaging": "salvage",
-    "tinymem.scratchpad": "AgentMemory",
-    "tinymem.semantic": "semantic_pruning",
-    "tinymem.stats": "Stats",
-    "tinymem.steps": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
-    "tinymem.strategy": "PruneReport PruneStrategy",
-    "tinymem.summaries.chat": "ChatSummarizer",
-    "tinymem.summaries.extractive": "ExtractiveSummarizer",
-    "tinymem.summaries.strategy": "summarize_strategy",
-    "tinymem.tokens": "TiktokenCounter count_message count_messages",
-    "tinymem.working": "WorkingMemory",
+    "tinymem.upkeep.reindexing": "Reindexed reindex",
+    "tinymem.messages.repair": "problems repair",
+    "tinymem.upkeep.retention": "Retention RetentionReport Retired",
+    "tinymem.upkeep.salvage": "salvage",
+    "tinymem.memory.scratchpad.scratchpad": "AgentMemory",
+    "tinymem.window.semantic": "semantic_pruning",
+    "tinymem.archive.stats": "Stats",
+    "tinymem.steps.types": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep "
+    "SummaryStep SystemPromptStep TaskStep",
+    "tinymem.window.strategy": "PruneReport PruneStrategy",
+    "tinymem.summarizers.chat": "ChatSummarizer",
+    "tinymem.summarizers.extractive": "ExtractiveSummarizer",
+    "tinymem.window.summarize": "summarize_strategy",
+    "tinymem.messages.tokens": "TiktokenCounter count_message count_tokens",
+    "tinymem.memory.working.working": "WorkingMemory",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 

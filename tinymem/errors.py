@@ -21,7 +21,16 @@ says what to do.
 
 from __future__ import annotations
 
+import logging
+import re
+import threading
+import time
+import traceback
 from collections.abc import Mapping
+from datetime import datetime
+from itertools import count
+from math import inf
+from pathlib import Path
 
 __all__ = [
     "BudgetError",
@@ -36,6 +45,13 @@ __all__ = [
     "StepError",
     "StorageError",
     "TinymemError",
+    "kind_of",
+    "name_of",
+    "own_place",
+    "shown",
+    "trace_of",
+    "warn_hourly",
+    "without_content",
 ]
 
 DISTRIBUTION = "tinymem-agents"
@@ -68,7 +84,7 @@ class BudgetError(TinymemError, ValueError):
         listed = ", ".join(f"{name} {tokens}" for name, tokens in parts.items())
         super().__init__(
             f"{listed} need {needed} tokens, {needed - budget} more than the budget of {budget}: "
-            "raise max_tokens, shorten them, or unpin steps"
+            "raise max_tokens, shorten them, or pin fewer steps"
         )
         self.needed, self.budget, self.parts = needed, budget, dict(parts)
 
@@ -91,12 +107,19 @@ class FormatError(StorageError):
 
 class EmbedderMismatchError(StorageError):
     """The memory was written with embedder `stored` and opened with `given` (fingerprints): their vectors cannot be
-    compared. `name` is how the given one is named."""
+    compared. `name` is how the given one is named; `remembered`, if none was given, and the memory opened with the
+    embedder of the name that it remembers."""
 
-    def __init__(self, stored: str, given: str, name: str = "NAME") -> None:
+    def __init__(self, stored: str, given: str, name: str = "NAME", remembered: bool = False) -> None:
+        what = (
+            f"which it remembers by the name {name}, and {given} is what that name gives now (the first had settings "
+            "of its own, given in code, or the model has changed)"
+            if remembered
+            else f"and {given} was given"
+        )
         super().__init__(
-            f"this memory was written with the embedder {stored}, and {given} was given; vectors of the two cannot be "
-            f"compared: open it with the first, or make all vectors anew: tinymem reindex --embedder {name}"
+            f"this memory was written with the embedder {stored}, {what}; vectors of the two cannot be compared: open "
+            f"it with the first (embedder=), or make all vectors anew: tinymem reindex --embedder {name}"
         )
         self.stored, self.given = stored, given
 
@@ -111,3 +134,90 @@ class MissingExtraError(TinymemError, ImportError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs a package that is not installed: pip install '{DISTRIBUTION}[{extra}]'")
         self.extra = extra
+
+
+TOLD, SOURCES = (ImportError, OSError), ("builtins", "socket")  # their messages name files, packages and addresses
+_WORD = re.compile(r"[\w.:-]{0,24}")
+
+
+def without_content(error: BaseException) -> str:
+    """What `error` is, and where it was raised; its message only if that cannot hold content.
+
+    >>> without_content(ValueError("the password is 42"))
+    'ValueError'
+    """
+    name = type(error).__name__
+    if isinstance(error, TinymemError) or (isinstance(error, TOLD) and type(error).__module__ in SOURCES):
+        return f"{name}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{name} in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else name
+
+
+def trace_of(error: BaseException) -> str:
+    """The same, below the lines of code that led there."""
+    return "".join(traceback.format_tb(error.__traceback__)) + without_content(error)
+
+
+def name_of(called: object) -> str:
+    """The name of a callable, without what it was bound to.
+
+    >>> name_of(name_of), name_of(print)
+    ('name_of', 'print')
+    """
+    return str(getattr(called, "__qualname__", type(called).__name__))
+
+
+def shown(value: object) -> str:
+    """A wrong argument, if it is a number or a word; else what kind of value it is.
+
+    >>> shown(-1), shown("wizard"), shown("the password is 42")
+    ('-1', "'wizard'", 'a str of length 18')
+    """
+    if isinstance(value, (bool, int, float, datetime)) or (isinstance(value, str) and _WORD.fullmatch(value)):
+        return f"{value!r:.80}"
+    return kind_of(value)
+
+
+def kind_of(value: object) -> str:
+    """The type of a value that may hold content, and how much it holds.
+
+    >>> kind_of("the password is 42"), kind_of({"a": 1}), kind_of(None)
+    ('a str of length 18', 'a dict of length 1', 'None')
+    """
+    if value is None:
+        return "None"
+    size = f" of length {len(value)}" if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset)) else ""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}{size}"
+
+
+HOUR = 3_600.0  # seconds for which a warning that was given is not given again
+MOST = 4_096  # warnings that are remembered; of more, the oldest are given again early
+
+_given: dict[tuple[str, str, str], float] = {}  # when each was given last, the oldest first
+_lock = threading.Lock()
+_places = count(1)
+
+
+def own_place() -> str:
+    """A `where` for what belongs to no memory, as a summarizer of its own: another one with each call."""
+    return f"object {next(_places)}"
+
+
+def warn_hourly(
+    logger: logging.Logger, where: object, message: str, *args: object, about: str = "", level: int = logging.WARNING
+) -> None:
+    """Log `message` % `args`, unless the same `message` was logged for the memory `where` within the last hour.
+
+    `where` is named by its text, as a folder is, so a memory that is opened again and again does not warn each time.
+    `about` tells apart what shares a message, as two callbacks do. What is held back is logged at DEBUG.
+    """
+    key, now = (str(where), about, message), time.monotonic()
+    with _lock:
+        is_due = now - _given.get(key, -inf) >= HOUR
+        if is_due:
+            _given.pop(key, None)
+            _given[key] = now
+        while len(_given) > MOST:
+            del _given[next(iter(_given))]
+    logger.log(level if is_due else logging.DEBUG, message, *args, stacklevel=2)

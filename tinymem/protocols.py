@@ -7,22 +7,24 @@ similarities: higher is closer, always.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from tinymem.steps import Step
+    from tinymem.steps.types import Step
 
 __all__ = [
     "Embedder",
+    "Embeds",
     "Ids",
     "PassageRow",
     "StepRow",
     "Summarizer",
+    "Summarizes",
     "TokenCounter",
     "TokenEmbedder",
     "TokenIds",
@@ -33,6 +35,7 @@ __all__ = [
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
 TokenIds: TypeAlias = npt.NDArray[np.uint16]
+Summarizes: TypeAlias = "Callable[[list[Step]], str]"  # the least that a summarizer can be
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class StepRow:
 class PassageRow:
     """A slice `[start, end)` of a step's part, with its text: the unit that is embedded, searched and excerpted.
 
-    `kind` says what the part is (see `tinymem.base.Part`); `asks`, whether the step's text ends in a question;
+    `kind` says what the part is (see `tinymem.steps.step.Part`); `asks`, whether the step's text ends in a question;
     `identifiers` are those of the text, as `tinymem.recall.identifiers.hashes` gives them; `tools`, the names of the
     tools that the step calls, a line each.
     """
@@ -107,6 +110,14 @@ class Embedder(Protocol):
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed what is asked: `(len(texts), dimensions)` float32. Many models want another prompt here."""
+        ...
+
+
+class Embeds(Protocol):
+    """The least that an embedder can be: one method. It is scaled and checked where it is used."""
+
+    def embed(self, text: str, /) -> Sequence[float] | npt.NDArray[Any]:
+        """The vector of one text, as a list, a tuple or an array `(dimensions,)`: numbers, always as many."""
         ...
 
 

@@ -20,8 +20,11 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from tinymem.embedders.objects import ObjectEmbedder
 from tinymem.errors import InputError
-from tinymem.protocols import Embedder, Summarizer, TokenEmbedder, VectorStore
+from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenEmbedder, VectorStore
+from tinymem.steps.checks import a_path
+from tinymem.summarizers.function import FunctionSummarizer
 
 __all__ = ["embedder_from", "embedder_names", "known_store", "store_from", "store_names", "summarizer_from",
            "summarizer_names", "token_embedder_from"]  # fmt: skip
@@ -39,27 +42,30 @@ _SHIPPED = {
         "static": "tinymem.embedders.static:StaticEmbedder.from_name",
     },
     STORES: {
-        "chroma": "tinymem.stores.chroma:ChromaStore.from_name",
+        "chroma": "tinymem.stores.chroma.store:ChromaStore.from_name",
         "exact": "tinymem.stores.exact:ExactStore.from_name",
     },
     SUMMARIZERS: {
-        "extractive": "tinymem.summaries.extractive:ExtractiveSummarizer.from_name",
-        "openai": "tinymem.summaries.chat:ChatSummarizer.from_name",
+        "extractive": "tinymem.summarizers.extractive:ExtractiveSummarizer.from_name",
+        "openai": "tinymem.summarizers.chat:ChatSummarizer.from_name",
     },
 }
 
 _T = TypeVar("_T")
 
 
-def embedder_from(spec: str | Embedder) -> Embedder:
-    """The embedder that `spec` names, or `spec` itself if it is one.
+def embedder_from(spec: str | Embedder | Embeds) -> Embedder:
+    """The embedder that `spec` names, `spec` itself if it is one, or one made of its method `embed(text)`.
 
-    InputError if no adapter has that name, or if the object lacks a method of `tinymem.protocols.Embedder`.
+    InputError if no adapter has that name, or if the object has neither the methods of `tinymem.protocols.Embedder` nor
+    an `embed` (`tinymem.embedders.objects`).
 
     >>> embedder_from("hashing:64").dimensions
     64
     """
     if not isinstance(spec, str):
+        if not isinstance(spec, type) and _lacking(spec, Embedder) and callable(getattr(spec, "embed", None)):
+            return ObjectEmbedder(cast(Embeds, spec))
         return _checked(spec, Embedder, "embedder")  # type: ignore[type-abstract]
     load, argument = _resolve(EMBEDDERS, "embedder", spec)
     return _checked(load(argument), Embedder, f"{spec!r}, the embedder")  # type: ignore[type-abstract]
@@ -80,7 +86,7 @@ def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
     if not isinstance(spec, str):
         return _checked(spec, VectorStore, "store")  # type: ignore[type-abstract]
     load, argument = _resolve(STORES, "store", spec)
-    return _checked(load(argument, Path(path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
+    return _checked(load(argument, a_path("path", path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
 
 
 def known_store(spec: str | VectorStore) -> str | VectorStore:
@@ -90,15 +96,19 @@ def known_store(spec: str | VectorStore) -> str | VectorStore:
     return spec
 
 
-def summarizer_from(spec: str | Summarizer) -> Summarizer:
-    """The summarizer that `spec` names, as `"openai:gpt-4o-mini"`, or `spec` itself if it is one.
+def summarizer_from(spec: str | Summarizer | Summarizes) -> Summarizer:
+    """The summarizer that `spec` names, as `"openai:gpt-4o-mini"`, `spec` itself if it is one, or one made of a
+    function `steps -> str`.
 
-    InputError if no adapter has that name, or if the object lacks a method of `tinymem.protocols.Summarizer`.
+    InputError if no adapter has that name, or if the object is no function and lacks a method of
+    `tinymem.protocols.Summarizer`.
 
     >>> summarizer_from("extractive").name
     'extractive'
     """
     if not isinstance(spec, str):
+        if not isinstance(spec, type) and _lacking(spec, Summarizer) and callable(spec):
+            return FunctionSummarizer(spec)
         return _checked(spec, Summarizer, "summarizer")  # type: ignore[type-abstract]
     load, argument = _resolve(SUMMARIZERS, "summarizer", spec)
     return _checked(load(argument), Summarizer, f"{spec!r}, the summarizer")  # type: ignore[type-abstract]
@@ -138,9 +148,13 @@ def _resolve(group: str, kind: str, spec: str) -> tuple[Any, str]:
 def _checked(candidate: object, protocol: type[_T], what: str) -> _T:
     if isinstance(candidate, type):
         raise InputError(f"{what} is the class {candidate.__name__}: give an object of it, {candidate.__name__}(...)")
-    # Not isinstance: before Python 3.12 it calls the properties, and one may load a model.
-    wanted = sorted(name for name in vars(protocol) if not name.startswith("_"))
-    missing = [name for name in wanted if not hasattr(type(candidate), name) and not hasattr(candidate, name)]
-    if missing:
+    if missing := _lacking(candidate, protocol):
         raise InputError(f"{what} of type {type(candidate).__name__} lacks {', '.join(missing)} (tinymem.protocols)")
     return cast(_T, candidate)
+
+
+def _lacking(candidate: object, protocol: type) -> list[str]:
+    """Names of the protocol that `candidate` has not got."""
+    # Not isinstance: before Python 3.12 it calls the properties, and one may load a model.
+    wanted = sorted(name for name in vars(protocol) if not name.startswith("_"))
+    return [name for name in wanted if not hasattr(type(candidate), name) and not hasattr(candidate, name)]

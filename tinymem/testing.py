@@ -24,11 +24,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinymem.actions import ActionStep
-from tinymem.base import Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.protocols import Embedder, Ids, Summarizer, TokenEmbedder, Vectors, VectorStore
-from tinymem.steps import MessageStep, SummaryStep, TaskStep
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep, SummaryStep, TaskStep
 
 __all__ = [
     "EMBEDDER_CHECKS",

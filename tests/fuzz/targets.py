@@ -23,7 +23,7 @@ from tinymem import (
     HierarchicalMemory,
     Step,
     WorkingMemory,
-    count_messages,
+    count_tokens,
     import_memory,
     messages_from_steps,
     problems,
@@ -31,14 +31,14 @@ from tinymem import (
     salvage,
     steps_from_messages,
 )
+from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import TinymemError
-from tinymem.readers import read_runs
+from tinymem.messages.tokens import EstimatingCounter
 from tinymem.recall.dates import spans
 from tinymem.recall.fusion import KIND_NAMES, Fusion
 from tinymem.recall.passages import passages_of
-from tinymem.serialization import STEP_TYPES, dump_step, load_step, step_from_dict
-from tinymem.tokens import EstimatingCounter
-from tinymem.values import decode, encode
+from tinymem.steps.serialization import STEP_TYPES, dump_step, load_step, step_from_dict
+from tinymem.steps.values import decode, encode
 
 __all__ = ["TARGETS", "made_of"]
 
@@ -51,9 +51,10 @@ TEXTS = (
 )  # fmt: skip
 NUMBERS = (0, 1, -1, 0.5, 2**31, 2**63, 2**70, 1e308, float("inf"), float("nan"), -0.0)
 STEP_WORDS = (
-    "format", "type", "id", "timestamp", "session", "speaker", "number", "pinned", "metadata", "overlay", "set", "drop",
+    "format", "type", "id", "timestamp", "session", "speaker", "step_number", "pinned", "metadata", "overlay",
+    "set", "drop",
     "role", "content", "tool_call_id", "thought", "tool_calls", "code", "observation", "error", "signals", "is_final",
-    "raw_response", "name", "arguments", "message", "text", "covers", "system_prompt", "task", "plan", "note",
+    "raw_llm_response", "name", "arguments", "message", "text", "covers", "content", "task", "plan", "output",
     "summary", "answer", *STEP_TYPES, "user", "tool", "assistant", "milestone",
 )  # fmt: skip
 CHAT_WORDS = (
@@ -143,7 +144,7 @@ def _read_messages(data: bytes) -> None:
     assert json.dumps(messages_from_steps(steps), sort_keys=True) == json.dumps(messages, sort_keys=True)
     repaired = repair(messages)
     assert repair(repaired) == repaired and not problems(repaired)
-    count_messages(messages, EstimatingCounter())
+    count_tokens(messages, EstimatingCounter())
     for step in steps:
         _use(step)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tinymem.recall.explained import Explanation
-from tinymem.recall.results import Excerpt, LeftOut, Recall
+from tinymem.recall.results import Excerpt, Explanation, LeftOut, Recall
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.dates import inside
-from tinymem.recall.products import products
+from tinymem.recall.late import products
 from tinymem.recall.query import Query
 
 __all__ = ["Candidates", "gather", "highest"]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.errors import kind_of
 from tinymem.protocols import Ids, TokenIds, Vectors
-from tinymem.quiet import kind_of
 from tinymem.recall.identifiers import Codes, Seen, read
 
 __all__ = ["KINDS", "Catalog", "Growing"]

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.ids import moment
 from tinymem.protocols import Vectors
+from tinymem.steps.ids import moment
 
 __all__ = ["Span", "closeness", "inside", "spans"]
 

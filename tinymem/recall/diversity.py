@@ -9,11 +9,17 @@ documents, 1997): their resemblance is the Jaccard index.
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
+from collections.abc import Sequence
 
-from tinymem.errors import InputError
+import numpy as np
 
-__all__ = ["DIVERSITY", "Repetitions"]
+from tinymem.protocols import TokenIds, Vectors
+from tinymem.steps.checks import a_number
+from tinymem.stores.sqlite.fulltext import MAX_TERMS, MAX_WORDS, words
+
+__all__ = ["DIVERSITY", "Repetitions", "hashed", "overlap"]
 
 DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
 SHORT = 80  # characters below which a passage repeats nothing: it costs little, and when it was said says something
@@ -26,9 +32,7 @@ class Repetitions:
     """Which passages repeat one that was taken before. With a `diversity` of 0 none does, with 1 all do."""
 
     def __init__(self, diversity: float = DIVERSITY) -> None:
-        if not 0 <= diversity <= 1:
-            raise InputError(f"diversity must be from 0 to 1, not {diversity!r}")
-        self._least = 1 - diversity
+        self._least = 1 - a_number("diversity", diversity, 0, 1)
         self._sizes: list[int] = []  # of what was taken, in shingles
         self._holders: dict[Shingle, list[int]] = {}
 
@@ -47,3 +51,33 @@ class Repetitions:
             self._holders.setdefault(shingle, []).append(len(self._sizes))
         self._sizes.append(len(shingles))
         return True
+
+
+K1, B = 1.2, 0.75
+
+
+def hashed(text: str, most: int | None = None) -> TokenIds:
+    """A 32-bit code for each of the (first `most`) words of `text` that say what it is about: `(words,)` uint32."""
+    return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
+
+
+def overlap(query: str, passages: Sequence[TokenIds]) -> Vectors:
+    """BM25 of each passage (its hashed words) for the query's rarest words: `(len(passages),)`, about 0 to 1."""
+    asked = np.unique(hashed(query, MAX_WORDS))
+    lengths = np.array([len(codes) for codes in passages])
+    total = len(passages)
+    if not len(asked) or not lengths.sum():
+        return np.zeros(total, np.float32)
+    said = np.concatenate(passages)
+    at = np.minimum(np.searchsorted(asked, said), len(asked) - 1)
+    hits = np.flatnonzero(asked[at] == said)
+    seen = np.bincount(at[hits], minlength=len(asked))
+    idf = np.maximum(1e-6, np.log((total - seen + 0.5) / (seen + 0.5)))
+    rarest = np.argsort(np.where(seen > 0, seen, total + 1), kind="stable")[:MAX_TERMS]
+    weights = np.zeros(len(asked))
+    weights[rarest] = np.where(seen > 0, idf, 0)[rarest]
+    owner = np.repeat(np.arange(total), lengths)[hits]
+    found = np.bincount(owner, weights=weights[at[hits]], minlength=total)
+    share = (K1 + 1) / (1 + K1 * (1 - B + B * lengths / lengths.mean()))
+    scores: Vectors = (found * share / max(weights.sum(), 1e-6)).astype(np.float32)
+    return scores

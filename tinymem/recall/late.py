@@ -10,9 +10,8 @@ import numpy as np
 
 from tinymem.protocols import Ids, TokenIds, Vectors
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.products import products
 
-__all__ = ["max_sim"]
+__all__ = ["max_sim", "products"]
 
 MAX_TOKENS = 16  # of the question: the rarest
 ROWS = 1024  # of the table that are compared at once: they stay in the cache
@@ -47,3 +46,22 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     shares = (weights[chosen] / weights[chosen].sum()).astype(np.float32)
     score[filled] = products(best, shares[np.newaxis])[:, 0]
     return score
+
+
+SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
+COLUMNS = 32  # of a piece, at most
+
+
+def products(left: Vectors, right: Vectors) -> Vectors:
+    """`left @ right.T`: `(n, m)` float32, for vectors `(n, d)` and `(m, d)`, float32."""
+    (n, d), m = left.shape, len(right)
+    found = np.empty((n, m), np.float32)
+    for first in range(0, m, COLUMNS):
+        some = right[first : first + COLUMNS]
+        rows = max(1, SMALL // (len(some) * d))
+        whole = n - n % rows
+        block = np.empty((n, len(some)), np.float32) if m > COLUMNS else found
+        np.matmul(left[:whole].reshape(-1, rows, d), some.T, out=block[:whole].reshape(-1, rows, len(some)))
+        np.matmul(left[whole:], some.T, out=block[whole:])
+        found[:, first : first + COLUMNS] = block
+    return found

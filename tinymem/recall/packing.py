@@ -12,12 +12,12 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from tinymem.base import Part, Step
-from tinymem.content import clean
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, Repetitions
 from tinymem.recall.render import block, header, label, line
 from tinymem.recall.results import Excerpt, LeftOut, Recall
+from tinymem.steps.content import clean
+from tinymem.steps.step import Part, Step
 
 __all__ = ["BELOW", "REPEATS", "TOO_LONG", "Ranked", "pack", "packed"]
 

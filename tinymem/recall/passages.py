@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tinymem.actions import ActionStep
-from tinymem.base import Part, Step
-from tinymem.content import clean
 from tinymem.protocols import PassageRow
-from tinymem.recall.echoes import between, own_blocks
 from tinymem.recall.identifiers import hashes
+from tinymem.recall.render import between, own_blocks
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.content import clean
+from tinymem.steps.step import Part, Step
 
 __all__ = ["cut", "is_question", "passages_of", "slices", "tool_name"]
 
@@ -63,7 +63,7 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
 def passages_of(step: Step, key: bytes | None = None) -> list[PassageRow]:
     """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
 
-    What the memory with this `key` told itself is left out: see `tinymem.recall.echoes`.
+    What the memory with this `key` told itself is left out: see `tinymem.recall.render`.
     """
     asks = is_question(step.text)
     calls = step.tool_calls if isinstance(step, ActionStep) else ()

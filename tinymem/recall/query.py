@@ -8,15 +8,14 @@ from datetime import datetime
 
 import numpy as np
 
-from tinymem.content import clean
-from tinymem.errors import EmbedderError, TinymemError
+from tinymem.errors import EmbedderError, TinymemError, without_content
 from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
-from tinymem.quiet import without_content
 from tinymem.recall.dates import Span, spans
 from tinymem.recall.identifiers import Codes, hashes, read
 from tinymem.recall.passages import cut
+from tinymem.steps.content import clean
 
-__all__ = ["Query", "analyse", "embedded"]
+__all__ = ["Blind", "Query", "analyse", "embedded", "tokenized"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
@@ -56,14 +55,45 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
     return vectors
 
 
+def tokenized(tokenizer: TokenEmbedder | Blind, texts: Sequence[str]) -> Sequence[TokenIds]:
+    """The token ids of `texts`. Whatever goes wrong is an EmbedderError."""
+    try:
+        return tokenizer.token_ids(texts)
+    except TinymemError:
+        raise
+    except Exception as error:
+        raise EmbedderError(f"no tokens of {len(texts)} texts: {without_content(error)}") from error
+
+
+@dataclass(frozen=True)
+class Blind:
+    """Stands in for an embedder that fails: every vector of its `dimensions` is zero, and no text has tokens."""
+
+    dimensions: int
+    name: str = "none"
+    fingerprint: str = ""
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Zeros, `(len(texts), dimensions)`."""
+        return np.zeros((len(texts), self.dimensions), np.float32)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """The same."""
+        return self.embed_documents(texts)
+
+    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
+        """No token for any text."""
+        return [np.empty(0, np.uint16) for _ in texts]
+
+
 def analyse(
-    text: str, embedder: Embedder, tokenizer: TokenEmbedder, now: datetime, since: float = 0, until: float = 0
+    text: str, embedder: Embedder, tokenizer: TokenEmbedder | Blind, now: datetime, since: float = 0, until: float = 0
 ) -> Query:
     """Embed the question, once: the last LONGEST characters. The memory has what happened from `since` to `until`
     (seconds since 1970)."""
     text = clean(text[-LONGEST:])
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
-    tokens = np.unique(tokenizer.token_ids([text])[0])
+    tokens = np.unique(tokenized(tokenizer, [text])[0])
     query = Query(text, vectors, tokens, now, read(hashes(text)))
     return query if query.is_stretch else replace(query, spans=tuple(spans(text, now, since, until)))

@@ -1,0 +1,132 @@
+"""What all that asks OpenAI's API, or a server that speaks it, has in common: the client, and what went wrong.
+
+Errors say what to do, and never show the key, nor what was sent.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from tinymem.errors import InputError, MissingExtraError, TinymemError
+from tinymem.steps.checks import a_text, whole_number
+
+__all__ = ["address", "checked_client", "connected", "explained", "usual_address"]
+
+OPENAI = "https://api.openai.com/v1"
+DETAIL = 300  # characters of a server's own message that are quoted
+STRETCH = 16  # characters that a server repeats of what was sent, and that are no accident
+LEAST_SECRET = 6  # shorter "keys" are words such as "none", and striking them out would garble messages
+
+# The arguments that make requests smaller, by API.
+_SIZES = {"embeddings": "batch_size= or max_input_tokens=", "chat": "max_input_tokens="}
+# By HTTP status.
+_ADVICE = {
+    400: "the request was refused",
+    403: "this API key may not use the model: see the permissions of the key and its project",
+    404: "there is no such model, or no {api} API at this address (OPENAI_BASE_URL, base_url=)",
+    413: "the request is too large for this server: pass a smaller {sizes}",
+    422: "the request was refused: a smaller {sizes}, or no dimensions=, may help",
+    429: "there were too many requests, or tokens, in too short a time: raise max_retries=, or ask for a higher limit",
+}
+
+
+def checked_client(client: Any, base_url: str | None, api_key: str | None) -> Any:
+    """A `client` that a user brought, or None; InputError for one that cannot be used, or not with the others."""
+    if client is not None and (base_url or api_key):
+        raise InputError("the client has its own address and key: pass either client= or base_url= and api_key=")
+    if type(client).__name__.startswith("Async"):
+        raise InputError("the client must be a synchronous one, as openai.OpenAI")
+    return client
+
+
+def connected(
+    kind: str,
+    name: str,
+    base_url: str | None,
+    api_key: str | None,
+    timeout: float,
+    max_retries: int,
+    keyless: type[TinymemError],
+) -> Any:
+    """A client of the openai package, for the adapter of this `kind` and `name`; what is None comes from
+    OPENAI_BASE_URL and OPENAI_API_KEY.
+
+    Raises MissingExtraError if the package is not installed, and `keyless` if there is no key.
+    """
+    if importlib.util.find_spec("openai") is None:
+        raise MissingExtraError(f"the {kind} {name}", "openai")
+    base_url = None if base_url is None else a_text("base_url", base_url)
+    api_key = None if api_key is None else a_text("api_key", api_key)
+    whole_number("max_retries", max_retries)
+    if not (api_key or os.environ.get("OPENAI_API_KEY", "")).strip():
+        raise keyless(
+            f"{name} needs an API key: set OPENAI_API_KEY, or pass api_key= (any text will do for a server of your own "
+            "that asks for none)"
+        )
+    from openai import OpenAI
+
+    return OpenAI(base_url=base_url, api_key=api_key, timeout=timeout, max_retries=max_retries)
+
+
+def explained(error: Exception, who: str, client: Any, api: str = "embeddings", sent: Sequence[str] = ()) -> str:
+    """The message for `error`, which the `client` raised when `who` was asked by this `api`; the server's own words are
+    left out where they quote what was `sent`.
+
+    Errors are told apart by the names of their classes, not by the classes: the client may come from any version of
+    openai, or from another package.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    status = getattr(error, "status_code", None)
+    tries = f"after up to {getattr(client, 'max_retries', 0)} repetitions"
+    if "APITimeoutError" in kinds:
+        return f"{who} did not answer within {getattr(client, 'timeout', '?')} s, {tries}: raise timeout="
+    if status == 401:  # without the server's own words: many echo the key, or a part of it
+        return f"{who}: the API key was refused: set OPENAI_API_KEY to another, or pass api_key="
+    if "APIConnectionError" in kinds:
+        advice = "cannot be reached: is it running, and is its address (OPENAI_BASE_URL, base_url=) right?"
+    elif getattr(error, "code", None) == "insufficient_quota":
+        advice = "the account's quota is used up, see its billing"
+    elif status is not None:
+        advice = _ADVICE.get(status, "the server failed").format(api=api, sizes=_SIZES[api])
+        advice = f"{advice} (HTTP {status}, {tries})"
+    else:
+        advice = f"what came back is not what the {api} API answers ({type(error).__name__})"
+    return f"{who}: {advice}: {_unquoted(_without_key(_detail(error), client)[:DETAIL], sent)}"
+
+
+def address(client: Any) -> str:
+    """Where the server is, without a user and a password that may stand in the URL."""
+    return _bare(str(getattr(client, "base_url", "")))
+
+
+def usual_address() -> str:
+    """Where a client's server is unless code says otherwise: as OPENAI_BASE_URL has it, else OpenAI's own."""
+    return _bare(os.environ.get("OPENAI_BASE_URL") or OPENAI)
+
+
+def _bare(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+
+def _detail(error: Exception) -> str:
+    body = getattr(error, "body", None)
+    return str((body.get("message") if isinstance(body, dict) else None) or body or error.__cause__ or error)
+
+
+def _unquoted(text: str, sent: Sequence[str]) -> str:
+    """`text`, unless it repeats a stretch of what was sent."""
+    stretches = {text[at : at + STRETCH] for at in range(max(1, len(text) - STRETCH + 1))}
+    whole = {short for short in sent if LEAST_SECRET <= len(short) < STRETCH}
+    if any(short in text for short in whole) or any(stretch in one for one in sent for stretch in stretches):
+        return f"({len(text)} characters that quote what was sent)"
+    return text
+
+
+def _without_key(text: str, client: Any) -> str:
+    key = str(getattr(client, "api_key", "") or "").strip()
+    return text.replace(key, "[key]") if len(key) >= LEAST_SECRET else text

@@ -1,0 +1,325 @@
+"""Chroma as the index: embedded in this process, with its files in one folder, or on a server.
+
+Chroma holds ids and vectors, no text. What it does badly is handled here: two processes in one folder corrupt each
+other's index without an error, so the folder is locked; a fork hangs, so a child gets an error; the default distance is
+not the cosine; deleted vectors stay in its files, so `clear` deletes the files; and what was in memory gets into new
+ones, so they are cleaned.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
+from tinymem.protocols import Ids, Vectors
+from tinymem.stores.chroma.files import DATABASE, Unused, check, wipe
+from tinymem.stores.chroma.server import collection_of, connect, disconnect
+from tinymem.stores.files import FILE, NewFiles, private_folder
+from tinymem.stores.forking import leave_to_parent
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from filelock import BaseFileLock
+
+__all__ = ["ChromaStore"]
+
+FORMAT = 1
+MARK = "tinymem"  # key in the collection's metadata that tells ours from other people's; its value is FORMAT
+# Chroma's defaults (100, 100, 16) miss 3 of 100 neighbours, and of 10,000 vectors 16 do not find themselves; these, 1
+# and 2.
+# An ef_construction of 200 finds half a neighbour of 100 more, and takes 1.6 times as long to build.
+HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}
+_LOCK = "tinymem.lock"
+_DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
+
+
+class ChromaStore:
+    """An approximate index (HNSW, cosine) in Chroma, 1 to 2 ms a query. Any number of threads may use one.
+
+    With `path`, Chroma runs in this process and owns that folder; a second store on it, here or in another process, is
+    a StorageError. With `client`, any Chroma client will do (`HttpClient`, `EphemeralClient`, `CloudClient`); closing
+    it stays with the caller. A Chroma that fails is a StorageError.
+
+    A collection of that name which tinymem did not make is refused, unless `adopt` is true: then it must have the
+    cosine space and integers as ids, and is tinymem's from now on, so ids are overwritten, and `clear` drops it.
+
+    >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
+    >>> served = ChromaStore(client=chromadb.HttpClient("localhost", 8000), collection="bot")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        path: Path | str | None = None,
+        *,
+        client: ClientAPI | None = None,
+        collection: str = "tinymem",
+        adopt: bool = False,
+    ) -> None:
+        if (path is None) == (client is None):
+            raise InputError("ChromaStore needs either a path or a client")
+        self._folder = None if path is None else Path(path).resolve()
+        self._unused = None if self._folder is None else Unused(self._folder)
+        self._client, self._title, self._adopt = client, collection, adopt
+        self._owns_client = client is None
+        self._name = "chroma"
+        self._pid = os.getpid()
+        leave_to_parent(self)
+        self._guard = threading.RLock()
+        self._lock: BaseFileLock | None = None
+        self._files: NewFiles | None = None
+        self._collection: Any = None
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_name(cls, argument: str, path: Path) -> ChromaStore:
+        """The store called `"chroma"`, with its files in `path`, or `"chroma:http://host:8000"`, on a server.
+
+        On a server each `path` has a collection of its own, whose name is in the file `collection.txt` there. One that
+        does not answer is a StorageError after 5 seconds, or 30 for a request under way. For a server that asks for
+        credentials, make a client and pass `ChromaStore(client=...)`.
+        """
+        if not argument:
+            return cls(path)
+        with _translated(f"reach {argument}"):
+            client = connect(argument)
+        try:
+            store = cls(client=client, collection=collection_of(path))
+        except BaseException:
+            disconnect(client)
+            raise
+        store._owns_client, store._name = True, f"chroma:{argument}"
+        return store
+
+    @property
+    def name(self) -> str:
+        """`"chroma"`, or `"chroma:http://host:8000"`."""
+        return self._name
+
+    def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
+        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there.
+
+        The first vectors ever decide the dimensions. If an id occurs twice, its last vector counts. InputError if the
+        shapes do not fit or a number is not finite. Some 2,000 to 4,000 vectors a second.
+        """
+        held = self._held()
+        rows = np.asarray(vectors, dtype=np.float32)
+        if rows.ndim != 2 or len(rows) != len(ids):
+            raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {rows.shape}")
+        _check_finite(rows)
+        last = {str(int(key)): number for number, key in enumerate(ids)}
+        if len(last) < len(rows):
+            rows = rows[list(last.values())]
+        with self._alone(), _translated("add vectors"):
+            for part in self._parts(len(last)):
+                held.upsert(ids=list(last)[part], embeddings=rows[part])
+        self._make_private()
+
+    def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
+        """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, ties by lower id."""
+        held = self._held()
+        row = np.asarray(vector, dtype=np.float32)
+        if row.ndim != 1:
+            raise InputError(f"a query is one vector of shape (dimensions,), not {row.shape}")
+        _check_finite(row)
+        if k <= 0:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        with self._alone(), _translated("search"):
+            found = held.query(query_embeddings=row[np.newaxis], n_results=k, include=["distances"])
+            ids = np.array([int(key) for key in found["ids"][0]], dtype=np.int64)
+            similarities = 1 - np.array(found["distances"][0], dtype=np.float64)
+        rounded = np.round(similarities, _DECIMALS).astype(np.float32)
+        order = np.lexsort((ids, -rounded))
+        return ids[order], rounded[order]
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Remove these ids; ids that are not held are no error. The vectors stay in Chroma's files until `clear`."""
+        held = self._held()
+        keys = [str(int(key)) for key in ids]
+        with self._alone(), _translated("delete vectors"):
+            for part in self._parts(len(keys)):
+                held.delete(ids=keys[part])
+
+    def ids(self) -> Ids:
+        """The ids that are held, in any order."""
+        held = self._held()
+        with _translated("list the ids"):
+            return np.array([int(key) for key in held.get(include=[])["ids"]], dtype=np.int64)
+
+    def count(self) -> int:
+        """How many vectors are held."""
+        held = self._held()
+        with self._alone(), _translated("count"):
+            return int(held.count())
+
+    def clear(self) -> None:
+        """Remove everything, the files too.
+
+        A server, and a folder that holds other collections too, only drop the collection, and may keep parts on disk.
+        """
+        with self._guard:
+            self._held()
+            with _translated("clear the collection"):
+                if self._folder is None or self._connected().count_collections() > 1:
+                    self._connected().delete_collection(self._title)
+                else:
+                    self._disconnect()
+                    wipe(self._folder)
+                    self._files = None
+            self._open()
+
+    def close(self) -> None:
+        """Release the folder and the connection. Closing twice is no error; any other call then is a ClosedError."""
+        if os.getpid() != self._pid:
+            return  # both belong to the parent, and Chroma would hang
+        with self._guard:
+            self._disconnect()
+            if self._lock is not None:
+                if self._unused is not None:
+                    with suppress(OSError):
+                        self._unused.clean()
+                self._lock.release()
+                self._lock = None
+
+    @staticmethod
+    def remove(path: Path | str) -> None:
+        """Delete Chroma's files in the folder `path` without opening them, which damaged ones might not survive.
+
+        StorageError while a store has the folder open.
+        """
+        folder = Path(path).resolve()
+        if folder.is_dir():
+            lock = _locked(folder)
+            try:
+                wipe(folder)
+            finally:
+                lock.release()
+
+    def _open(self) -> None:
+        if self._folder is not None:
+            private_folder(self._folder)
+            self._files = self._files or NewFiles(self._folder)
+            self._lock = self._lock or _locked(self._folder)
+            if not (self._folder / DATABASE).exists():
+                wipe(self._folder)  # what a clear that was killed half-way has left
+        hint = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
+        with _translated(f"open {hint if self._folder else self._title}"):
+            if self._folder is not None:
+                check(self._folder)
+                self._client = _embedded_client(self._folder)
+            self._collection = _collection(self._connected(), self._title, self._adopt)
+        self._make_private()
+
+    def _make_private(self) -> None:
+        """Chroma makes its files as the umask says."""
+        if self._files is not None:
+            self._files.make_private()
+
+    def _connected(self) -> ClientAPI:
+        if self._client is None:
+            raise ClosedError("this store was closed: open it again")
+        return self._client
+
+    def _held(self) -> Any:
+        """The collection, if this store can be used at all."""
+        if os.getpid() != self._pid:
+            raise StorageError(
+                "this store was opened before a fork, and Chroma hangs in the child: open it in the child"
+            )
+        if self._collection is None:
+            raise ClosedError("this store was closed: open it again")
+        return self._collection
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Whatever Chroma does may write its files, which are cleaned then: one thread at a time, if they are ours."""
+        if self._unused is None:
+            yield
+            return
+        with self._guard:
+            yield
+            with _translated("clean its files"):
+                self._unused.clean()
+
+    def _disconnect(self) -> None:
+        if self._owns_client and self._client is not None:
+            disconnect(self._client)
+        self._client, self._collection = None, None
+
+    def _parts(self, size: int) -> Iterator[slice]:
+        """Slices of 0 to `size` that Chroma takes in one call; it refuses more than some 5,000 records."""
+        step = self._connected().get_max_batch_size() if size else 1
+        for start in range(0, size, step):
+            yield slice(start, start + step)
+
+
+@contextmanager
+def _translated(doing: str) -> Iterator[None]:
+    """Chroma's errors as ours: it raises its own, and whatever the database and the network raise."""
+    from chromadb.errors import InvalidArgumentError
+
+    try:
+        yield
+    except TinymemError:
+        raise
+    except InvalidArgumentError as error:
+        raise InputError(f"Chroma could not {doing}: {error}") from error
+    except Exception as error:
+        raise StorageError(f"Chroma could not {doing}: {error}") from error
+
+
+def _collection(client: ClientAPI, title: str, adopt: bool) -> Any:
+    from chromadb.errors import NotFoundError
+
+    try:
+        found: Any = client.get_collection(title, embedding_function=None)
+    except NotFoundError:
+        made: Any = {"hnsw": HNSW}
+        return client.create_collection(title, configuration=made, metadata={MARK: FORMAT}, embedding_function=None)
+    mark = (found.metadata or {}).get(MARK)
+    if mark is None and not adopt:
+        raise StorageError(f"the collection {title!r} was not made by tinymem: choose another name, or pass adopt=True")
+    if mark is not None and mark != FORMAT:
+        raise FormatError(
+            f"the collection {title!r} has format {mark}, and this tinymem knows {FORMAT}: update tinymem"
+        )
+    index = found.configuration_json.get("hnsw") or found.configuration_json.get("spann") or {}
+    if index.get("space") != "cosine":
+        raise StorageError(f"the collection {title!r} has the space {index.get('space')!r}, and it must be 'cosine'")
+    return found
+
+
+def _embedded_client(folder: Path) -> ClientAPI:
+    import chromadb
+    from chromadb.config import Settings
+
+    return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
+
+
+def _locked(folder: Path) -> BaseFileLock:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK, timeout=0, mode=FILE, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise StorageError(
+            f"another process, or another store in this one, has the index in {folder} open, and Chroma corrupts what "
+            "two of them share: close the other, or start a server (chroma run) and use 'chroma:http://localhost:8000'"
+        ) from error
+    return lock
+
+
+def _check_finite(vectors: Vectors) -> None:
+    if not np.isfinite(vectors).all():
+        raise InputError("a vector has a number that is not finite (NaN or infinity)")

@@ -1,0 +1,148 @@
+"""The journal's file: its tables, how one of an older format is brought up, and SQLite's errors as ours."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+from tinymem.stores.files import private_file
+
+__all__ = ["FORMAT", "MIGRATIONS", "Migration", "damaged", "guarded", "opened"]
+
+FORMAT = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS steps (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
+    time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL,
+    window INTEGER NOT NULL, view TEXT, milestone INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
+CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
+CREATE TABLE IF NOT EXISTS passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
+    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL,
+    identifiers BLOB NOT NULL, tools TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
+CREATE TABLE IF NOT EXISTS summaries (
+    level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
+    PRIMARY KEY (level, first)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, tokens BLOB NOT NULL);
+"""
+
+
+class Migration(NamedTuple):
+    """What makes a file of format `to` of one of the format before it, in one transaction with all that follow."""
+
+    to: int
+    why: str
+    sql: str
+
+
+# What brings a file of an older format up, in order. The release writes format 1, so there is none yet; each that comes
+# is complete in itself and stays as it is, and a file of the format before it is kept for the tests.
+MIGRATIONS: tuple[Migration, ...] = ()
+
+_QUOTES = " with text "  # behind it, SQLite's module quotes a text that is no UTF-8
+
+
+def damaged(path: Path, reason: object) -> FormatError:
+    """The error that says that the file is damaged, and what can be done."""
+    return FormatError(f"{path} is damaged or no journal: {reason}; `tinymem salvage` reads what can be read of it")
+
+
+@contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """SQLite's errors as ours, each with what to do."""
+    try:
+        yield
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+        if "closed" in str(error):
+            raise ClosedError(f"the memory at {path} is closed") from error
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
+        raise damaged(path, error) from error
+    except sqlite3.OperationalError as error:
+        if _QUOTES in str(error):
+            raise damaged(path, str(error).partition(_QUOTES)[0]) from None
+        hint = {
+            "readonly": "make the folder writable",
+            "unable to open": "check that the folder exists and is writable",
+            "locked": "another process is writing; try again",
+            "full": "free some disk space",
+        }
+        advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
+        raise StorageError(f"{path}: {error}; {advice}") from error
+    except sqlite3.DatabaseError as error:
+        raise damaged(path, error) from error
+
+
+def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
+    """A connection to the journal at `path`, made if `create`, with all tables of this format.
+
+    Raises FormatError for one of a newer format, or what is no journal.
+    """
+    with guarded(path):
+        if create:
+            with suppress(OSError):  # SQLite will say what is wrong
+                private_file(path)  # its other files get the rights of this one
+        uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
+        try:
+            _prepare_once_free(db, path, time.monotonic() + timeout)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def _prepare_once_free(db: sqlite3.Connection, path: Path, deadline: float) -> None:
+    """Prepare the file; SQLite itself does not wait when two openers both change its mode or make its tables."""
+    while True:
+        try:
+            return _prepare(db, path)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    _check_format(db, path)  # before anything is changed
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
+        db.execute(f"PRAGMA {pragma}")
+    if _version(db) < FORMAT:
+        _make_tables(db)
+    _check_format(db, path)  # a newer version may have opened it meanwhile
+
+
+def _check_format(db: sqlite3.Connection, path: Path) -> None:
+    if (version := _version(db)) > FORMAT:
+        raise FormatError(f"{path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make_tables(db: sqlite3.Connection) -> None:
+    """Make the tables, or bring up those of an older format: once, whoever else opens the file."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(db)  # another process may have been quicker
+        missing = [migration.sql for migration in MIGRATIONS if migration.to > version] if version else [SCHEMA]
+        for statement in "".join(missing).split(";"):
+            db.execute(statement)
+        if version < FORMAT:
+            db.execute(f"PRAGMA user_version={FORMAT}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

@@ -1,0 +1,84 @@
+"""Times as they may be given: seconds since 1970, or aware datetimes; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinymem import ConversationMemory, HierarchicalMemory, InputError, MemoryManager, StepError
+from tinymem.messages.conversion import steps_from_messages
+from tinymem.steps.checks import an_aware_time
+
+MARCH = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
+MESSAGE: dict[str, Any] = {"role": "user", "content": "The staging server is at 10.0.0.7."}
+WRONG = [datetime(2025, 3, 1), "2025-03-01", True, float("nan"), float("inf"), -1e15, 10**400, {1}, [MARCH]]
+
+
+@given(st.datetimes(timezones=st.just(timezone.utc), min_value=datetime(1950, 1, 1), max_value=datetime(2100, 1, 1)))
+def test_seconds_and_datetimes_are_the_same_time(when: datetime) -> None:
+    assert an_aware_time("now", when.timestamp()) == an_aware_time("now", when) == when
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, np.float32(0), np.int64(0)])
+def test_the_first_second_is_a_time(zero: Any) -> None:
+    assert an_aware_time("now", zero) == datetime(1970, 1, 1, tzinfo=timezone.utc)
+    assert an_aware_time("now", None) is None
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_what_is_no_time_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"^until must be "):
+        an_aware_time("until", wrong)
+    with pytest.raises(StepError, match=r"^timestamp must be "):
+        an_aware_time("timestamp", wrong, StepError)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Any:
+    with HierarchicalMemory(tmp_path / "m", embedder="hashing", store="exact") as memory:
+        yield memory
+
+
+def test_every_call_takes_seconds(memory: HierarchicalMemory, tmp_path: Path) -> None:
+    at = MARCH.timestamp()
+    assert memory.add_messages([MESSAGE], timestamp=at)[0].timestamp == MARCH
+    assert steps_from_messages([MESSAGE], timestamp=0)[0].timestamp.year == 1970
+    assert MemoryManager().add_message(**MESSAGE, timestamp=at).timestamp == MARCH
+    assert memory.context("staging", now=at + 60).messages == memory.context("staging", now=MARCH).messages
+    assert memory.recall("staging", now=at, since=at, until=at).items
+    assert not memory.recall("staging", since=at + 1).items
+    assert memory.forget(before=at, dry_run=True) == 0
+    assert memory.forget(since=at, dry_run=True) == 1
+    with ConversationMemory(tmp_path / "c", embedder="hashing", store="exact") as conversation:
+        assert conversation.add_message("user", "Hello.", timestamp=at).timestamp == MARCH
+        assert conversation.search("Hello", since=at).items
+
+
+CALLS: dict[str, Callable[[HierarchicalMemory, Any], object]] = {
+    "context": lambda memory, wrong: memory.context("x", now=wrong),
+    "recall": lambda memory, wrong: memory.recall("x", since=wrong),
+    "explain": lambda memory, wrong: memory.explain("x", now=wrong),
+    "forget": lambda memory, wrong: memory.forget(before=wrong),
+    "add_messages": lambda memory, wrong: memory.add_messages([MESSAGE], timestamp=wrong),
+    "add_message": lambda memory, wrong: MemoryManager().add_message(**MESSAGE, timestamp=wrong),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_no_call_takes_what_is_no_time(name: str, wrong: Any, memory: HierarchicalMemory) -> None:
+    with pytest.raises(InputError, match=r"must be .*(aware|years)"):
+        CALLS[name](memory, wrong)
+    assert memory.stats().steps == 0
+
+
+def test_any_time_zone_will_do() -> None:
+    east = MARCH.astimezone(timezone(timedelta(hours=5)))
+    assert an_aware_time("now", east) == MARCH

@@ -1,0 +1,301 @@
+"""The calls on strategies that tinymem's founding documents show, as a reader would write them."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinymem import (
+    ActionStep,
+    EmbedderError,
+    FinalAnswerStep,
+    HierarchicalMemory,
+    MemoryManager,
+    Step,
+    SummaryStep,
+    SystemPromptStep,
+    TaskStep,
+    compose,
+    keep_last_n_steps,
+    keep_system_and_recent,
+    no_pruning,
+    prune_old_observations,
+    semantic_pruning,
+    summarize_strategy,
+    token_budget,
+)
+
+
+def agent_run(actions: int) -> list[Step]:
+    """A system prompt, a task, and actions; each has 600 characters of output."""
+    run: list[Step] = [SystemPromptStep(content="You are a careful engineer."), TaskStep(task="Fix the build.")]
+    for number in range(actions):
+        output = f"log {number} ".ljust(600, ".")
+        run.append(ActionStep(tool_name="bash", tool_args={"cmd": f"make {number}"}, observation=output))
+    return run
+
+
+def actions_in(memory: MemoryManager) -> list[ActionStep]:
+    return memory.get_steps_by_type(ActionStep)
+
+
+def lengths(memory: MemoryManager) -> list[int]:
+    return [len(str(action.observation)) for action in actions_in(memory)]
+
+
+def test_keep_last_n_steps() -> None:
+    memory = MemoryManager(steps=agent_run(20), prune_strategy=keep_last_n_steps(5))
+    before = memory.steps
+    memory.prune()
+    assert list(memory.steps) == [*before[:2], *before[-5:]]
+
+
+def test_keep_system_and_recent() -> None:
+    memory = MemoryManager(steps=[*agent_run(20), TaskStep(task="Now ship it."), *agent_run(3)[2:]])
+    memory.prune(keep_system_and_recent(10))
+    assert memory.system_prompt == "You are a careful engineer." and len(actions_in(memory)) == 10
+    assert [task.task for task in memory.get_steps_by_type(TaskStep)] == ["Now ship it."]
+
+
+def test_no_pruning() -> None:
+    memory = MemoryManager(steps=agent_run(20), prune_strategy=no_pruning())
+    assert not memory.prune().changed and len(memory.steps) == 22
+
+
+def test_prune_old_observations_by_position() -> None:
+    memory = MemoryManager(steps=agent_run(8))
+    memory.prune(prune_old_observations(5))
+    assert lengths(memory) == [500] * 3 + [600] * 5
+    memory.prune(prune_old_observations(3, 50))
+    assert lengths(memory) == [50] * 5 + [600] * 3
+
+
+def test_prune_old_observations_by_name() -> None:
+    memory = MemoryManager(steps=agent_run(8))
+    memory.prune(prune_old_observations(keep_last_n=3, max_length=100))
+    assert lengths(memory) == [100] * 5 + [600] * 3
+
+
+def test_prune_old_observations_by_age_alone() -> None:
+    memory = MemoryManager(steps=agent_run(20))
+    memory.prune(prune_old_observations(max_age_seconds=3600))
+    assert lengths(memory) == [600] * 20  # fresh results stay whole, however many
+    old = [step.evolve(timestamp=time.time() - 7200) for step in agent_run(6)]
+    memory = MemoryManager(steps=[*old, *agent_run(6)[2:]])
+    memory.prune(prune_old_observations(max_age_seconds=3600))
+    assert lengths(memory) == [500] * 6 + [600] * 6
+    memory.prune(prune_old_observations(keep_last_n=2, max_length=100, max_age_seconds=3600))
+    assert lengths(memory) == [100] * 10 + [600] * 2
+
+
+# -- semantic_pruning --------------------------------------------------------------------------------------------------
+
+
+class LetterEmbedder:
+    """As short as an embedder can be."""
+
+    def __init__(self, kind: type = list) -> None:
+        self.kind, self.asked = kind, list[str]()
+
+    def embed(self, step_or_text: Any) -> Any:
+        text = str(step_or_text)
+        self.asked.append(text)
+        vector = [0.0] * 64
+        for word in text.lower().split():
+            vector[int(hashlib.sha256(word.encode()).hexdigest(), 16) % 64] += 1.0
+        return np.array(vector) if self.kind is np.ndarray else self.kind(vector)
+
+
+def long_run() -> list[Step]:
+    run: list[Step] = [TaskStep(task="Find the port of the billing service.")]
+    run.append(ActionStep(tool_name="grep", observation="the billing service listens on port 8443"))
+    run += [ActionStep(tool_name="ls", observation=f"lunch on day {n}: soup, bread and more soup") for n in range(80)]
+    return [*run, ActionStep(thought="Which port has the billing service?", tool_name="think", observation="hm")]
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    ["static", "hashing", LetterEmbedder(), LetterEmbedder(tuple), LetterEmbedder(np.ndarray)],
+    ids=["static", "hashing", "list", "tuple", "array"],
+)
+def test_semantic_pruning_takes_a_name_and_any_object_with_embed(embedder: Any) -> None:
+    memory = MemoryManager(steps=long_run(), prune_strategy=semantic_pruning(embedder, 600))
+    before = memory.steps
+    memory.prune()
+    observations = [action.observation for action in actions_in(memory)]
+    assert "the billing service listens on port 8443" in observations and "hm" in observations
+    assert memory.steps[0] == before[0] and len(memory.steps) < 40
+
+
+def test_semantic_pruning_with_max_tokens_by_name() -> None:
+    memory = MemoryManager(steps=long_run(), prune_strategy=semantic_pruning(LetterEmbedder(), max_tokens=600))
+    assert memory.prune().changed
+
+
+@pytest.mark.parametrize(
+    ("vectors", "says_what"),
+    [
+        (["north"], "gave a str of length 5, not a sequence of numbers"),
+        ([["1", "2"]], "not a sequence of numbers"),
+        ([[[1.0, 2.0]]], "shape \\(1, 2\\)"),
+        ([[]], "shape \\(0,\\)"),
+        ([None], "gave None"),
+        ([[[1.0], [2.0, 3.0]]], "no vector"),
+        ([[1.0, float("nan")]], "NaN or infinity among its 2 numbers"),
+        ([[1.0, float("inf")]], "NaN or infinity"),
+        ([[1.0, 2.0], [1.0, 2.0, 3.0]], "gave 3 numbers, not 2 as before"),
+        ([ValueError("the text was: secret")], "embed failed: ValueError in"),
+    ],
+    ids=range(10),
+)
+def test_an_embedder_that_gives_no_vector_is_an_error_that_says_so(vectors: list[Any], says_what: str) -> None:
+    class Wrong:
+        def __init__(self) -> None:
+            self.left = list(vectors)
+
+        def embed(self, text: str) -> Any:
+            vector = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+            if isinstance(vector, Exception):
+                raise vector
+            return vector
+
+    memory = MemoryManager(steps=long_run(), prune_strategy=semantic_pruning(Wrong(), 600))
+    before = memory.steps
+    with pytest.raises(EmbedderError, match=says_what) as raised:
+        memory.prune()
+    assert memory.steps == before and "secret" not in str(raised.value)
+
+
+def test_a_memory_takes_the_same_object(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, embedder=LetterEmbedder(), max_tokens=2_000) as memory:
+        for step in long_run():
+            memory.add(step)
+        assert "8443" in memory.recall("Which port has the billing service?", max_tokens=200).text
+    with HierarchicalMemory(tmp_path, embedder=LetterEmbedder(), max_tokens=2_000) as memory:
+        assert "8443" in memory.recall("Which port has the billing service?", max_tokens=200).text
+
+
+# -- summarize_strategy ------------------------------------------------------------------------------------------------
+
+
+def count_tools(steps: list[Step]) -> str:
+    return f"{len([step for step in steps if isinstance(step, ActionStep)])} commands were run."
+
+
+def test_summarize_strategy_with_a_function() -> None:
+    memory = MemoryManager(steps=agent_run(60), prune_strategy=summarize_strategy(count_tools))
+    before = memory.steps
+    report = memory.prune()
+    system, task, summary, *newest = memory.steps
+    assert [system, task, *newest] == [*before[:2], *before[-25:]]
+    assert isinstance(summary, SummaryStep) and "35 commands were run." in summary.text
+    memory.restore(report)
+    assert memory.steps == before
+
+
+def test_summarize_strategy_waits_for_more_than_fifty_steps() -> None:
+    memory = MemoryManager(steps=agent_run(48), prune_strategy=summarize_strategy(count_tools))
+    assert len(memory.steps) == 50 and not memory.prune().changed
+    memory.add(ActionStep(tool_name="bash", observation="one more"))
+    assert memory.prune().changed and len(memory.steps) == 2 + 1 + 25
+
+
+def test_summarize_strategy_with_a_lambda_with_other_numbers_and_by_tokens() -> None:
+    memory = MemoryManager(steps=agent_run(30))
+    memory.prune(summarize_strategy(lambda steps: "Much was done.", max_steps=20, keep_recent=5))
+    assert len(memory.steps) == 2 + 1 + 5 and "Much was done." in memory.steps[2].text
+    memory = MemoryManager(steps=agent_run(30))
+    memory.prune(summarize_strategy(count_tools, max_tokens=700))
+    assert "commands were run." in memory.steps[2].text and memory.tokens <= 700
+
+
+def test_a_memory_summarises_as_the_agent_goes_on_and_keeps_every_original() -> None:
+    with HierarchicalMemory(prune_strategy=summarize_strategy(count_tools)) as memory:
+        added = [memory.add(step) for step in agent_run(120)]
+        assert len(memory) <= 50
+        assert "commands were run." in memory.steps[2].text
+        assert all(memory.get(step.id) == step for step in added)
+
+
+# -- a plain function --------------------------------------------------------------------------------------------------
+
+
+def without_failures(steps: list[Step]) -> list[Step]:
+    """Filter with isinstance and set."""
+    failed = {step for step in steps if isinstance(step, ActionStep) and step.error is not None}
+    important = {step for step in steps if isinstance(step, (SystemPromptStep, TaskStep, FinalAnswerStep))}
+    recent = set(steps[-5:])
+    return [step for step in steps if step in important or (step in recent and step not in failed)]
+
+
+def test_a_function_that_filters_with_isinstance_and_set() -> None:
+    run = [*agent_run(10), ActionStep(tool_name="bash", error="exit code 2"), *agent_run(3)[2:]]
+    memory = MemoryManager(steps=run, prune_strategy=without_failures)
+    before = memory.steps
+    report = memory.prune()
+    assert list(memory.steps) == [*before[:2], before[-5], *before[-3:]]
+    memory.restore(report)
+    assert memory.steps == before
+
+
+def test_a_function_may_return_a_set() -> None:
+    memory = MemoryManager(steps=agent_run(10))
+    before = memory.steps
+    memory.prune(lambda steps: set(steps[:2]) | set(steps[-3:]))
+    assert list(memory.steps) == [*before[:2], *before[-3:]]
+
+
+def with_summary(steps: list[Step]) -> list[Step]:
+    """Put a task that sums up in the place of what is taken out."""
+    if len(steps) <= 12:
+        return steps
+    system = [step for step in steps if isinstance(step, SystemPromptStep)]
+    old, recent = steps[len(system) : -5], steps[-5:]
+    return [*system, TaskStep(task=f"[Summary] {len(old)} earlier steps."), *recent]
+
+
+def test_a_function_that_puts_a_summary_in_the_place_of_steps() -> None:
+    memory = MemoryManager(steps=agent_run(20), prune_strategy=with_summary)
+    before = memory.steps
+    report = memory.prune()
+    assert [type(step) for step in memory.steps[:3]] == [SystemPromptStep, TaskStep, TaskStep]
+    assert memory.steps[1] == before[1]  # the task, which the function had lost
+    assert memory.steps[2].text == "[Summary] 16 earlier steps." and memory.steps[3:] == before[-5:]
+    assert memory.to_messages()[2] == {"role": "user", "content": "[Summary] 16 earlier steps."}
+    memory.restore(report)
+    assert memory.steps == before
+
+
+def test_what_a_function_took_out_is_recovered_from_a_memory_over_a_restart(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, prune_strategy=with_summary, max_tokens=2_000) as memory:
+        added = [memory.add(step) for step in agent_run(40)]
+        window = memory.steps
+        assert [step.text[:9] for step in window if isinstance(step, TaskStep)] == ["Fix the b", "[Summary]"]
+    with HierarchicalMemory(tmp_path, prune_strategy=with_summary, max_tokens=2_000) as memory:
+        assert memory.steps == window
+        assert all(memory.get(step.id) == step for step in added)
+        assert "log 7 " in memory.recall("log 7", max_tokens=500).text
+
+
+def test_a_function_that_loses_system_prompt_and_task_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    memory = MemoryManager(steps=agent_run(10), prune_strategy=lambda steps: steps[-3:])
+    before = memory.steps
+    for _ in range(3):
+        memory.prune()
+        memory.add(ActionStep(tool_name="bash", observation="more"))
+    assert memory.steps[:2] == before[:2] and len(memory.steps) == 6
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_functions_and_strategies_are_composed() -> None:
+    memory = MemoryManager(steps=agent_run(30))
+    before = memory.steps
+    report = memory.prune(compose(without_failures, with_summary, prune_old_observations(2, 80), token_budget(1_000)))
+    assert memory.steps[:2] == before[:2] and lengths(memory)[-2:] == [600, 600]
+    memory.restore(report)
+    assert memory.steps == before

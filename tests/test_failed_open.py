@@ -1,0 +1,137 @@
+"""An opening that fails leaves the disk as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinymem import (
+    ConversationMemory,
+    EmbedderMismatchError,
+    HierarchicalMemory,
+    Memories,
+    TaskStep,
+    TinymemError,
+    export_memory,
+    import_memory,
+    namespaces,
+)
+from tinymem.embedders.hashing import HashingEmbedder
+
+CHEAP: dict[str, Any] = {"embedder": "hashing:8", "store": "exact"}
+
+
+class Unwell(HashingEmbedder):
+    """An embedder that cannot be asked who it is."""
+
+    @property
+    def fingerprint(self) -> str:
+        raise RuntimeError("the model's file is damaged")
+
+
+class Nameless(HashingEmbedder):
+    @property
+    def name(self) -> str:
+        raise RuntimeError("the model's file is damaged")
+
+
+def _refused(text: str) -> str:
+    raise ValueError("nothing may be written")
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "embedder": {"embedder": "klingon"},
+    "damaged embedder": {"embedder": Unwell()},
+    "nameless embedder": {"embedder": Nameless()},
+    "counter": {"counter": "klingon"},
+    "store": {"store": "klingon"},
+    "summarizer": {"summarizer": "klingon"},
+    "budget": {"max_tokens": 0},
+    "system prompt": {"system_prompt": 5},
+    "redact": {"system_prompt": "x", "redact": _refused},
+    "callback": {"on_prune": 5},
+    "retention": {"retention": 5},
+    "shares": {"shares": (0.5, 0.1, 0.1)},
+    "fusion": {"fusion": {}},
+    "strategy": {"prune_strategy": 5},
+    "not there": {"create": False},
+}
+
+OPENED: dict[str, Callable[..., Any]] = {
+    "HierarchicalMemory": HierarchicalMemory,
+    "ConversationMemory": ConversationMemory,
+    "Memories": lambda path, **options: Memories(path, **options).open("ann").__enter__(),
+}
+
+
+def everything(path: Path) -> dict[str, bytes]:
+    """All that is in the folder, by name."""
+    return {str(one): one.read_bytes() if one.is_file() else b"" for one in path.rglob("*")}
+
+
+@pytest.mark.parametrize("where", ["a", "a/b/c", "."])
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("opened", OPENED)
+def test_nothing_is_left_where_nothing_was(opened: str, wrong: str, where: str, tmp_path: Path) -> None:
+    with pytest.raises((TinymemError, RuntimeError, ValueError)):
+        OPENED[opened](tmp_path / where, **{**CHEAP, **WRONG[wrong]})
+    assert everything(tmp_path) == {}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_another_namespace_stays_as_it_is(wrong: str, tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, namespace="ann", **CHEAP) as memory:
+        memory.add(TaskStep("Ship it."))
+    before = everything(tmp_path)
+    with pytest.raises((TinymemError, RuntimeError, ValueError)):
+        HierarchicalMemory(tmp_path, namespace="bob", **{**CHEAP, **WRONG[wrong]})
+    assert everything(tmp_path) == before
+    assert namespaces(tmp_path) == ["ann"]
+
+
+def test_a_memory_that_is_there_loses_nothing(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, **CHEAP) as memory:
+        step = memory.add(TaskStep("Ship it."))
+    with pytest.raises(EmbedderMismatchError):
+        HierarchicalMemory(tmp_path, embedder="hashing:16", store="exact")
+    with HierarchicalMemory(tmp_path, **CHEAP) as memory:
+        assert memory.get(step.id) == step
+
+
+def test_an_empty_memory_that_another_has_open_stays(tmp_path: Path) -> None:
+    """It is as empty as one that was just made, and in use."""
+    with HierarchicalMemory(tmp_path, **CHEAP) as memory:
+        with pytest.raises(EmbedderMismatchError):
+            HierarchicalMemory(tmp_path, embedder="hashing:16", store="exact")
+        step = memory.add(TaskStep("Ship it."))
+    with HierarchicalMemory(tmp_path, **CHEAP) as memory:
+        assert memory.get(step.id) == step
+
+
+def test_a_memory_of_this_process_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    HierarchicalMemory(**CHEAP).close()
+    for wrong in WRONG.values():
+        with pytest.raises((TinymemError, RuntimeError, ValueError)):
+            HierarchicalMemory(**{**CHEAP, **wrong})
+        assert everything(tmp_path) == {}
+
+
+def test_an_import_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path / "from", **CHEAP) as memory:
+        memory.add(TaskStep("Ship it."))
+    export_memory(tmp_path / "from", tmp_path / "out.jsonl")
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("\n".join(lines[:-1]) + "\n")
+    before = everything(tmp_path)
+    with pytest.raises(TinymemError):
+        import_memory(tmp_path / "to" / "there", cut, embedder="hashing:8")
+    with pytest.raises((TinymemError, RuntimeError)):
+        import_memory(tmp_path / "to" / "there", tmp_path / "out.jsonl", embedder=Unwell())
+    with pytest.raises(TinymemError):
+        import_memory(tmp_path / "from", cut, namespace="other", embedder="hashing:8")
+    assert everything(tmp_path) == before

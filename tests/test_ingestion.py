@@ -1,0 +1,206 @@
+"""Files that are ingested again: longer, damaged, after a kill, from a pipe; each run is in the memory once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memories import python
+
+from tinymem import HierarchicalMemory
+from tinymem.cli.demo import RECORDING
+from tinymem.cli.ingestion.ingest import BATCH, ingest_files
+from tinymem.messages.conversion import messages_from_steps
+
+unix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of Unix")
+Chat = list[dict[str, Any]]
+
+# Ingests a file, and is killed when so many batches are in.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tinymem import HierarchicalMemory
+from tinymem.cli.ingestion.ingest import ingest_files
+path, file, batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+def advance(steps):
+    global batches
+    batches -= 1
+    if batches == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+with HierarchicalMemory(path, embedder="hashing:64", store="exact", max_tokens=500) as memory:
+    ingest_files(memory, [file], advance)
+"""
+
+
+def open_memory(path: Path) -> HierarchicalMemory:
+    return HierarchicalMemory(path, embedder="hashing:64", store="exact", max_tokens=500)
+
+
+def ingest(memory: HierarchicalMemory, *files: Path) -> list[tuple[int, int]]:
+    """How many steps of each file were added, and how many were there."""
+    return [(one.steps, one.known) for one in ingest_files(memory, files)]
+
+
+def write(path: Path, *values: Any) -> Path:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    return path
+
+
+def chat(first: int, last: int) -> Chat:
+    roles = ("assistant", "user")
+    return [
+        {"role": roles[n % 2], "content": f"line {n}: pump {n % 7} reached {n * 13} bar"} for n in range(first, last)
+    ]
+
+
+def held(memory: HierarchicalMemory) -> Chat:
+    numbers = [row.number for row in memory.long_term.journal.rows(limit=100_000)]
+    return messages_from_steps(memory.long_term.fetch(numbers)[number] for number in numbers)
+
+
+def test_a_file_that_grew_adds_what_is_new(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    with open_memory(tmp_path / "m") as memory:
+        assert ingest(memory, write(file, *chat(0, 150))) == [(150, 0)]
+        assert ingest(memory, file) == [(0, 150)]
+        assert ingest(memory, write(file, *chat(0, 170))) == [(20, 150)]
+        assert ingest(memory, write(file, *chat(0, 40))) == [(0, 40)]
+        assert held(memory) == chat(0, 170)
+
+
+def test_a_run_that_broke_off_at_a_call_goes_on_with_its_result(tmp_path: Path) -> None:
+    run = [json.loads(line) for line in RECORDING.read_text("utf-8").splitlines()]
+    at = next(n for n, message in enumerate(run) if n > 100 and message["role"] == "tool")
+    file = tmp_path / "run.jsonl"
+    with open_memory(tmp_path / "m") as memory:
+        for until in (at, at + 1, len(run)):
+            assert ingest_files(memory, [write(file, *run[:until])])[0].error is None
+        assert held(memory) == run
+
+
+def test_more_runs_in_a_file_and_the_same_words_in_another_are_new(tmp_path: Path) -> None:
+    a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    with open_memory(tmp_path / "m") as memory:
+        assert ingest(memory, write(a, chat(0, 5))) == [(5, 0)]
+        assert ingest(memory, write(a, chat(0, 5), chat(0, 4)), write(b, chat(0, 5))) == [(4, 5), (5, 0)]
+        assert memory.long_term.journal.numbers(session="a.jsonl#2") == [6, 7, 8, 9]
+
+
+def test_sessions_of_a_haystack_are_told_apart(tmp_path: Path) -> None:
+    def units(*sessions: str) -> dict[str, Any]:
+        return {"units": [{"speaker": "Ann", "text": "Good morning.", "session": session} for session in sessions]}
+
+    with open_memory(tmp_path / "m") as memory:
+        file = tmp_path / "h.jsonl"
+        assert ingest(memory, write(file, units("s1", "s1", "s2"))) == [(3, 0)]
+        assert ingest(memory, write(file, units("s1", "s1", "s1", "s2", "s3"))) == [(2, 3)]
+
+
+def test_an_edited_run_adds_what_stands_behind_the_edit(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "m") as memory:
+        ingest(memory, write(tmp_path / "run.jsonl", *chat(0, 10)))
+        edited = [*chat(0, 7), {"role": "assistant", "content": "other"}, *chat(8, 10)]
+        assert ingest(memory, write(tmp_path / "run.jsonl", *edited)) == [(3, 7)]
+
+
+def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
+    file = write(tmp_path / "run.jsonl", *chat(0, 100))
+    with open_memory(tmp_path / "m") as memory:
+        ingest(memory, file)
+        memory.forget([memory.get(number).id for number in (1, 2, 70)])
+        assert ingest(memory, file) == [(0, 100)]
+        assert len(held(memory)) == 97
+
+
+def test_what_stands_behind_damage_comes_once_it_is_mended(tmp_path: Path) -> None:
+    file = write(tmp_path / "run.jsonl", *chat(0, 90))
+    whole = file.read_text("utf-8")
+    file.write_text(whole[: whole.index("line 80") - 5], encoding="utf-8")
+    with open_memory(tmp_path / "m") as memory:
+        (done,) = ingest_files(memory, [file])
+        assert done.steps == 80 and "line 81" in str(done.error)
+        file.write_text(whole, encoding="utf-8")
+        assert ingest(memory, file) == [(10, 80)]
+
+
+@unix
+def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "run.jsonl"
+    with open_memory(tmp_path / "m") as memory:
+        for until, new in ((70, 70), (90, 20)):
+            os.mkfifo(pipe)
+            writing = "import sys; open(sys.argv[1], 'w').write(sys.argv[2])"
+            text = "".join(json.dumps(message) + "\n" for message in chat(0, until))
+            with subprocess.Popen([sys.executable, "-c", writing, str(pipe), text]):
+                assert ingest(memory, pipe) == [(new, until - new)]
+            pipe.unlink()
+
+
+@unix
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path, batches: int) -> None:
+    run = [json.loads(line) for line in RECORDING.read_text("utf-8").splitlines()] * 2
+    file = write(tmp_path / "run.jsonl", *run)
+    for _ in range(2):
+        killed = python(KILLED, tmp_path / "m", file, batches)
+        killed.communicate()
+        assert killed.returncode == -signal.SIGKILL
+    with open_memory(tmp_path / "m") as memory:
+        before = len(memory.long_term.journal.rows(limit=100_000))
+        (done,) = ingest_files(memory, [file])
+        assert (before, done.known, done.error) == (batches * BATCH, before, None) and done.steps > 0
+        assert held(memory) == run
+
+
+@unix
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    file = write(tmp_path / "run.jsonl", *chat(0, 30_000))
+    command = [
+        sys.executable,
+        "-m",
+        "tinymem.cli.main",
+        "ingest",
+        str(file),
+        "--path",
+        str(tmp_path / "m"),
+        "--embedder",
+    ]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(
+        [*command, "hashing:64"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        while steps_in(tmp_path / "m" / "default" / "journal.db") == 0:
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=600)
+    assert (running.returncode, out) == (130, "")
+    assert err == "tinymem: stopped; what was added so far is kept: run it again to go on\n"
+    before = steps_in(tmp_path / "m" / "default" / "journal.db")
+    assert 0 < before < 30_000
+    write(file, *chat(0, before + 500))
+    done = subprocess.run([*command, "hashing:64", "--json"], env=environment, capture_output=True, check=True)
+    assert json.loads(done.stdout)["files"] == [
+        {"file": str(file), "runs": 1, "steps": 500, "known": before, "error": None}
+    ]
+    with HierarchicalMemory(tmp_path / "m", embedder="hashing:64") as memory:
+        assert held(memory) == chat(0, before + 500)
+
+
+def steps_in(journal: Path) -> int:
+    """How many steps a journal holds that another process may be writing."""
+    if not journal.exists():
+        return 0
+    try:
+        with sqlite3.connect(journal.absolute().as_uri() + "?mode=ro", uri=True) as db:
+            return int(db.execute("SELECT count(*) FROM steps").fetchone()[0])
+    except sqlite3.OperationalError:  # it is just being made
+        return 0

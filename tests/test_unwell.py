@@ -1,0 +1,398 @@
+"""An agent whose embedder fails goes on: with the window, with words, and with what is embedded; and it catches up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from memories import LATER, fill, numbered_texts, open_archive, said, sentences, texts_in
+from servers import KEY, OpenAIServer, free_port, openai_server
+
+import tinymem.archive.archive
+import tinymem.embedders.resting
+from tinymem import (
+    ActionStep,
+    EmbedderError,
+    EmbedderMismatchError,
+    HierarchicalMemory,
+    MessageStep,
+    TaskStep,
+    semantic_pruning,
+)
+from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
+from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Rest
+from tinymem.protocols import Vectors
+
+open_memory = partial(HierarchicalMemory, store="exact", max_tokens=600)
+
+QUERY = "Where is the key of the kumquat locker?"
+KEY_TEXT = "The key of the kumquat locker is 4711."
+
+
+class Unreliable(HashingEmbedder):
+    """Fails as long as it is away: with passages, with questions, or with both."""
+
+    away: tuple[str, ...] = ()
+    asked = 0
+
+    def _reach(self, what: str) -> None:
+        self.asked += 1
+        if what in self.away:
+            raise ConnectionError("no route to host")
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self._reach("passages")
+        return super().embed_documents(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        self._reach("questions")
+        return super().embed_documents(texts)
+
+
+BOTH = ("passages", "questions")
+
+
+class Port:
+    """A port that a server listens on, or nobody does."""
+
+    def __init__(self) -> None:
+        self.number = free_port()
+        self._running = ExitStack()
+
+    def start(self) -> OpenAIServer:
+        return self._running.enter_context(openai_server(self.number))
+
+    def stop(self) -> None:
+        self._running.close()
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[Port]:
+    port = Port()
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port.number}/v1")
+    yield port
+    port.stop()
+
+
+def remarks(count: int, seed: int = 0) -> list[MessageStep]:
+    return [MessageStep("user", text) for text in sentences(count, seed=seed)]
+
+
+def best_of(recalled: Any) -> str:
+    return str(max(recalled.items, key=lambda item: item.score).text)
+
+
+# -- a server that is stopped and started -----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_a_run_goes_on_while_the_server_is_down_and_all_is_embedded_once_it_is_back(
+    port: Port, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port.start()
+    embedder = OpenAIEmbedder("local-model", max_retries=0, timeout=5)
+    with open_memory(tmp_path, embedder=embedder) as memory:
+        memory.add_steps([TaskStep("Find the key."), *remarks(80)])
+        assert memory.recall(QUERY, 200).note == "" and memory.stats().embedder_state == "ready"
+        port.stop()
+        memory.add(MessageStep("user", KEY_TEXT))
+        for remark in remarks(60, seed=1):
+            memory.add(remark)
+        context = memory.context(QUERY)
+        assert KEY_TEXT in str(context.messages) and 0 < context.tokens <= 600
+        assert best_of(memory.recall(QUERY, 200)) == KEY_TEXT
+        told = "the embedder fails, so words alone must do; 61 steps wait to be embedded: openai:local-model at "
+        told += f"http://127.0.0.1:{port.number}/v1: cannot be reached"
+        for said_so in (context.explain(), memory.recall(QUERY, 200).note, memory.stats().embedder_state):
+            assert told in said_so
+        assert told in str(memory.explain(QUERY))
+        assert memory.stats().waiting_steps == 61
+        warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(warnings) == 1 and "goes on without vectors" in warnings[0]
+
+        server = port.start()
+        found = memory.recall(QUERY, 200)
+        assert best_of(found) == KEY_TEXT and found.note == "" == memory.long_term.trouble
+        stats = memory.stats()
+        assert (stats.waiting_steps, stats.passages, stats.embedder_state) == (0, stats.steps, "ready")
+        assert len(server.inputs()) == 61 + 1
+        texts = [step.text for step in memory.long_term.fetch(range(stats.steps + 1)).values()]
+        assert np.allclose(memory.long_term.catalog.vectors, HashingEmbedder(64).embed_documents(texts), atol=1e-3)
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_a_memory_opens_while_the_server_is_down_and_closes_too(port: Port, tmp_path: Path) -> None:
+    port.start()
+    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
+        memory.add_steps([MessageStep("user", KEY_TEXT), *remarks(30)])
+    port.stop()
+    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
+        assert best_of(memory.recall(QUERY, 200)) == KEY_TEXT
+        memory.add(MessageStep("user", "The spare key hangs in the quince cellar."))
+        assert "quince" in memory.recall("quince", 100).text
+        assert "1 step waits" in memory.stats().embedder_state
+    port.start()
+    with open_memory(tmp_path) as memory:
+        assert memory.stats().waiting_steps == 1
+        assert "quince" in memory.recall("quince", 100).text
+        stats = memory.stats()
+        assert (stats.waiting_steps, stats.embedder_state, stats.embedder) == (0, "ready", "openai:local-model")
+        assert memory.long_term.catalog.vectors.any(axis=1).all()
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_an_empty_memory_opened_while_the_server_was_down_learns_the_length_of_its_vectors(
+    port: Port, tmp_path: Path
+) -> None:
+    port.start()
+    open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)).close()
+    port.stop()
+    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
+        memory.add_steps([MessageStep("user", KEY_TEXT), *remarks(5)])
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        port.start()
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        assert memory.long_term.catalog.vectors.shape == (6, 64)
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_another_model_is_found_out_once_it_can_be_reached(port: Port, tmp_path: Path) -> None:
+    port.start()
+    with open_memory(tmp_path, embedder=OpenAIEmbedder("text-embedding-3-small")) as memory:
+        memory.add(MessageStep("user", KEY_TEXT))
+    port.stop()
+    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        port.start()
+        with pytest.raises(EmbedderMismatchError, match=r"text-embedding-3-small/1536.*local-model/64.*reindex"):
+            memory.recall(QUERY, 100)
+
+
+def test_a_memory_of_another_kind_or_a_new_one_does_not_open_with_what_cannot_be_reached(
+    port: Port, tmp_path: Path
+) -> None:
+    with open_memory(tmp_path / "hashing", embedder="hashing:64") as memory:
+        memory.add(MessageStep("user", KEY_TEXT))
+    for path in ("hashing", "new"):
+        with pytest.raises(EmbedderError, match="cannot be reached"):
+            open_memory(tmp_path / path, embedder=OpenAIEmbedder("local-model", max_retries=0))
+    assert not [*(tmp_path / "new").rglob("journal.db*")]
+
+
+# -- what is found while it is away -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("embedded", [0, 40, 700])
+def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded: int) -> None:
+    embedder = Unreliable(64)
+    archive = open_archive(tmp_path, embedder)
+    steps = numbered_texts([*sentences(embedded + 60, seed=4), KEY_TEXT, "loadConfig reads kumquat.yaml", " ", "!?"])
+    fill(archive, steps[:embedded])
+    archive.embed_pending()
+    embedder.away = BOTH
+    fill(archive, steps[embedded : embedded + 30])
+    archive.recall("x", 100, LATER)
+    fill(archive, steps[embedded + 30 :])
+    queries = [QUERY, "load config", sentences(embedded + 60, seed=4)[-1], "nothing of the kind", ""]
+    archive.catch_up()
+    assert len(archive.catalog) == len(steps) - 1 and archive.journal.counts()["passages"] == embedded
+    waiting = [archive.journal.search_text(query, archive._waiting) for query in queries]
+    assert [ids.tolist() for ids, _ in waiting] != [archive.journal.search_text(query)[0].tolist() for query in queries]
+    embedder.away = ()
+    archive.embed_pending()
+    for query, (ids, scores) in zip(queries, waiting, strict=True):
+        true = archive.journal.search_text(query)
+        assert (ids.tolist(), scores.tolist()) == (true[0].tolist(), true[1].tolist()), query
+    archive.close()
+
+
+@pytest.mark.parametrize("embedded", [0, 50, 900])
+def test_the_step_with_the_rare_word_comes_first(tmp_path: Path, embedded: int) -> None:
+    embedder = Unreliable(64)
+    archive = open_archive(tmp_path, embedder)
+    fill(archive, numbered_texts(sentences(embedded, seed=5)))
+    archive.embed_pending()
+    embedder.away = BOTH
+    fill(archive, [said(KEY_TEXT), *(said(text) for text in sentences(80, seed=6))])
+    found = archive.recall(QUERY, 300, LATER)
+    assert best_of(found) == KEY_TEXT and "81 steps wait" in found.note
+    assert best_of(archive.recall(sentences(80, seed=6)[70], 300, LATER)) == sentences(80, seed=6)[70]
+    archive.close()
+
+
+def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail(tmp_path: Path) -> None:
+    embedder = Unreliable(64)
+    archive = open_archive(tmp_path, embedder)
+    fill(archive, numbered_texts(sentences(30)))
+    archive.embed_pending()
+    embedder.away = ("passages",)  # as a server that refuses one of the texts
+    fill(archive, [said(KEY_TEXT)])
+    scored = archive.score(sentences(30)[3], LATER, np.ones(len(archive.catalog), np.bool_))
+    assert scored.features[:, 0].max() == 1
+    found = archive.recall(QUERY, 300, LATER)
+    assert best_of(found) == KEY_TEXT
+    assert found.note.startswith("the embedder fails; 1 step waits to be embedded: hashing:64 failed on 1 texts")
+    archive.close()
+
+
+def test_filters_and_what_is_shown_already_hold_for_what_waits(tmp_path: Path) -> None:
+    embedder = Unreliable(64)
+    embedder.away = BOTH
+    with open_memory(tmp_path, embedder=embedder) as memory:
+        for session in ("monday", "tuesday"):
+            memory.add(MessageStep("user", f"{KEY_TEXT} ({session})", session=session, speaker="Ann"))
+        memory.add(ActionStep("Look", tool_name="ls", tool_args={}, observation="kumquat.key"))
+        assert [item.step.session for item in memory.recall(QUERY, 300, session="tuesday").items] == ["tuesday"]
+        assert {item.step.type for item in memory.recall("kumquat", 300, tool="ls").items} == {"action"}
+        assert len(memory.recall("kumquat", 300, speaker="Ann").items) == 2
+        assert not memory.context("kumquat").recalled.items, "all of it is in the window"
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_what_waits_can_be_forgotten(tmp_path: Path) -> None:
+    embedder = Unreliable(64)
+    with open_memory(tmp_path, embedder=embedder) as memory:
+        memory.add_steps(remarks(20))
+        memory.recall("x", 50)
+        embedder.away = BOTH
+        memory.add(MessageStep("user", "zyxqvortex is the word", session="secret"))
+        memory.add(MessageStep("user", KEY_TEXT))
+        assert "zyxqvortex" in memory.recall("zyxqvortex", 100).text
+        assert memory.forget(session="secret") == 1
+        assert "zyxqvortex" not in memory.recall("zyxqvortex", 100).text
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        assert not texts_in(tmp_path, b"zyxqvortex")[b"zyxqvortex"]
+        embedder.away = ()
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        assert memory.stats().passages == 21
+
+
+def test_what_another_process_embeds_meanwhile_is_found_by_its_vectors(tmp_path: Path) -> None:
+    embedder = Unreliable(64)
+    embedder.away = BOTH
+    with open_memory(tmp_path, embedder=embedder) as mine, open_memory(tmp_path, embedder="hashing:64") as other:
+        mine.add_steps([MessageStep("user", KEY_TEXT), *remarks(40)])
+        assert best_of(mine.recall(QUERY, 200)) == KEY_TEXT
+        assert not mine.long_term.catalog.vectors.any()
+        assert best_of(other.recall(QUERY, 200)) == KEY_TEXT
+        assert best_of(mine.recall(QUERY, 200)) == KEY_TEXT
+        assert mine.long_term.catalog.vectors.any(axis=1).all() and len(mine.long_term.catalog) == 41
+        assert "wait" not in mine.stats().embedder_state
+
+
+def test_without_a_table_of_tokens_words_still_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = Unreliable(64)
+    archive = open_archive(tmp_path, embedder)
+
+    class Gone(HashingEmbedder):
+        @property
+        def token_table(self) -> Vectors:
+            raise EmbedderError("no table")
+
+        def token_ids(self, texts: Sequence[str]) -> Any:
+            raise OSError("no vocabulary")
+
+    archive.token_embedder = Gone(64)
+    fill(archive, numbered_texts([*sentences(30), KEY_TEXT]))
+    assert best_of(archive.recall(QUERY, 200, LATER)) == KEY_TEXT
+    assert archive.journal.counts()["passages"] == 0, "none is written without its tokens"
+    archive.token_embedder = embedder
+    monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: 1e12))
+    assert best_of(archive.recall(QUERY, 200, LATER)) == KEY_TEXT
+    assert archive.journal.counts()["passages"] == 31
+    archive.close()
+
+
+# -- rest -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_fails_is_left_alone_for_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def pause(rest: Rest, took: float) -> float:
+        def failing() -> None:
+            with rest.trying():
+                clock.now += took
+                raise EmbedderError("no route")
+
+        with pytest.raises(EmbedderError):
+            failing()
+        begun = clock.now
+        while rest.is_on:
+            clock.now += 0.25
+        return float(clock.now - begun)
+
+    rest = Rest()
+    assert [pause(rest, 0.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60] and rest.problem == "no route"
+    assert pause(rest, 5.0) == SHARE * 5.0 and pause(rest, 120.0) == LONGEST_SHARE > LONGEST
+    with rest.trying():
+        pass
+    assert rest.problem == "" and not rest.is_on and pause(rest, 0.0) == 1, "from the beginning"
+
+
+def test_questions_do_not_pay_for_an_embedder_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=1_000.0)
+    monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    embedder = Unreliable(64)
+    with open_memory(tmp_path, embedder=embedder) as memory:
+        embedder.away = BOTH
+        for remark in remarks(40):
+            memory.add(remark)
+            memory.context(QUERY)
+            memory.recall(QUERY, 100)
+        assert embedder.asked == 2, "once with passages, once with a question"
+        clock.now += 1.1
+        memory.context(QUERY)
+        assert embedder.asked == 4
+        memory.context(QUERY)
+        embedder.away = ()
+        clock.now += 1.1
+        assert memory.recall(QUERY, 100).note, "the second pause is longer"
+        assert embedder.asked == 4
+        clock.now += 1.1
+        assert memory.recall(QUERY, 100).note == "" and memory.stats().waiting_steps == 0
+
+
+def test_closing_does_not_ask_an_embedder_that_rests(tmp_path: Path) -> None:
+    embedder = Unreliable(64)
+    memory = open_memory(tmp_path, embedder=embedder)
+    embedder.away = BOTH
+    memory.add(MessageStep("user", KEY_TEXT))
+    memory.recall(QUERY, 100)
+    asked = embedder.asked
+    memory.close()
+    assert embedder.asked == asked
+    with open_memory(tmp_path, embedder="hashing:64") as memory:
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+
+
+# -- adding -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_adding_never_raises_for_an_embedder_be_it_that_of_the_strategy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tinymem.archive.archive, "WAITING", 100)
+    mine, of_strategy = Unreliable(64), Unreliable(64)
+    strategy = semantic_pruning(of_strategy, max_tokens=300)
+    with open_memory(tmp_path, embedder=mine, prune_strategy=strategy, window_tokens=300) as memory:
+        memory.add_steps(remarks(40))
+        mine.away = of_strategy.away = BOTH
+        for remark in remarks(80, seed=2):
+            memory.add(remark)
+        assert 0 < len(memory.short_term.steps) < 40, "the window is kept within its tokens"
+        assert caplog.text.count("the window is pruned by tokens alone") == 1
+        mine.away = of_strategy.away = ()
+        memory.add_steps(remarks(10, seed=3))
+        assert memory.recall("x", 100).note == ""
+        assert memory.stats().steps == 130 == memory.stats().passages

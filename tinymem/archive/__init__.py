@@ -1,0 +1,1 @@
+"""The archive: what is on disk, and the window that is kept there."""

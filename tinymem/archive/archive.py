@@ -1,0 +1,306 @@
+"""Long-term memory: the journal, its vectors and an index, as one archive that is written in batches and recalled from.
+
+The journal is the truth. Vectors are made once and kept in it; the vector store can be rebuilt from them without
+embedding again. While a namespace is small, search is exact over the journal's own vectors, which is faster than an
+index and better, and filling an index would take most of the time of archiving. So the store is filled from half of
+EXACT_UP_TO passages on, batch by batch, and asked from EXACT_UP_TO on; what it has not got yet is searched exactly.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinymem.archive.embedding import Embedding
+from tinymem.archive.index import Index
+from tinymem.errors import EmbedderMismatchError, FormatError, StepError, kind_of
+from tinymem.messages.tokens import count_message
+from tinymem.protocols import Embedder, StepRow, TokenCounter, Vectors, VectorStore
+from tinymem.recall.candidates import gather
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.features import Steps, features
+from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
+from tinymem.recall.packing import packed
+from tinymem.recall.passages import slices
+from tinymem.recall.results import Explanation, LeftOut, Recall
+from tinymem.steps.content import clean
+from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.step import Step
+from tinymem.steps.types import is_milestone
+from tinymem.stores.sqlite.journal import REWRITES, SqliteJournal
+from tinymem.stores.sqlite.schema import damaged
+from tinymem.stores.sqlite.upkeep import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, WATERMARK
+from tinymem.stores.sqlite.waiting import NOTHING
+
+__all__ = ["Archive", "fence_key", "row_of"]
+
+logger = logging.getLogger(__name__)
+
+KEY = 16  # bytes of the key of fences
+WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
+EXACT_UP_TO = 100_000  # passages up to which search is exact
+NEXT_BEST = 5  # passages that an explanation tells of, though they did not come back
+
+
+class Archive(Embedding):
+    """A namespace's long-term memory in `folder`.
+
+    `embedder` is the one that the memory remembers unless given. `open_store` makes the vector store when it is first
+    needed. `fusion` are other weights than the published ones.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        embedder: Embedder | None,
+        open_store: Callable[[], VectorStore],
+        counter: TokenCounter,
+        *,
+        create: bool = True,
+        fusion: Fusion | None = None,
+        exact_up_to: int = EXACT_UP_TO,
+    ) -> None:
+        self.counter = counter
+        self._fusion, self._exact_up_to = fusion, exact_up_to
+        self._catalog: Catalog | None = None
+        self._steps: tuple[int, Steps] | None = None
+        self._ready(folder / "journal.db", embedder)
+        self.journal = SqliteJournal(folder / "journal.db", create)
+        self.index = Index(self.journal, open_store)
+        try:
+            self._take_up()
+            self.key = self._fence_key()
+            self._seen = self.journal.version()
+            self._begin_anew()
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def _fence_key(self) -> bytes:
+        """The key from when the memory was made; the embedder must be the one from then."""
+        if self.journal.setting(EMBEDDER) is None:  # of two processes that make a memory at once, one decides
+            settings = {EMBEDDER: self._fingerprint, FENCE_KEY: secrets.token_hex(KEY), WATERMARK: "0"}
+            self.journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
+        self.check_embedder()
+        return fence_key(self.journal)
+
+    # -- in -----------------------------------------------------------------------------------------------------------
+
+    def tokens_of(self, steps: Sequence[Step]) -> list[int]:
+        """What each step costs as it is sent."""
+        return [sum(count_message(message, self.counter) for message in step.to_messages()) for step in steps]
+
+    def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
+        """Journal numbered steps, durably, all or none, into the window or not; the position of each, by id. `tokens`
+        are theirs, if they were counted before."""
+        positions: dict[str, int] = {}
+        rows = []
+        tokens = self.tokens_of(steps) if tokens is None else tokens
+        with self.journal.together():
+            end = self.journal.end()
+            for step, cost in zip(steps, tokens, strict=True):
+                positions[step.id] = end
+                rows.append(row_of(step, cost, end, window))
+                end += cost
+            self.journal.add(rows)
+        return positions
+
+    def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
+        """Make these steps milestones, or none."""
+        self.journal.set_milestones(numbers, milestone)
+        self._begin_anew()
+
+    def _texts(self, number: int) -> list[str]:
+        """The texts of the passages that a step was cut into."""
+        places = self.journal.places(number)
+        if places and (step := self.fetch([number]).get(number)):
+            with self._naming_parts():
+                return slices(step, (place[1:] for place in places))
+        return []  # nothing was made of it yet, or another process has forgotten it
+
+    def settle(self) -> None:
+        """Embed new steps once they are many, and bring the index along where it is, or soon will be, of use."""
+        self.check_embedder()
+        self.catch_up(WAITING)
+        if self._index_is_of_use:
+            self.index.keep_up()
+
+    @property
+    def _index_is_of_use(self) -> bool:
+        return self.journal.last_passage() >= self._exact_up_to // 2
+
+    # -- out ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        """The arrays over all passages, brought up to the journal: over those that are embedded, and while the embedder
+        fails, over those that wait for it too."""
+        with self.journal.snapshot():  # or another process might put another embedder's vectors there half way
+            if (version := self.journal.version()) != self._seen:  # another process has written
+                self.check_embedder()
+                self._seen = version
+                if self.journal.setting(REWRITES) != self._rewrites:
+                    self.index.reconsider()
+                    self._begin_anew()
+            table = self._token_table()
+            if self._catalog is None or self._is_makeshift(self._catalog, table):
+                self._begin_anew()
+                self._catalog = Catalog(self._dimensions, len(table))
+            try:
+                while not self._waiting and (rows := self.journal.passages(self._catalog.last_id)):
+                    self._catalog.extend(rows)
+                if self._documents.problem:
+                    self._extend_by_waiting(self._catalog)
+            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
+                self._catalog = None
+                raise damaged(self.journal.path, error) from error
+        return self._catalog
+
+    def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
+        """Whether the catalog has passages that wait no longer, or was made when no tokens could be had."""
+        came = len(self._waiting) > 0 and self._waiting.since != self.journal.mark
+        return came or len(table) != len(catalog.document_frequency)
+
+    def _begin_anew(self) -> None:
+        """Have the catalog read anew: what it was made of has changed."""
+        self._rewrites = self.journal.setting(REWRITES)
+        self._catalog = self._steps = None
+        self._waiting = NOTHING
+
+    def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
+        """The steps with these numbers."""
+        return {n: self.load(record) for n, record in self.journal.steps(numbers).items()}
+
+    def load(self, record: str) -> Step:
+        """The step of a record in the journal; FormatError where that is damaged."""
+        try:
+            return load_step(record)
+        except (StepError, FormatError) as error:
+            raise damaged(self.journal.path, error) from error
+
+    def recall(
+        self,
+        text: str,
+        budget: int,
+        now: datetime,
+        *,
+        hidden: Collection[int] = (),
+        only: Filter | None = None,
+        diversity: float = DIVERSITY,
+    ) -> Recall:
+        """What of the namespace bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
+        return self._packed(text, budget, now, hidden, only, diversity)[0]
+
+    def explain(self, text: str, budget: int, now: datetime) -> Explanation:
+        """What `recall` gives, and the best of what it does not, with reasons."""
+        return Explanation(text, budget, *self._packed(text, budget, now, left_out=NEXT_BEST))
+
+    def _packed(
+        self,
+        text: str,
+        budget: int,
+        now: datetime,
+        hidden: Collection[int] = (),
+        only: Filter | None = None,
+        diversity: float = DIVERSITY,
+        left_out: int = 0,
+    ) -> tuple[Recall, tuple[LeftOut, ...]]:
+        self.catch_up()
+        catalog = self.catalog
+        allowed = (only or Filter()).allowed(catalog, hidden)
+        if not text.strip() or not allowed.any():
+            return Recall("", 0, (), self.trouble), ()
+        ranked = self.score(text, now, allowed).ranked(budget)
+        with self._naming_parts():
+            found, others = packed(ranked, self.fetch, self.counter, budget, self.key, diversity, left_out)
+        return replace(found, note=self.trouble), others
+
+    @contextmanager
+    def _naming_parts(self) -> Iterator[None]:
+        """An IndexError is a passage that names a part which its step has not got."""
+        try:
+            yield
+        except IndexError as error:
+            raise damaged(self.journal.path, f"a passage of no part of its step ({error})") from error
+
+    def score(self, text: str, now: datetime, allowed: Any) -> Scored:
+        """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
+        # As it was when they were allowed: another process may have written more since.
+        catalog = self.catalog if self._catalog is None else self._catalog
+        query = self._analysed(text, catalog, now)
+        lexical = self.journal.search_text(query.text, self._waiting)
+        found = None
+        if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
+            with self.index.resting_after_failure():
+                found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
+                self.check_embedder()  # as above: the index may have been filled anew, by another process
+        if found is None:  # the journal has all vectors
+            found = gather(query, catalog, lexical, allowed, None)
+        matrix = features(query, found, catalog, self._stepwise(catalog), self._token_table())
+        kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
+        return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
+
+    def _stepwise(self, catalog: Catalog) -> Steps:
+        if self._steps is None or self._steps[0] != catalog.last_id:
+            self._steps = (catalog.last_id, Steps(catalog))
+        return self._steps[1]
+
+    # -- away ---------------------------------------------------------------------------------------------------------
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
+        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
+        # it, nothing is forgotten; the other way round, nobody would clear it later.
+        was_filled = self.index.is_filled
+        self.index.clear()
+        try:
+            before = -1
+            while not self.journal.delete({number: self._texts(number) for number in numbers}):
+                before = self._changed_since(before)  # another process has made passages of these steps meanwhile
+        finally:
+            self._begin_anew()
+        if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
+            self.index.clear()
+        if self._index_is_of_use:
+            self.index.follow()
+
+    def close(self) -> None:
+        """Embed what is left, unless the embedder fails, and release the files."""
+        try:
+            self.catch_up()
+        except EmbedderMismatchError as error:  # whoever opens it with the other one embeds what waits
+            logger.warning("closing without embedding the newest steps: %s", error)
+        finally:
+            self.index.close()
+            self.journal.close()
+
+
+def fence_key(journal: SqliteJournal) -> bytes:
+    """The key of the fences of a memory; FormatError where it is damaged."""
+    kept = journal.setting(FENCE_KEY) or ""
+    try:
+        key = bytes.fromhex(kept)
+    except ValueError as error:
+        raise damaged(journal.path, f"{kind_of(kept)} is no key") from error
+    if len(key) != KEY:
+        raise damaged(journal.path, f"a key of {len(key)} bytes instead of {KEY}")
+    return key
+
+
+def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
+    """A numbered step as the journal keeps it; `tokens` before it make its `position`."""
+    assert step.step_number is not None
+    speaker = None if step.speaker is None else clean(step.speaker)
+    session = None if step.session is None else clean(step.session)
+    time = step.timestamp.timestamp()
+    place = (step.step_number, step.id, step.type, session, speaker, time, tokens, position)
+    return StepRow(*place, dump_step(step), window, milestone=is_milestone(step))

@@ -1,0 +1,266 @@
+"""What an archive does with its embedder: passages are made of new steps, and questions are analysed; and where the
+embedder fails, the memory goes on without it, and catches up later.
+
+While it fails, steps wait in the journal for their passages. Those are made in memory meanwhile, without vectors, so
+that they are found by their words. What fails is left alone for a while, so that its time-outs are not paid each time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from tinymem.archive.remembered import DEFAULT, remembered_embedder, remembered_name
+from tinymem.embedders.resting import Rest
+from tinymem.errors import EmbedderError, EmbedderMismatchError, TinymemError, warn_hourly, without_content
+from tinymem.protocols import Embedder, PassageRow, TokenEmbedder, TokenIds, Vectors
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.passages import passages_of
+from tinymem.recall.query import Blind, Query, analyse, embedded, tokenized
+from tinymem.registry import token_embedder_from
+from tinymem.steps.step import Step
+from tinymem.steps.terminal import many
+from tinymem.stores.sqlite.journal import Mark, SqliteJournal
+from tinymem.stores.sqlite.schema import damaged
+from tinymem.stores.sqlite.upkeep import EMBEDDER
+from tinymem.stores.sqlite.waiting import NOTHING
+
+__all__ = ["BATCH", "Embedding"]
+
+logger = logging.getLogger(__name__)
+
+BATCH = 256  # passages that are embedded at once
+STEPS = 16  # that are read at once to be cut into passages
+SLOW = 1.0  # seconds from which on a failure is taken for one of a server that questions would not reach either
+
+Batch = list[tuple[int, PassageRow]]  # passages with the numbers of their steps
+
+
+class Embedding(ABC):
+    """The part of an archive that has to do with its embedder."""
+
+    embedder: Embedder
+    journal: SqliteJournal
+    key: bytes
+
+    @abstractmethod
+    def load(self, record: str) -> Step:
+        """The step of a record in the journal."""
+
+    @abstractmethod
+    def _begin_anew(self) -> None: ...
+
+    # -- which embedder it is -----------------------------------------------------------------------------------------
+
+    def _ready(self, journal: Path, embedder: Embedder | None) -> None:
+        """Before a memory is made: EmbedderError unless its embedder can be reached, and tells what it is."""
+        self._given = embedder
+        if not journal.exists():
+            self._given = remembered_embedder(DEFAULT) if embedder is None else embedder
+            _fingerprint(self._given)
+
+    def _take_up(self) -> None:
+        """Find out which embedder it is: the one that was given, or that the memory remembers.
+
+        A memory opens with an embedder that cannot be reached, as long as it is of the kind that it was written with;
+        whether it is the very same is seen once it can.
+        """
+        self._is_remembered = self._given is None
+        name = remembered_name(self.journal)
+        self.embedder = remembered_embedder(name) if self._given is None else self._given
+        self._questions, self._documents = Rest(), Rest()
+        self._waiting = NOTHING
+        stored, begun = self.journal.setting(EMBEDDER), time.monotonic()
+        try:
+            self._fingerprint, self._is_known = _fingerprint(self.embedder), True
+        except EmbedderError as error:
+            if stored is None or self.embedder.name.partition(":")[0] != name.partition(":")[0]:
+                raise
+            self._fingerprint, self._is_known = stored, False
+            for rest in (self._questions, self._documents):
+                rest.begin(error, time.monotonic() - begun)
+            self._warn()
+
+    def check_embedder(self) -> None:
+        """EmbedderMismatchError when the journal's vectors are another embedder's, be it since a moment ago."""
+        self._check(self._fingerprint)
+
+    def _check(self, fingerprint: str) -> None:
+        if (stored := self.journal.setting(EMBEDDER) or "") != fingerprint:
+            raise EmbedderMismatchError(stored, fingerprint, self.embedder.name, self._is_remembered)
+
+    def _make_sure(self) -> None:
+        """Ask an embedder that could not be reached when the memory was opened whether it is the right one."""
+        if not self._is_known:
+            with self._documents.trying():
+                self._check(_fingerprint(self.embedder))
+            self._is_known = True
+            self._begin_anew()  # the length of its vectors may have been a guess
+
+    @property
+    def _dimensions(self) -> int:
+        return self.embedder.dimensions if self._is_known else self.journal.dimensions() or 1
+
+    @cached_property
+    def token_embedder(self) -> TokenEmbedder:
+        """What late interaction uses."""
+        return token_embedder_from(self.embedder)
+
+    def _token_table(self) -> Vectors:
+        """The vectors of tokens; of none while they cannot be had."""
+        try:
+            return self.token_embedder.token_table
+        except EmbedderError:
+            return np.empty((0, 1), np.float32)
+
+    # -- steps in -----------------------------------------------------------------------------------------------------
+
+    def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
+        """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
+        many passages there were. `advance` hears, batch by batch, up to which step all are made.
+
+        Raises EmbedderError when the embedder fails; `catch_up` does not.
+        """
+        done, before = 0, -1
+        if self.journal.waiting() < at_least:
+            return done
+        self._make_sure()
+        mark: Mark | None = None
+        while mark is None:
+            mark = self.journal.mark
+            self.check_embedder()
+            for until, passages in self._new_passages(mark):
+                vectors, tokens = self._vectors([passage.text for _, passage in passages])
+                if not self.journal.put_passages(mark, until, passages, vectors, tokens, self._fingerprint):
+                    mark, before = None, self._changed_since(before)  # another process was quicker
+                    break
+                mark, done = until, done + len(passages)
+                advance(mark.step)
+        return done
+
+    def catch_up(self, at_least: int = 1) -> None:
+        """`embed_pending`, unless the embedder is resting; where it fails, a warning, and the steps wait."""
+        if self._documents.is_on:
+            return
+        problem = self.trouble
+        try:
+            self._make_sure()
+            self.embed_pending(at_least)
+        except EmbedderError as error:
+            if self._documents.took >= SLOW:  # a question would wait as long
+                self._questions.begin(error, self._documents.took)
+            self._warn()
+        else:
+            if problem and not self.trouble:
+                logger.info("the embedder %s works again, and nothing waits for it", self.embedder.name)
+
+    def _changed_since(self, before: int) -> int:
+        """The journal's version; FormatError when it is still the one from `before`, and trying again is no use."""
+        if (version := self.journal.version()) == before:
+            raise damaged(self.journal.path, "passages and steps do not fit each other")
+        return version
+
+    def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
+        """The vectors and the token ids of passages."""
+        if not texts:
+            return np.empty((0, self.embedder.dimensions), np.float32), []
+        with self._documents.trying():
+            made = embedded(self.embedder, texts), tokenized(self.token_embedder, texts)
+        if self._questions.problem:  # it can be reached again
+            self._questions.end()
+        return made
+
+    def _new_passages(self, mark: Mark) -> Iterator[tuple[Mark, Batch]]:
+        """Batches of the passages (number of the step, passage) from `mark` on, and the mark after each."""
+        batch: Batch = []
+        following = mark.step
+        while records := self.journal.records(following, STEPS):
+            for number, record in records:
+                for at, passage in enumerate(passages_of(self.load(record), self.key)):
+                    if (number, at) >= mark:
+                        batch.append((number, passage))
+                    if len(batch) == BATCH:
+                        yield Mark(number, at + 1), batch
+                        batch = []
+                following = number + 1
+        if following > mark.step:
+            yield Mark(following, 0), batch
+
+    # -- while it fails -----------------------------------------------------------------------------------------------
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the embedder, and what that means; "" where nothing is."""
+        waiting = self.journal.waiting_steps() if self._questions.problem or self._documents.problem else 0
+        if not (self._questions.problem or (self._documents.problem and waiting)):
+            return ""
+        told = "the embedder fails, so words alone must do" if self._questions.problem else "the embedder fails"
+        waits = f"; {many(waiting, 'step')} {'waits' if waiting == 1 else 'wait'} to be embedded" if waiting else ""
+        return f"{told}{waits}: {self._questions.problem or self._documents.problem}"
+
+    def _warn(self) -> None:
+        hint = " (its name is what the memory remembers; embedder= can give another)" if self._is_remembered else ""
+        told = "%s%s; the memory goes on without vectors, and catches up once it works"
+        warn_hourly(logger, self.journal.path.parent, told, self.trouble, hint)
+
+    def _extend_by_waiting(self, catalog: Catalog) -> None:
+        """Put the passages of the steps that wait behind those of the catalog, without vectors."""
+        if not self._waiting:
+            self._waiting = self.journal.begin_waiting()
+        nothing = np.zeros(catalog.dimensions, "<f2").tobytes()
+        for until, batch in self._new_passages(self._waiting.until):
+            texts = [passage.text for _, passage in batch]
+            ids = self.journal.wait(self._waiting, until, texts)
+            if not batch:
+                continue
+            first, last = batch[0][0], batch[-1][0]
+            steps = {row.number: row for row in self.journal.rows(first - 1, last - first + 1)}
+            rows = []
+            for id, (number, p), tokens in zip(ids, batch, self._tokens(texts, catalog), strict=True):
+                step = steps[number]
+                place = (id, number, p.part, p.start, p.end, p.kind, p.asks, nothing, tokens.tobytes())
+                who = (step.type, step.session, step.speaker, step.time)
+                rows.append((*place, *who, p.identifiers, p.tools, step.milestone))
+            catalog.extend(rows)
+
+    def _tokens(self, texts: Sequence[str], catalog: Catalog) -> Sequence[TokenIds]:
+        """The token ids of passages; none where the catalog has no tokens, or they cannot be had."""
+        if len(catalog.document_frequency):
+            with suppress(EmbedderError):
+                return tokenized(self.token_embedder, texts)
+        return Blind(0).token_ids(texts)
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def _analysed(self, text: str, catalog: Catalog, now: datetime) -> Query:
+        """The question, with its vectors; where the embedder fails, a warning, and vectors that are zero."""
+        since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
+        blind = Blind(catalog.dimensions)
+        tokenizer = self.token_embedder if len(catalog.document_frequency) else blind
+        if self._is_known and not self._questions.is_on:
+            try:
+                with self._questions.trying():
+                    return analyse(text, self.embedder, tokenizer, now, since, until)
+            except EmbedderError:
+                self._warn()
+        with suppress(EmbedderError):
+            return analyse(text, blind, tokenizer, now, since, until)
+        return analyse(text, blind, blind, now, since, until)
+
+
+def _fingerprint(embedder: Embedder) -> str:
+    """The fingerprint of an embedder. Whatever goes wrong is an EmbedderError."""
+    try:
+        return embedder.fingerprint
+    except TinymemError:
+        raise
+    except Exception as error:
+        raise EmbedderError(f"{embedder.name} failed: {without_content(error)}") from error

@@ -1,0 +1,240 @@
+"""Medium-term memory: episodes, runs of consecutive steps that left the window, each with a summary.
+
+An episode is closed where the session changes, behind a final answer, before a new task, or when it has MOST steps or
+MOST_TOKENS tokens; then it is summarised, once. FAN consecutive summaries are summarised in their turn, and so on, so
+that a history of any length can be told in few tokens: what is recent in detail, what is old in outline.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tinymem.archive.archive import Archive
+from tinymem.errors import TinymemError, warn_hourly, without_content
+from tinymem.messages.fitting import fitted
+from tinymem.protocols import Summarizer
+from tinymem.recall.render import without_echoes
+from tinymem.steps.content import clean
+from tinymem.steps.display import one_line
+from tinymem.steps.step import REPR_LENGTH, Step
+from tinymem.steps.types import SummaryStep
+from tinymem.stores.sqlite.journal import REWRITES, Outlined, SummaryRow
+from tinymem.summarizers.extractive import ExtractiveSummarizer
+
+__all__ = ["Episode", "Episodes"]
+
+logger = logging.getLogger(__name__)
+
+MOST, MOST_TOKENS = 40, 8_000  # steps of an episode, and their tokens
+SUMMARY_TOKENS = 80  # of a summary
+FAN = 8  # summaries that one of the next level stands for
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The archived steps with numbers from `first` to `last`, and their summary; those of a higher `level` are made of
+    episodes of the level below. `session` is None where there is none, or more than one."""
+
+    first: int
+    last: int
+    session: str | None
+    summary: str
+    level: int = 1
+
+    def __repr__(self) -> str:
+        return f"<Episode #{self.first}-{self.last}: {one_line(self.summary[:REPR_LENGTH])}>"
+
+    def __str__(self) -> str:
+        steps = f"#{self.first}" if self.first == self.last else f"#{self.first}-{self.last}"
+        return f"{steps}{f' ({self.session})' if self.session else ''}:\n{self.summary}"
+
+
+class Episodes:
+    """The episodes of an archive, oldest first, with summaries by `summarizer`, which the journal keeps."""
+
+    def __init__(self, archive: Archive, summarizer: Summarizer | None = None) -> None:
+        self._archive = archive
+        self._extractive = ExtractiveSummarizer(archive.counter)
+        self._summarizer = summarizer or self._extractive
+        self._rows: list[SummaryRow] | None = None
+        self._levels: dict[int, list[Episode]] = {}  # made of the rows
+        self._costs: dict[Episode, int] = {}
+        self._changed = True  # so that some of them may be without a summary of the next level
+        self._version, self._rewrites = -1, ""  # of the journal, as it was read last
+        self._after = 0  # all steps up to here are in an episode, or cannot be
+
+    def __iter__(self) -> Iterator[Episode]:
+        self.settle()
+        return iter(self._of(1))
+
+    def known(self) -> list[Episode]:
+        """The episodes that have a summary by now."""
+        return list(self._of(1))
+
+    def open(self, episode: Episode) -> list[Step]:
+        """The steps that an episode covers, whole, in order."""
+        ids = self._archive.journal.archived_ids(episode.first, episode.last)
+        found = self._archive.fetch(self._archive.journal.numbers(ids))
+        return [found[number] for number in sorted(found)]
+
+    def as_step(self, episode: Episode) -> SummaryStep:
+        """The summary as a step, whose `covers` are the ids of the steps that it stands for."""
+        covers = self._archive.journal.archived_ids(episode.first, episode.last)
+        return SummaryStep(episode.summary, covers, session=episode.session)
+
+    # -- making them --------------------------------------------------------------------------------------------------
+
+    def settle(self) -> int:
+        """Summarise what is closed and was not yet; how many summaries were made."""
+        made = 0
+        rewrites = self._archive.journal.setting(REWRITES)
+        for run in self._closed():
+            steps = list(self._archive.fetch([row.number for row in run]).values())
+            if steps:
+                session = _shared([row.session for row in run])
+                if not self._keep(1, run[0].number, run[-1].number, session, steps, rewrites):
+                    return made
+                made += 1
+        while self._changed and (orphans := self._orphans()):
+            level, children = orphans
+            steps = [SummaryStep(child.text) for child in children]
+            session = _shared([child.session for child in children])
+            if not self._keep(level + 1, children[0].first, children[-1].last, session, steps, rewrites):
+                return made
+            made += 1
+        self._changed = False
+        self._after = max((row.last for row in self._summaries()), default=0)
+        return made
+
+    def forget(self) -> None:
+        """Read again what the journal has: summaries of forgotten steps went with them."""
+        self._rows, self._after, self._changed = None, 0, True
+        self._levels, self._costs = {}, {}
+
+    def _closed(self) -> list[list[Outlined]]:
+        """The runs of archived steps that are closed, and in no episode yet."""
+        ranges = [(row.first, row.last) for row in self._summaries() if row.level == 1]
+        runs: list[list[Outlined]] = []
+        run: list[Outlined] = []
+        held = 0  # how many of the ranges end before the step at hand
+        for row in self._archive.journal.outline(self._after):
+            while held < len(ranges) and ranges[held][1] < row.number:
+                held += 1
+            inside = held < len(ranges) and ranges[held][0] <= row.number
+            if run and (inside or _begins_anew(row, run)):
+                runs.append(run)
+                run = []
+            if not inside and not row.window:
+                run.append(row)
+        if run and run[-1].type == "final_answer":
+            runs.append(run)
+            run = []
+        return runs
+
+    def _orphans(self) -> tuple[int, list[SummaryRow]] | None:
+        """Consecutive summaries of a level that no summary of the next one stands for, and the level: FAN of them, or
+        fewer where forgetting has left them between some that have one."""
+        rows = self._summaries()
+        for level in sorted({row.level for row in rows}):
+            parents = {row.first: row.last for row in rows if row.level == level + 1}
+            covered = 0
+            orphans: list[SummaryRow] = []
+            for row in (row for row in rows if row.level == level):
+                covered = max(covered, parents.get(row.first, 0))
+                if row.first > covered:
+                    orphans.append(row)
+                if len(orphans) == FAN or (orphans and row.first <= covered):
+                    return level, orphans
+        return None
+
+    def _keep(
+        self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
+    ) -> bool:
+        """Whether it is kept: not where another process was first, or has forgotten steps since, maybe of these."""
+        row = SummaryRow(level, first, last, session, self._summary(steps))
+        journal = self._archive.journal
+        self._rows, self._levels, self._changed = None, {}, True
+        with journal.together():
+            return journal.setting(REWRITES) == rewrites and journal.put_summaries([row]) == 1
+
+    def _summary(self, steps: Sequence[Step]) -> str:
+        steps = [without_echoes(step, self._archive.key) for step in steps]
+        try:
+            found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
+        except Exception as error:  # a summary is never worth losing a step for
+            told = "the summarizer %s failed, and lines are picked instead: %s"
+            warn_hourly(logger, self._archive.journal.path, told, self._summarizer.name, without_content(error))
+            found = self._extractive.summarize(steps, SUMMARY_TOKENS)
+        return fitted(found, SUMMARY_TOKENS, self._archive.counter)
+
+    def _summaries(self) -> list[SummaryRow]:
+        journal = self._archive.journal
+        if (version := journal.version()) != self._version:  # another process may have made some, or forgotten steps
+            self._version, self._rows, self._levels = version, None, {}
+            if (rewrites := journal.setting(REWRITES) or "") != self._rewrites:
+                self._rewrites, self._after = rewrites, 0
+        if self._rows is None:
+            self._rows = journal.summaries()
+        return self._rows
+
+    def _of(self, level: int) -> list[Episode]:
+        rows = self._summaries()  # first: what others made is seen by it
+        if level not in self._levels:
+            self._levels[level] = [
+                Episode(row.first, row.last, row.session, row.text, level)
+                for row in rows
+                if row.level == level and row.text
+            ]
+        return self._levels[level]
+
+    def _cost(self, episode: Episode) -> int:
+        if episode not in self._costs:
+            self._costs[episode] = self._archive.counter.count(f"{episode}\n")
+        return self._costs[episode]
+
+    # -- telling them -------------------------------------------------------------------------------------------------
+
+    def told(self, room: int) -> list[Episode]:
+        """The whole history in episodes of about `room` tokens at most, in order: as many as may be in detail, the
+        oldest in outline; where even the outline is too long, the oldest of it are left out."""
+        try:
+            self.settle()
+        except TinymemError as error:  # the steps are safe
+            warn_hourly(logger, self._archive.journal.path, "summarising is behind: %s", error)
+        shown = self._of(1)
+        total = sum(map(self._cost, shown))
+        for level in range(2, 1 + max((row.level for row in self._summaries()), default=1)):
+            outline: list[Episode] = []
+            for parent in self._of(level):
+                if total <= room:
+                    break
+                start = bisect_left(shown, parent.first, key=_last)
+                end = bisect_right(shown, parent.last, key=_last)
+                total += self._cost(parent) - sum(map(self._cost, shown[start:end]))
+                outline += [*shown[:start], parent]
+                shown = shown[end:]
+            shown = outline + shown
+        gone = 0
+        while total > room:
+            total -= self._cost(shown[gone])
+            gone += 1
+        return shown[gone:]
+
+
+def _begins_anew(row: Outlined, run: Sequence[Outlined]) -> bool:
+    """Whether a step begins another episode than that of the `run` before it."""
+    last = run[-1]
+    more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it
+    too_long = len(run) >= MOST or sum(one.tokens for one in run) + more > MOST_TOKENS
+    return too_long or row.type == "task" or last.type == "final_answer" or row.session != last.session
+
+
+def _last(episode: Episode) -> int:
+    return episode.last
+
+
+def _shared(sessions: Sequence[str | None]) -> str | None:
+    return sessions[0] if len(set(sessions)) == 1 else None

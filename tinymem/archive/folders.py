@@ -1,0 +1,105 @@
+"""Where a memory lives: a folder with a marker, and in it a folder for each namespace.
+
+A namespace is opened by its exact name only. Its folder's name says it in ASCII, so that no name leads out of the
+memory and none is changed by Unicode normalisation; and its journal keeps the name itself, so that a file system that
+takes `Ann` for `ann`, a link, or a folder that was renamed cannot give somebody the memory of another.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from tinymem.errors import InputError, NotAMemoryError, StorageError
+from tinymem.steps.checks import a_path
+from tinymem.stores.files import private_file, private_folder, warn_if_open
+
+if TYPE_CHECKING:
+    from tinymem.stores.sqlite.journal import SqliteJournal
+
+__all__ = ["JOURNAL", "MARKER", "check_name", "folder_name", "namespace_folder", "namespaces"]
+
+FORMAT = 1
+MARKER = "tinymem.json"  # says that a folder is a memory, and of which format
+LONGEST = 200  # characters of a folder's name, escapes included
+JOURNAL = "journal.db"
+NAME = "namespace"  # the journal's setting that keeps whose it is
+
+
+def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
+    """The namespace's folder, made if `create`; the path must be a memory, or nothing yet."""
+    name = folder_name(namespace)
+    folder, marker = path / name, path / MARKER
+    try:
+        _check_memory(path, marker)
+        if create:
+            private_folder(path)
+            if private_file(marker):
+                marker.write_text(json.dumps({"format": FORMAT}) + "\n", "utf-8")
+            private_folder(folder)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{path} cannot be used: {reason}; choose a folder that can be written") from error
+    if not (folder / JOURNAL).exists() and not create:
+        raise NotAMemoryError(f"there is no memory at {path} with namespace {namespace!r}")
+    warn_if_open(folder)
+    return folder
+
+
+def namespaces(path: str | Path) -> list[str]:
+    """The namespaces of the memory in the folder `path`, in order; none where nothing is yet.
+
+    >>> import tempfile
+    >>> namespaces(tempfile.mkdtemp())
+    []
+
+    Raises NotAMemoryError for a path that holds something else, StorageError for one that cannot be read.
+    """
+    path = a_path("path", path)
+    try:
+        _check_memory(path, path / MARKER)
+        held = [folder.name for folder in path.iterdir() if (folder / JOURNAL).exists()] if path.exists() else []
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{path} cannot be read: {reason}; choose a folder that can be") from error
+    return sorted(unquote(name) for name in held if _is_folder_name(name))
+
+
+def check_name(journal: SqliteJournal, namespace: str) -> None:
+    """Raise StorageError unless the journal is of this namespace; a new one becomes so."""
+    if (kept := journal.setting(NAME)) is None:
+        journal.keep({NAME: namespace}, replace=False)
+        kept = journal.setting(NAME)
+    if kept != namespace:
+        raise StorageError(
+            f"{journal.path.parent} holds a namespace of another name than {namespace!r}: a namespace is opened by its "
+            "exact name, and its folder cannot be renamed, copied or linked"
+        )
+
+
+def folder_name(namespace: str) -> str:
+    """The name of the namespace's folder; InputError where there can be none."""
+    if not namespace or not isinstance(namespace, str):
+        raise InputError(f"namespace must be a string that is not empty, not {namespace!r:.80}")
+    try:
+        name = quote(namespace, safe=" ").replace(".", "%2E")
+    except UnicodeEncodeError as error:
+        raise InputError(f"namespace must be text that can be encoded, not {namespace!r:.80}") from error
+    if len(name) > LONGEST:
+        raise InputError(f"namespace is too long for a folder's name: {namespace[:40]!r}…")
+    return name
+
+
+def _is_folder_name(name: str) -> bool:
+    try:
+        return folder_name(unquote(name)) == name
+    except InputError:
+        return False
+
+
+def _check_memory(path: Path, marker: Path) -> None:
+    # The marker is looked for last: another process may be making this memory right now.
+    if path.exists() and (not path.is_dir() or any(path.iterdir())) and not marker.exists():
+        raise NotAMemoryError(f"{path} exists and is not a memory of tinymem: choose an empty or a new folder")

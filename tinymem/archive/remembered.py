@@ -1,0 +1,47 @@
+"""The embedder that a memory remembers: it opens with it when none is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tinymem.errors import EmbedderError, InputError, MissingExtraError
+from tinymem.protocols import Embedder
+from tinymem.registry import embedder_from
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.stores.sqlite.upkeep import EMBEDDER_NAME
+
+__all__ = ["DEFAULT", "name_in", "remembered_embedder", "remembered_name"]
+
+DEFAULT = "static"  # the embedder of a new memory
+
+
+def remembered_name(journal: SqliteJournal) -> str:
+    """The name of the embedder that the journal's vectors are of; the default where there are none yet."""
+    return journal.setting(EMBEDDER_NAME) or DEFAULT
+
+
+def name_in(folder: Path) -> str:
+    """The same, of the namespace in `folder`, whether it is there yet or not."""
+    path = folder / "journal.db"
+    if not path.exists():
+        return DEFAULT
+    journal = SqliteJournal(path, create=False)
+    try:
+        return remembered_name(journal)
+    finally:
+        journal.close()
+
+
+def remembered_embedder(name: str) -> Embedder:
+    """The embedder that a memory remembers by this name.
+
+    Raises InputError where no adapter has that name, EmbedderError where the adapter cannot make it (as without a key),
+    and MissingExtraError where it is not installed: each says what to do.
+    """
+    advice = "pass embedder=, the one that the memory was written with"
+    try:
+        return embedder_from(name)
+    except MissingExtraError:
+        raise
+    except (InputError, EmbedderError) as error:
+        raise type(error)(f"this memory remembers its embedder as {name!r:.200}: {error}; or {advice}") from error

@@ -1,0 +1,45 @@
+"""What a namespace holds, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinymem.archive.archive import Archive
+
+__all__ = ["Stats", "stats_of"]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a namespace holds. Tokens are those of steps as sent; `waiting_steps` are not embedded yet.
+
+    `embedder_state` is "ready", or what is wrong with the embedder since it was last needed.
+    """
+
+    namespace: str
+    steps: int
+    window_steps: int
+    archived_steps: int
+    waiting_steps: int
+    passages: int
+    tokens: int
+    window_tokens: int
+    embedder: str
+    embedder_state: str
+    store: str
+    bytes_on_disk: int
+
+
+def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
+    """The numbers of an archive, and of the window that its journal keeps."""
+    counts = archive.journal.counts()
+    files = (file for file in archive.journal.path.parent.rglob("*") if file.is_file())
+    return Stats(
+        namespace=namespace,
+        archived_steps=counts["steps"] - counts["window_steps"],
+        embedder=archive.embedder.name,
+        embedder_state=archive.trouble or "ready",
+        store=store,
+        bytes_on_disk=sum(file.stat().st_size for file in files),
+        **counts,
+    )

@@ -1,0 +1,52 @@
+"""A folder for a memory of this process alone: it goes with the memory, and what a killed process left goes later."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+__all__ = ["private_folder"]
+
+PREFIX, LOCK = "tinymem-process-", "alive.lock"
+
+
+def private_folder(owner: object) -> tuple[Path, Callable[[], object]]:
+    """Make a folder that only this user can read, and that is removed with `owner`, or when the process ends.
+
+    Returns:
+        The folder, still to be made, and what removes it: call it to do so at once. A process that is killed cannot
+        remove its folder, so the next one that makes one does: each holds the lock in its own as long as it lives.
+    """
+    _sweep()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = FileLock(folder / LOCK)
+    lock.acquire()
+    return folder / "memory", weakref.finalize(owner, _remove, folder, lock, os.getpid())
+
+
+def _remove(folder: Path, lock: FileLock, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child leaves it to its parent
+        lock.release(force=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Remove the folders of processes that are gone."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            if folder.is_symlink() or not _is_own(folder) or not (folder / LOCK).exists():
+                continue
+            with FileLock(folder / LOCK, timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
+        except (OSError, Timeout):  # it is in use, or somebody else removes it
+            continue
+
+
+def _is_own(folder: Path) -> bool:
+    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()

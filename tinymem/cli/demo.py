@@ -1,0 +1,195 @@
+"""`tinymem demo`: a recorded agent run goes through a real memory, then questions are asked about what scrolled away.
+
+The run in `data/demo.jsonl` was recorded by `benchmarks/record_demo.py`, which really executed every command in it.
+Seven questions are a demonstration, not a measurement: for that see benchmarks/recall.py.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tinymem.cli.ingestion.readers import read_runs
+from tinymem.errors import InputError
+from tinymem.memory.hierarchy import HierarchicalMemory
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from tinymem.recall import Recall
+    from tinymem.steps.step import Step
+
+__all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
+
+RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
+WINDOW = 2_000  # tokens
+BUDGET = 750  # tokens for each answer
+QUESTIONS = (  # and a string that an answer must hold
+    ("At which byte did reading the items as UTF-8 fail?", "43452"),
+    ("Who is the contact person at the Quarry branch?", "Tomasz Lis"),
+    ("Under which case number do the auditors hold the loans of 2019?", "GH-5516"),
+    ("What error did the tills get when several of them wrote at once?", "database is locked"),
+    ("Which seed made the test of the reservation queue fail?", "seed 12"),
+    ("How long does one wait for a reservation with a single copy?", "50.9 days"),
+    ("Which free number did the second tool under TL-4937 get?", "TL-5694"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and how it went: `step` is where the answer was found (None: nowhere), `lines` what stood there."""
+
+    question: str
+    answer: str
+    in_window: bool
+    step: int | None
+    lines: tuple[str, ...]
+    tokens: int
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the demo saw. `window` are the numbers of the steps that are left in it."""
+
+    steps: int
+    tokens: int
+    seconds: float
+    window: tuple[int, ...]
+    window_tokens: int
+    archived: int
+    passages: int
+    budget: int
+    asked: tuple[Asked, ...]
+
+    @property
+    def answered(self) -> int:
+        """How many answers came back."""
+        return sum(one.step is not None for one in self.asked)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of them did."""
+        return self.answered == len(self.asked)
+
+
+def run_demo(path: Path | None = None, embedder: str | None = None, store: str = "chroma") -> Report:
+    """Replay and ask, in a temporary folder or in `path`, where the memory then stays.
+
+    Raises InputError if there are steps at `path` already.
+    """
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="tinymem-demo-") as folder:
+            return run_demo(Path(folder) / "memory", embedder, store)
+    memory = HierarchicalMemory(path, max_tokens=2 * WINDOW, window_tokens=WINDOW, embedder=embedder, store=store)
+    with memory:
+        if held := memory.stats().steps:
+            raise InputError(f"{path} is a memory of {held} steps already: choose a new folder for the demo")
+        begin = time.perf_counter()
+        for run in read_runs(RECORDING):
+            for step in run.steps:
+                memory.add(step)
+        seconds = time.perf_counter() - begin
+        stats, window = memory.stats(), memory.short_term.steps
+        memory.recall("(what loads only once is loaded here)", max_tokens=BUDGET)
+        asked = tuple(_ask(memory, window, question, answer) for question, answer in QUESTIONS)
+    return Report(
+        steps=stats.steps,
+        tokens=stats.tokens,
+        seconds=seconds,
+        window=tuple(step.step_number for step in window if step.step_number is not None),
+        window_tokens=stats.window_tokens,
+        archived=stats.archived_steps,
+        passages=stats.passages,
+        budget=BUDGET,
+        asked=asked,
+    )
+
+
+def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answer: str) -> Asked:
+    begin = time.perf_counter()
+    found = memory.recall(question, max_tokens=BUDGET)
+    milliseconds = (time.perf_counter() - begin) * 1000
+    step, lines = _evidence(found, answer)
+    in_window = any(answer in one.text for one in window)
+    return Asked(question, answer, in_window, step, lines, found.tokens, milliseconds)
+
+
+def _evidence(found: Recall, answer: str) -> tuple[int | None, tuple[str, ...]]:
+    """The step of the best excerpt that holds the answer, and its first lines that do."""
+    holding = [item for item in found.items if answer in item.text]
+    if not holding:
+        return None, ()
+    best = max(holding, key=lambda item: item.score)
+    return best.step.step_number, tuple(line for line in best.text.splitlines() if answer in line)[:2]
+
+
+def show(report: Report, console: Console, path: Path | None = None) -> None:
+    """Print the report; `path` is where the memory was kept."""
+    asked = report.asked
+    console.print("[bold]tinymem demo[/]: the recorded run of an agent that built a small service with bash\n")
+    _row(console, "replayed", f"{report.steps} steps, {report.tokens:,} tokens in {report.seconds:.2f} s")
+    _row(
+        console, "window", f"steps {_ranges(report.window)}: {report.window_tokens:,} tokens, all the prompt would hold"
+    )
+    _row(console, "archive", f"{report.archived} steps in {report.passages} passages")
+    for number, one in enumerate(asked, 1):
+        console.print(f"\n[bold]{number}. {one.question}[/]", highlight=False)
+        _show_answer(console, one, report.steps)
+    style = "bold green" if report.passed else "bold red"
+    held = sum(one.in_window for one in asked)
+    tokens = sum(one.tokens for one in asked) / len(asked)
+    milliseconds = sum(one.milliseconds for one in asked) / len(asked)
+    console.print(f"\n[{style}]{report.answered} of {len(asked)} answers came back[/]; the window alone held {held}.")
+    console.print(f"On average {tokens:.0f} of {report.budget} tokens and {milliseconds:.0f} ms each.", highlight=False)
+    if path is not None:
+        console.print(f'Ask it yourself: tinymem recall "..." --path {path}', highlight=False, markup=False)
+    console.print("Try it on your own run: [bold]tinymem ingest FILE[/]")
+
+
+def _row(console: Console, name: str, text: str) -> None:
+    console.print(f"   [dim]{name:<9}[/]{text}", highlight=False)
+
+
+def _show_answer(console: Console, asked: Asked, steps: int) -> None:
+    window = "in the window; " if asked.in_window else "not in the window; "
+    if asked.step is None:
+        console.print(f"   {window}[red]not recalled[/] in {asked.tokens} tokens", highlight=False)
+        return
+    where = f"recalled from step {asked.step}, {steps - asked.step} steps back"
+    console.print(f"   {window}{where} ({asked.tokens} tokens, {asked.milliseconds:.0f} ms)", highlight=False)
+    for line in asked.lines:
+        console.print(_marked(line, asked.answer, console.width - 5), no_wrap=True, overflow="ellipsis")
+
+
+def _marked(line: str, answer: str, width: int) -> Text:
+    """The line with the answer set off, cut so that the answer can be seen."""
+    from rich.text import Text
+
+    line = line.strip()
+    at = line.find(answer)
+    if len(line) > width and at + len(answer) >= width:
+        line = "…" + line[max(0, at - width // 3) :]
+    text = Text(f"   │ {line}", style="dim")
+    text.highlight_words([answer], style="not dim bold green")
+    return text
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order as ranges.
+
+    >>> _ranges([1, 2, 7, 8, 9])
+    '1-2, 7-9'
+    """
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in found)

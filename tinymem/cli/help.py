@@ -1,0 +1,34 @@
+"""The help of the command line, in groups: plain text, since what lays it out in colours takes longer than all else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+__all__ = ["FILES", "FIRST", "FORGETTING", "INSIDE", "REPAIR", "Commands"]
+
+# The groups, in the order in which they are listed; each command names its own as its `rich_help_panel`.
+FIRST = "Begin here"
+INSIDE = "Look inside"
+FILES = "Move it"
+FORGETTING = "Forget"
+REPAIR = "Repair"
+
+LONGEST = 1_000  # characters of a sentence: all of it
+
+
+class Commands(TyperGroup):
+    """The commands, listed by groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the groups, with the first sentence of each command's text."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        listed = [(name, command) for name, command in self.commands.items() if not command.hidden]
+        widest = max(len(name) for name, _ in listed)
+        for name, command in listed:
+            text = command.get_short_help_str(LONGEST)
+            groups.setdefault(str(getattr(command, "rich_help_panel", FIRST)), []).append((name.ljust(widest), text))
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(rows)

@@ -1,0 +1,1 @@
+"""Ingestion: recorded conversations and agent runs, read and added to a memory."""

@@ -1,0 +1,169 @@
+"""Adds the runs of files to a memory, with a progress bar for people who watch. What it holds already is left out."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeAlias
+
+from tinymem.cli.ingestion.readers import Run, read_runs
+from tinymem.errors import InputError
+from tinymem.messages.chains import Chained, Chains, Known, known_of, unknown
+from tinymem.steps.step import Step
+from tinymem.upkeep.progress import bar
+
+if TYPE_CHECKING:
+    from tinymem.memory.hierarchy import HierarchicalMemory
+
+__all__ = ["Ingested", "ingest_files", "progress"]
+
+BATCH = 64  # steps that are added in one transaction
+STDIN = Path("-")
+Advance: TypeAlias = Callable[[int], object]
+Reader: TypeAlias = Callable[[], Iterator[Run]]  # reads a file's runs from the first one on, as often as it is called
+
+
+@dataclass
+class Ingested:
+    """How far a file came: runs begun, steps added, steps that were there already, and what ended it before its end
+    (None: nothing)."""
+
+    file: str
+    runs: int = 0
+    steps: int = 0
+    known: int = 0
+    error: str | None = None
+
+
+def ingest_files(
+    memory: HierarchicalMemory, files: Sequence[Path], advance: Advance = lambda steps: None
+) -> list[Ingested]:
+    """Add all runs of all files, `-` being standard input; `advance` hears of every batch of steps that is safe.
+
+    Of a file that was added before, or a shorter version of it, only what is new is added, session by session, so what
+    was interrupted goes on where it was. What was forgotten of a session stays away as long as something behind it is
+    there. A damaged file ends where the damage is: what stands before it is kept, `error` says where it is, and the
+    next file goes on.
+    """
+    return [_ingest(memory, file, advance) for file in files]
+
+
+def _ingest(memory: HierarchicalMemory, file: Path, advance: Advance) -> Ingested:
+    done = Ingested(str(file))
+    try:
+        with _readable(file) as runs:
+            known = _known(memory, runs)
+            chains = Chains(memory.as_kept)
+            for run in runs():
+                done.runs += 1
+                for batch in _batches(run.steps):
+                    new = list(unknown(map(chains.place, batch), known))
+                    added = _add(memory, new)
+                    done.steps += added
+                    done.known += len(batch) - min(added, len(batch))
+                    advance(len(batch))
+    except InputError as error:
+        done.error = str(error)
+    return done
+
+
+def _known(memory: HierarchicalMemory, runs: Reader) -> Known:
+    """How far the memory holds each session of a file already."""
+    journal = memory.long_term.journal
+    return known_of(_chain(memory, runs), journal.held) if journal.next_number() > 1 else Known()
+
+
+def _chain(memory: HierarchicalMemory, runs: Reader) -> Iterator[Chained]:
+    """The steps of all runs up to the first damage, with their links."""
+    chains = Chains(memory.as_kept)
+    try:
+        for run in runs():
+            yield from map(chains.place, run.steps)
+    except InputError:
+        return  # said when what stands before it has been added
+
+
+def _add(memory: HierarchicalMemory, steps: list[Step]) -> int:
+    """Add steps, less those that another process adds at the same time; how many were added."""
+    while steps:
+        try:
+            return len(memory.add_steps(steps))
+        except InputError:
+            held = memory.long_term.journal.held([step.id for step in steps])
+            if not held:
+                raise
+            steps = [step for step in steps if step.id not in held]
+    return 0
+
+
+def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
+    """Batches of BATCH steps; those before a damaged one come first."""
+    batch: list[Step] = []
+    try:
+        for step in steps:
+            batch.append(step)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    except InputError:
+        yield batch
+        raise
+    yield batch
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[Reader]:
+    """The reader of a file; what can be read only once, as a pipe, is copied first, to a file that nobody else sees."""
+    if file.is_file() or (file.is_dir() and file != STDIN):
+        yield partial(read_runs, file)
+        return
+    with tempfile.TemporaryFile() as copy:
+        try:
+            if file == STDIN:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+            else:
+                with file.open("rb") as stream:
+                    shutil.copyfileobj(stream, copy)
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
+
+        def again() -> Iterator[Run]:
+            copy.seek(0)
+            return read_runs("stdin" if file == STDIN else file, copy)
+
+        yield again
+
+
+@contextmanager
+def progress(files: Sequence[Path], stream: TextIO) -> Iterator[Advance]:
+    """A bar on `stream`, if that is a terminal; the files are then read once before, to know how long it will be."""
+    with bar(stream, "ingesting", "steps") as show:
+        total = _count(files) if stream.isatty() else None
+        done = 0
+
+        def advance(steps: int) -> None:
+            nonlocal done
+            done += steps
+            show(done, total)
+
+        yield advance
+
+
+def _count(files: Sequence[Path]) -> int | None:
+    """How many steps the files hold, each up to where it is damaged; None for what can be read only once."""
+    if not all(file.is_file() for file in files):
+        return None
+    total = 0
+    for file in files:
+        try:
+            for run in read_runs(file):
+                total += sum(1 for _ in run.steps)
+        except InputError:
+            continue  # it will be told when it is ingested
+    return total

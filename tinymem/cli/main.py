@@ -1,0 +1,107 @@
+"""The command `tinymem`. What is heavy is imported by the commands that need it, so that `--help` is quick.
+
+Exit status: 0 good, 1 the task failed, 2 the user's mistake, 130 interrupted. With `--json`, standard output holds one
+JSON value and nothing else; notes and progress go to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from tinymem import __version__
+from tinymem.cli.ask import context, explain, recall
+from tinymem.cli.begin import demo, ingest
+from tinymem.cli.files import export, import_file
+from tinymem.cli.help import FILES, FIRST, FORGETTING, INSIDE, REPAIR, Commands
+from tinymem.cli.inspect import get, inspect, namespaces, show, stats
+from tinymem.cli.repair import doctor, rebuild, salvage
+from tinymem.cli.upkeep import forget, reindex, retain
+from tinymem.errors import (
+    BudgetError,
+    EmbedderMismatchError,
+    InputError,
+    MissingExtraError,
+    NotAMemoryError,
+    TinymemError,
+)
+
+__all__ = ["app", "main"]
+
+MISTAKES = (InputError, BudgetError, NotAMemoryError, EmbedderMismatchError, MissingExtraError)
+
+GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    FIRST: {"demo": demo, "ingest": ingest, "recall": recall, "context": context, "show": show},
+    INSIDE: {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
+    FILES: {"export": export, "import": import_file},
+    FORGETTING: {"forget": forget, "retain": retain},
+    REPAIR: {"doctor": doctor, "rebuild": rebuild, "reindex": reindex, "salvage": salvage},
+}
+
+EPILOG = """Examples:
+
+\b
+tinymem demo
+tinymem ingest --sample
+tinymem recall which test was flaky
+tinymem context why did the tills fail --max-tokens 4000
+tinymem ingest run.jsonl trajectories/*.json.gz --path ./runs
+"""
+
+app = typer.Typer(
+    name="tinymem",
+    cls=Commands,
+    help="Memory for long-running AI agents: what left the context window comes back, inside a token budget.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # laying help out with rich takes as long as all the rest
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"tinymem {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+for group, commands in GROUPS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=group)(command)
+app.command("visualize", hidden=True)(show)
+
+
+def main() -> None:
+    """The entry point: what goes wrong becomes one line on standard error and an exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a lone surrogate in somebody's text must not end in a traceback
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except TinymemError as error:
+        typer.echo(f"tinymem: {error}", err=True)
+        raise SystemExit(2 if isinstance(error, MISTAKES) else 1) from None
+    except BrokenPipeError:  # as in `tinymem recall ... | head`; what is buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

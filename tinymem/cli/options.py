@@ -1,0 +1,72 @@
+"""The options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tinymem.errors import InputError
+
+__all__ = [
+    "MEMORY",
+    "BudgetOption",
+    "EmbedderOption",
+    "JsonOption",
+    "NamespaceOption",
+    "PathOption",
+    "QuestionArgument",
+    "SessionOption",
+    "SinceOption",
+    "SpeakerOption",
+    "StoreOption",
+    "ToolOption",
+    "TypeOption",
+    "UntilOption",
+    "moment",
+]
+
+MEMORY = Path("memory")  # where a memory is, unless said otherwise
+TIME = "ISO 8601; UTC where it has no zone."
+
+PathOption = Annotated[Path, typer.Option("--path", envvar="TINYMEM_PATH", help="The memory's folder.")]
+NamespaceOption = Annotated[str, typer.Option("--namespace", envvar="TINYMEM_NAMESPACE", help="Whose memory it is.")]
+EmbedderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        envvar="TINYMEM_EMBEDDER",
+        help="As in openai:NAME; unless given, the one that the memory remembers, and static for a new one.",
+    ),
+]
+StoreOption = Annotated[
+    str,
+    typer.Option("--store", envvar="TINYMEM_STORE", help='The store of the index, as in "chroma:http://host:8000".'),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
+BudgetOption = Annotated[int, typer.Option("--max-tokens", min=1, help="The budget that the excerpts must fit.")]
+QuestionArgument = Annotated[
+    list[str], typer.Argument(metavar="QUESTION", help="What to look for, in your own words, quoted or not.")
+]
+
+SessionOption = Annotated[str | None, typer.Option("--session", help="Of this session.")]
+SinceOption = Annotated[str | None, typer.Option("--since", metavar="TIME", help=f"From then on. {TIME}")]
+UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to then.")]
+SpeakerOption = Annotated[str | None, typer.Option("--speaker", help="Said by this person.")]
+ToolOption = Annotated[str | None, typer.Option("--tool", help="That call this tool.")]
+TypeOption = Annotated[str | None, typer.Option("--type", help='Of this type, as in "action".')]
+
+
+def moment(name: str, text: str | None) -> datetime | None:
+    """The time that the option `name` was given; InputError for what is none."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise InputError(
+            f"--{name} must be a time such as 2025-03-01 or 2025-03-01T12:00+01:00, not {text!r}"
+        ) from error
+    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)

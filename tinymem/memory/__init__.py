@@ -1,0 +1,1 @@
+"""The memories that people open."""

@@ -1,0 +1,78 @@
+"""The parts of a context beside the window, fenced, in an exact number of tokens: episodes and the scratchpad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinymem.archive.archive import Archive
+from tinymem.archive.episodes import Episodes
+from tinymem.archive.scratchpad_format import SCRATCHPAD, redacted_dump
+from tinymem.memory.context import Block
+from tinymem.memory.scratchpad.scratchpad import AgentMemory, Archiver
+from tinymem.recall.render import fenced
+from tinymem.steps.redaction import Redact
+from tinymem.steps.types import ScratchpadStep
+
+__all__ = ["KeptScratchpad", "episodes_block", "scratchpad_block"]
+
+NOTED = 100  # observations, and failed approaches; older ones are archived
+FENCE = 32  # tokens of a fence, about: what it really takes is counted
+
+
+class KeptScratchpad:
+    """A scratchpad, `memory`, that the journal keeps as `redact` leaves it: at every update, and whenever `keep` is
+    called."""
+
+    def __init__(self, archive: Archive, archiver: Archiver, redact: Redact | None = None) -> None:
+        self._journal, self._redact = archive.journal, redact
+        kept = self._journal.setting(SCRATCHPAD)
+        self._kept = AgentMemory().dump() if kept is None else kept
+        self.memory = AgentMemory.load(
+            self._kept,
+            max_observations=NOTED,
+            max_failed_approaches=NOTED,
+            archive=archiver,
+            on_change=self.keep,
+            counter=archive.counter,
+        )
+
+    def keep(self) -> None:
+        """Write down what changed; values are held by reference, so that needs no update."""
+        text = redacted_dump(self.memory.dump(), self._redact)
+        if text != self._kept:
+            self._journal.keep({SCRATCHPAD: text})
+            self._kept = text
+
+
+def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Block]:
+    """Makes the block of episodes: the whole history, what is old in outline."""
+    count = archive.counter.count
+
+    def block(tokens: int) -> Block:
+        shown = episodes.told(tokens - FENCE)
+        while shown:
+            body = "\n".join(map(str, shown))
+            text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)
+            if count(text) <= tokens:
+                return Block(text, [episodes.as_step(episode) for episode in shown])
+            shown = shown[1:]
+        return Block("")
+
+    return block
+
+
+def scratchpad_block(scratchpad: AgentMemory, archive: Archive) -> Callable[[int], Block]:
+    """Makes the block of the scratchpad."""
+    count = archive.counter.count
+
+    def block(tokens: int) -> Block:
+        room = tokens - FENCE
+        while scratchpad and room > 0:
+            body = scratchpad.to_context(room)
+            text = fenced("scratchpad", "of this agent", body, archive.key)
+            if not body or count(text) <= tokens:
+                return Block(text, [ScratchpadStep(body)]) if body else Block("")
+            room -= count(text) - tokens
+        return Block("")
+
+    return block

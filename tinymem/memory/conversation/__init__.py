@@ -1,0 +1,1 @@
+"""ConversationMemory: every message under a short id."""

@@ -1,0 +1,295 @@
+"""ConversationMemory: all that was said, across tasks, each message under a short id that a model can ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tinymem.errors import BudgetError, InputError, shown
+from tinymem.memory.conversation.retrieve import Answer, RetrieveMessage, message_step
+from tinymem.memory.conversation.views import Message, MessageDict, MessageSequence, message_of, newest_first
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.fitting import LEAST, most_characters
+from tinymem.messages.repair import repair
+from tinymem.messages.tokens import LONGEST_TOKEN, PER_REPLY, count_message
+from tinymem.recall import Recall
+from tinymem.steps.checks import Time, a_text, an_aware_time, some_tokens
+from tinymem.steps.content import Content, clean
+from tinymem.steps.ids import new_nanoid
+from tinymem.steps.step import Message as ChatMessage
+from tinymem.steps.step import joined
+from tinymem.steps.types import MessageStep
+
+__all__ = ["ConversationManager", "ConversationMemory", "Message"]
+
+ROLES = ("user", "assistant", "system", "developer")
+NAMESPACE = "conversation"
+MAX_TOKENS = 64 * 1024  # of a history
+
+
+class ConversationMemory:
+    """The messages of all tasks, durable, in the folder `path`, or those of `memory`, a HierarchicalMemory. Without
+    either they are for this process alone. ConversationManager is another name of this class.
+
+    A message is kept word for word under a short random id, on disk when `add_message` returns, and never pruned.
+    `messages` are all of them, and `message_dict` finds them by their ids, at once, however many there are; `get` and
+    `retrieve_message` do so too. `get_history` gives the newest in at most `max_tokens` (64 K, or those of `memory`),
+    `to_messages` the same as chat messages, `search` what bears on a question.
+
+    `tool` lets a model fetch messages and search them (see `tinymem.memory.conversation.retrieve.RetrieveMessage`):
+    call it with the arguments of the model's call; its `schema` is for the chat API.
+
+    Other `options` are those of HierarchicalMemory (`embedder`, `store`, `counter`, `create`). With `memory`, its
+    namespace is used: every MessageStep in it is a message, whoever added it, and closing it stays with whoever opened
+    it. `conversation.memory` is the memory, for `forget` and `stats`. Safe to use from several threads.
+
+    >>> conversation = ConversationMemory(max_tokens=4_000)
+    >>> message = conversation.add_message("user", "The staging server is at 10.0.0.7.", session="deploy")
+    >>> conversation.message_dict[message.nanoid] == message == conversation.messages[-1]
+    True
+    >>> [message.content for message in conversation.get_history()]
+    ['The staging server is at 10.0.0.7.']
+
+    Raises InputError for arguments that make no sense, and what opening a HierarchicalMemory raises.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        max_tokens: int | None = None,
+        namespace: str = NAMESPACE,
+        memory: HierarchicalMemory | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(path, (str, Path, type(None))):
+            raise InputError(f"path must be a folder or None, not {shown(path)}; a budget is given as max_tokens=")
+        if memory is not None and (path is not None or options or namespace != NAMESPACE):
+            raise InputError("an open memory has its path, namespace and options already: give memory= without them")
+        if memory is not None and not isinstance(memory, HierarchicalMemory):
+            raise InputError(f"memory must be a HierarchicalMemory, not {type(memory).__name__}")
+        self._is_own = memory is None
+        budget = (MAX_TOKENS if memory is None else memory.max_tokens) if max_tokens is None else max_tokens
+        self.max_tokens = some_tokens("max_tokens", budget)
+        if memory is None:
+            memory = HierarchicalMemory(path, namespace=namespace, max_tokens=budget, **options)
+        self.memory, self.tool = memory, RetrieveMessage(memory)
+        self._journal, self._counter = memory.long_term.journal, memory.long_term.counter
+        self._messages = MessageSequence(self._journal)
+        self._by_id = MessageDict(self._messages, lambda nanoid: message_of(message_step(memory, nanoid)))
+
+    # -- in -----------------------------------------------------------------------------------------------------------
+
+    def add_message(
+        self,
+        role: str,
+        content: Content,
+        *,
+        session: str | None = None,
+        speaker: str | None = None,
+        timestamp: Time | None = None,
+    ) -> Message:
+        """Keep one message, of the role `user`, `assistant`, `system` or `developer`; it is on disk when this returns.
+
+        `content` is a text or a list of content parts, `session` the task that it belongs to, `timestamp` when it was
+        said (a number of seconds since 1970, or an aware datetime; now, unless given).
+
+        >>> import tempfile
+        >>> with ConversationMemory(tempfile.mkdtemp()) as conversation:
+        ...     len(conversation.add_message("user", "Which port is it?").nanoid)
+        10
+
+        Raises InputError for another role, content that is none, or a time without a zone; nothing is kept then.
+        """
+        _check_role(role)
+        if content is None:
+            raise InputError("content must be a string or a list of content parts, not None")
+        more: dict[str, Any] = {} if timestamp is None else {"timestamp": an_aware_time("timestamp", timestamp)}
+        more["session"] = None if session is None else a_text("session", session)
+        more["speaker"] = None if speaker is None else a_text("speaker", speaker)
+        step = MessageStep(role, content, id=self._new_id(), **more)
+        self.memory.archive([step])
+        return message_of(step)
+
+    def _new_id(self) -> str:
+        while self._journal.numbers([nanoid := new_nanoid()]):
+            pass  # taken: once in a long time
+        return nanoid
+
+    # -- out ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """All messages, in the order they were added: a view, in which later ones are seen too."""
+        return self._messages
+
+    @property
+    def message_dict(self) -> Mapping[str, Message]:
+        """All messages by their ids: a view likewise. Its KeyErrors are InputErrors too."""
+        return self._by_id
+
+    def get(self, nanoid: str) -> Message:
+        """The message with this id, found by an index. InputError when there is none, or it was forgotten."""
+        return self._by_id[nanoid]
+
+    def retrieve_message(self, nanoid: str) -> Answer:
+        """The text of the message with this id, word for word; it may be awaited too.
+
+        This is for code. What a model asks for goes through `tool`, which marks what was said as data.
+
+        >>> import asyncio
+        >>> conversation = ConversationMemory()
+        >>> message = conversation.add_message("user", "Use Latin American Spanish.")
+        >>> async def dialect() -> str:
+        ...     return await conversation.retrieve_message(nanoid=message.nanoid)
+        >>> asyncio.run(dialect()) == conversation.retrieve_message(message.nanoid) == message.text
+        True
+
+        Raises InputError when there is none, or it was forgotten.
+        """
+        return Answer(self.get(nanoid).text)
+
+    def get_history(self, max_tokens: int | None = None, *, session: str | None = None) -> list[Message]:
+        """The newest messages that fit `max_tokens` (those of the conversation unless given), oldest first.
+
+        Sent as they are, by role and content, they have at most `max_tokens`, as `count_tokens` counts them. Where not
+        even the newest one fits, its content is shortened to head and tail, with a mark between them. With `session`,
+        only the messages of that task. `to_messages` gives what a chat API accepts.
+
+        >>> conversation = ConversationMemory()
+        >>> for text in ("One.", "Two.", "Three."):
+        ...     message = conversation.add_message("user", text)
+        >>> [message.content for message in conversation.get_history(max_tokens=15)]
+        ['Two.', 'Three.']
+
+        Raises BudgetError when the newest message, shortened, is still over `max_tokens`.
+        """
+        return [message_of(step) for step in self._newest(max_tokens, session, _as_said)]
+
+    def to_messages(
+        self, max_tokens: int | None = None, *, session: str | None = None, ids: bool = False
+    ) -> list[ChatMessage]:
+        """What `get_history` gives as messages that the chat APIs accept, in at most `max_tokens` likewise.
+
+        With `ids`, each begins with a line that has its id in brackets, for a model that has the `tool`. Messages
+        without anything in them, which the chat APIs refuse, are left out.
+
+        >>> conversation = ConversationMemory()
+        >>> message = conversation.add_message("user", "Which port is it?")
+        >>> conversation.to_messages()
+        [{'role': 'user', 'content': 'Which port is it?'}]
+        """
+
+        def sent(step: MessageStep) -> list[ChatMessage]:
+            return _sent(step, ids)
+
+        return [message for step in self._newest(max_tokens, session, sent) for message in sent(step)]
+
+    def _newest(
+        self, max_tokens: int | None, session: str | None, show: Callable[[MessageStep], list[ChatMessage]]
+    ) -> list[MessageStep]:
+        """The newest messages that fit the budget as `show` has them, oldest first."""
+        budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
+        room = left = budget - PER_REPLY
+        found: list[MessageStep] = []
+        for step in newest_first(self._journal, None if session is None else a_text("session", session)):
+            cost = self._tokens(show(step)) if len(step.text) <= LONGEST_TOKEN * left else left + 1
+            if cost > left:
+                return found[::-1] if left < room else [self._shortened(step, budget, show)]
+            found.append(step)
+            left -= cost
+        return found[::-1]
+
+    def _tokens(self, messages: list[ChatMessage]) -> int:
+        return sum(count_message(message, self._counter) for message in messages)
+
+    def _shortened(
+        self, step: MessageStep, budget: int, show: Callable[[MessageStep], list[ChatMessage]]
+    ) -> MessageStep:
+        """One message, cut to what fits."""
+
+        def tokens(most: int) -> int:
+            return PER_REPLY + self._tokens(show(step.shortened(most)))
+
+        if (least := tokens(LEAST)) > budget:
+            raise BudgetError(least, budget, {"reply": PER_REPLY, "newest message": least - PER_REPLY})
+        return step.shortened(most_characters(lambda most: tokens(most) <= budget, budget, LEAST))
+
+    def search(
+        self,
+        query: str,
+        max_tokens: int = 1_000,
+        *,
+        now: Time | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        session: str | None = None,
+        speaker: str | None = None,
+    ) -> Recall:
+        """What was said that bears on `query`, in at most `max_tokens`; the id of what is found is `item.step.id`.
+
+        Filters and errors are those of `HierarchicalMemory.recall`.
+
+        >>> import tempfile
+        >>> with ConversationMemory(tempfile.mkdtemp()) as conversation:
+        ...     message = conversation.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     conversation.search("Where is staging?").items[0].step.id == message.nanoid
+        True
+        """
+        return self.memory.recall(
+            query,
+            max_tokens,
+            now=now,
+            since=since,
+            until=until,
+            session=session,
+            speaker=speaker,
+            type=MessageStep.type,
+        )
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages)
+
+    # -- away ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the memory, if it was opened here. Closing twice is no error."""
+        if self._is_own:
+            self.memory.close()
+
+    def __enter__(self) -> ConversationMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ConversationMemory over {self.memory!r}>"
+
+
+def _check_role(role: str) -> None:
+    if role in ("tool", "function"):
+        raise InputError(
+            f"a message of the role {role!r} answers a call and makes no sense without it: add both to a "
+            "HierarchicalMemory, with add_messages"
+        )
+    if role not in ROLES:
+        raise InputError(f"role must be one of {', '.join(ROLES)}, not {shown(role)}")
+
+
+def _as_said(step: MessageStep) -> list[ChatMessage]:
+    """The message by its role and content alone."""
+    return [{"role": step.role, "content": step.content}]
+
+
+def _sent(step: MessageStep, ids: bool) -> list[ChatMessage]:
+    """The message as the chat APIs take it; none where nothing is in it. A tool's result without its call is told."""
+    messages = repair(step.to_messages(style="observation"))
+    return [{**m, "content": joined(f"[{clean(step.id)}]", m["content"])} for m in messages] if ids else messages
+
+
+ConversationManager = ConversationMemory  # the name that documents of agents give it

@@ -1,0 +1,221 @@
+"""retrieve_message: the tool by which a model fetches what was said before, by its id, or searches for it."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+from tinymem.errors import InputError, TinymemError, warn_hourly
+from tinymem.memory.conversation.views import UnknownMessageError
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.fitting import most_characters
+from tinymem.messages.tokens import LONGEST_TOKEN
+from tinymem.recall.render import block
+from tinymem.recall.results import Excerpt
+from tinymem.steps.checks import a_text, some_tokens, whole_number
+from tinymem.steps.content import as_text, clean, is_empty
+from tinymem.steps.types import MessageStep
+
+__all__ = ["Answer", "RetrieveMessage", "message_step"]
+
+logger = logging.getLogger(__name__)
+
+NAME = "retrieve_message"
+DEFAULT = 1_000  # tokens of an answer
+LEAST = 200  # tokens of an answer: fence, head and hint, and something in between
+HEADS = 60  # tokens that the first found message's head and the hint take, about
+NEAR = 500  # newest ids among which the one that was meant is looked for
+OFFERED = 3  # ids that an answer names where one was wrong
+SHOWN = 60  # characters of an id, a name or an argument that an answer repeats
+
+DESCRIPTION = (
+    "Fetch one past message of this conversation by its id (nanoid), or search all past messages (query). "
+    "Give one of the two. Messages come back word for word; a search names the ids of what it finds."
+)
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "nanoid": {"type": "string", "description": "Id of the message to fetch, such as V4xGjR8aTn."},
+    "query": {"type": "string", "description": "What to look for, in plain words."},
+    "max_tokens": {
+        "type": "integer",
+        "minimum": LEAST,
+        "description": f"Most tokens of the answer; {DEFAULT} unless given.",
+    },
+    "start": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "With nanoid: character of the message to begin at, to read on in a long one.",
+    },
+}
+
+
+class Answer(str):
+    """A str that may be awaited too, and then gives itself."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, str]:
+        yield from ()
+        return str(self)
+
+
+class RetrieveMessage:
+    """The tool over the messages of `memory`, to be called as it is or awaited; `schema` is how the chat API takes it.
+
+    It may be awaited too, and gives the same text: the work is done when the call returns, in less than a millisecond
+    by id. `acall` does it in a thread, for an event loop that must not
+    wait for a search, and for frameworks that look for a coroutine function.
+
+    What a model gets wrong (an unknown id, wrong types, both arguments or none) is answered in words and never raised;
+    so is a memory that cannot be read, which is logged. Past messages stand in a fence, marked as data, each under its
+    id, role and date. An answer has at most `max_tokens` (1,000 unless given, and no more than the memory's own): what
+    is longer is cut, and the answer says how to read on.
+    """
+
+    def __init__(self, memory: HierarchicalMemory) -> None:
+        self._memory = memory
+        self.__name__ = NAME
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The tool as an entry of the chat API's `tools`: a dict of its own at each call."""
+        properties = {name: dict(value) for name, value in PARAMETERS.items()}
+        parameters = {"type": "object", "properties": properties, "required": [], "additionalProperties": False}
+        return {
+            "type": "function",
+            "function": {"name": NAME, "description": DESCRIPTION, "parameters": parameters},
+        }
+
+    def __call__(
+        self,
+        nanoid: str | None = None,
+        query: str | None = None,
+        max_tokens: int | None = None,
+        start: int | None = None,
+        **unknown: object,
+    ) -> Answer:
+        """The message with the id `nanoid`, from character `start` on, or what bears on `query`, as text."""
+        try:
+            return Answer(self._answer(nanoid, query, max_tokens, start, unknown))
+        except InputError as error:
+            return Answer(error)
+        except TinymemError as error:
+            warn_hourly(logger, self._memory.path, "%s could not be answered: %s", NAME, error)
+            return Answer("Past messages cannot be read at the moment: go on without them, or try again later.")
+
+    async def acall(self, *arguments: Any, **named: Any) -> Answer:
+        """The same, in a thread."""
+        return await asyncio.to_thread(self, *arguments, **named)
+
+    def _answer(
+        self, nanoid: str | None, query: str | None, max_tokens: int | None, start: int | None, unknown: Iterable[str]
+    ) -> str:
+        if names := ", ".join(sorted(unknown)):
+            raise InputError(f"{NAME} has no argument {names:.{SHOWN}}, only {', '.join(PARAMETERS)}.")
+        id, wanted = _given("nanoid", nanoid), _given("query", query)
+        if bool(id) == bool(wanted):
+            raise InputError(f"Give nanoid or query, one of the two. {self._offer()}")
+        budget = some_tokens("max_tokens", DEFAULT if max_tokens is None else max_tokens)
+        budget = max(LEAST, min(budget, self._memory.max_tokens))
+        if wanted:
+            return self._found(wanted, budget)
+        return self._fetched(id.strip("[] \n"), whole_number("start", start or 0), budget)
+
+    # -- by id --------------------------------------------------------------------------------------------------------
+
+    def _fetched(self, nanoid: str, start: int, budget: int) -> str:
+        try:
+            step = message_step(self._memory, nanoid)
+        except InputError as error:
+            raise InputError(f"{error}. {self._offer(nanoid)}") from error
+        length = len(as_text(step.content))
+        if start and start >= length:
+            raise InputError(f"start must be below {length}, which is how many characters the message has.")
+        return self._part(step, start, budget)
+
+    def _part(self, step: MessageStep, start: int, budget: int) -> str:
+        """The message from `start` on, in at most `budget` tokens."""
+        text = clean(as_text(step.content))
+
+        def shown(length: int) -> str:
+            end = min(start + length, len(text))
+            fenced = block([(_head(step), text[start:end])], self._memory.long_term.key)
+            if end - start == len(text):
+                return fenced
+            rest = f" To read on: {NAME}(nanoid={clean(step.id)!r}, start={end})." if end < len(text) else ""
+            return f"{fenced}\nCharacters {start} to {end} of {len(text)}.{rest}"
+
+        whole = len(text) - start
+        if whole <= LONGEST_TOKEN * budget and self._tokens(shown(whole)) <= budget:
+            return shown(whole)
+        return shown(most_characters(lambda length: self._tokens(shown(length)) <= budget, budget, 0))
+
+    # -- by what it says ----------------------------------------------------------------------------------------------
+
+    def _found(self, query: str, budget: int) -> str:
+        least = max(budget - HEADS, DEFAULT)  # a passage of more than the budget is cut below, and not passed over
+        recalled = self._memory.recall(query, least, type=MessageStep.type)
+        items = sorted(recalled.items, key=lambda item: -item.score)
+        while len(items) > 1 and self._tokens(self._listed(items)) > budget:
+            items.pop()
+        if not items:
+            return f"Nothing that was said bears on {query!r:.{SHOWN}}: try other words. {self._offer()}"
+        text = self._listed(items)
+        if self._tokens(text) <= budget:
+            return text
+        step = items[0].step
+        assert isinstance(step, MessageStep)
+        return self._part(step, items[0].start, budget)
+
+    def _listed(self, items: Sequence[Excerpt]) -> str:
+        """Excerpts in order of time, each under the head of its message."""
+        in_order = sorted(items, key=lambda item: (item.step.step_number or 0, item.start))
+        lines = [(_head(item.step), _excerpt(item)) for item in in_order if isinstance(item.step, MessageStep)]
+        return f"{block(lines, self._memory.long_term.key)}\nWhole messages: {NAME}(nanoid=...)."
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def _offer(self, nanoid: str | None = None) -> str:
+        """What the model may try instead."""
+        ids = self._memory.long_term.journal.newest_ids(NEAR, MessageStep.type)
+        if not ids:
+            return "No message is kept yet."
+        close = difflib.get_close_matches(nanoid[:SHOWN], ids, OFFERED) if nanoid else []
+        named = ", ".join(f"{clean(id):.{SHOWN}}" for id in close or ids[:OFFERED])
+        return f"{'Close to it' if close else 'The newest messages'}: {named}. To search: {NAME}(query=...)."
+
+    def _tokens(self, text: str) -> int:
+        return self._memory.long_term.counter.count(text)
+
+
+def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
+    """The message of `memory` with this id; UnknownMessageError when there is none."""
+    id = a_text("nanoid", nanoid)
+    try:
+        step = memory.get(id)
+    except InputError:
+        raise UnknownMessageError(f"no message has the id {nanoid!r:.{SHOWN}}") from None
+    if not isinstance(step, MessageStep):
+        raise UnknownMessageError(f"{nanoid!r:.{SHOWN}} is the id of a step of type {step.type}, not of a message")
+    return step
+
+
+def _given(name: str, value: str | None) -> str:
+    """A text, or "" for none: models fill in what they leave open with null or an empty string."""
+    text = "" if value is None else a_text(name, value)
+    return "" if is_empty(text) else text
+
+
+def _head(step: MessageStep) -> str:
+    """What stands above a message: id, role, who spoke, when."""
+    speaker = " ".join(clean(step.speaker or "").split())
+    who = f"{step.role} {speaker:.{SHOWN}}" if speaker else step.role
+    return f"[{clean(step.id):.{SHOWN}}, {who}, {step.timestamp:%Y-%m-%d %H:%M} UTC]"
+
+
+def _excerpt(item: Excerpt) -> str:
+    """An excerpt, with … where it was cut."""
+    cut = item.end < len(item.step.parts()[item.part].text)
+    return f"{'…' if item.start else ''}{item.text.strip()}{'…' if cut else ''}"

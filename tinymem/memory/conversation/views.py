@@ -1,0 +1,144 @@
+"""The messages of a conversation as Python's collections: a sequence in the order they were said, a mapping by id.
+
+Both are views: nothing is read before it is asked for, and what is added later is seen in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, overload
+
+from tinymem.errors import InputError
+from tinymem.protocols import StepRow
+from tinymem.steps.checks import an_aware_time
+from tinymem.steps.content import Content, as_text
+from tinymem.steps.ids import new_nanoid, utc_now
+from tinymem.steps.serialization import load_step
+from tinymem.steps.types import MessageStep
+
+if TYPE_CHECKING:
+    from tinymem.stores.sqlite.journal import SqliteJournal
+
+__all__ = ["Message", "MessageDict", "MessageSequence", "UnknownMessageError", "message_of", "newest_first"]
+
+PIECE = 16  # messages that are read from the journal at once
+
+
+class UnknownMessageError(InputError, KeyError):
+    """No message has this id; a KeyError too, as a mapping's are."""
+
+    __str__ = Exception.__str__  # a KeyError would put its message in quotation marks
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: who said what, when, in which `session` (task). `nanoid` is the id to fetch it by. The time may be
+    given in seconds since 1970.
+
+    >>> message = Message(role="user", content="Which port is it?")
+    >>> message.role, message.text, len(message.nanoid)
+    ('user', 'Which port is it?', 10)
+    """
+
+    role: str
+    content: Content | None
+    nanoid: str = field(default_factory=new_nanoid)
+    timestamp: datetime = field(default_factory=utc_now)
+    session: str | None = None
+    speaker: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "timestamp", an_aware_time("timestamp", self.timestamp))
+
+    @property
+    def text(self) -> str:
+        """The text of the content; a part without text is named in brackets, as in `[image_url]`."""
+        return as_text(self.content)
+
+
+class MessageSequence(Sequence[Message]):
+    """All messages in the order they were said.
+
+    An index costs what lies between it and the end that it counts from: `messages[-1]` is read at once. To use many,
+    iterate, or make a list of them.
+    """
+
+    def __init__(self, journal: SqliteJournal) -> None:
+        self._journal = journal
+
+    def __len__(self) -> int:
+        return self._journal.count(MessageStep.type)
+
+    def __iter__(self) -> Iterator[Message]:
+        after = 0
+        while rows := self._journal.rows(after, PIECE):
+            yield from (message_of(_step(row)) for row in rows if row.type == MessageStep.type)
+            after = rows[-1].number
+
+    def __reversed__(self) -> Iterator[Message]:
+        return map(message_of, newest_first(self._journal))
+
+    @overload
+    def __getitem__(self, at: int) -> Message: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, at: int | slice) -> Message | tuple[Message, ...]:
+        if isinstance(at, slice):
+            if at.stop is None and at.step is None and (at.start or 0) < 0:
+                return tuple(islice(reversed(self), -at.start))[::-1]
+            return tuple(self)[at]
+        for message in islice(iter(self), at, None) if at >= 0 else islice(reversed(self), -at - 1, None):
+            return message
+        raise IndexError(f"there is no message {at}: the conversation has {len(self)}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (list, tuple, MessageSequence)) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<MessageSequence of {len(self)} messages>"
+
+
+class MessageDict(Mapping[str, Message]):
+    """All messages by their ids, in the order they were said. An id is looked up at once, however many there are."""
+
+    def __init__(self, messages: MessageSequence, get: Callable[[str], Message]) -> None:
+        self._messages, self._get = messages, get
+
+    def __getitem__(self, nanoid: str) -> Message:
+        return self._get(nanoid)
+
+    def __contains__(self, nanoid: object) -> bool:
+        return isinstance(nanoid, str) and super().__contains__(nanoid)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[str]:
+        return (message.nanoid for message in self._messages)
+
+    def __repr__(self) -> str:
+        return f"<MessageDict of {len(self)} messages>"
+
+
+def newest_first(journal: SqliteJournal, session: str | None = None) -> Iterator[MessageStep]:
+    """The messages, of the session if one is given, beginning with the newest."""
+    rows = journal.newest(PIECE, type=MessageStep.type, session=session)
+    while rows:
+        yield from map(_step, rows)
+        rows = journal.newest(PIECE, rows[-1].number, type=MessageStep.type, session=session)
+
+
+def message_of(step: MessageStep) -> Message:
+    """The message that `step` keeps."""
+    return Message(step.role, step.content, step.id, step.timestamp, step.session, step.speaker)
+
+
+def _step(row: StepRow) -> MessageStep:
+    step = load_step(row.record)
+    assert isinstance(step, MessageStep)
+    return step

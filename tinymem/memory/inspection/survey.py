@@ -1,0 +1,224 @@
+"""What a memory holds, in numbers and first words: read from a window, or from a journal without embedding anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from tinymem.errors import InputError
+from tinymem.memory.context import fixed_steps
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.ids import moment
+from tinymem.steps.serialization import load_step
+from tinymem.steps.step import Step
+from tinymem.steps.terminal import first_words
+from tinymem.steps.types import MessageStep
+from tinymem.window.manager import MemoryManager
+
+if TYPE_CHECKING:
+    from tinymem.archive.episodes import Episode
+    from tinymem.archive.stats import Stats
+    from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.protocols import StepRow
+
+__all__ = ["EpisodeLine", "Memory", "SessionLine", "StepLine", "Survey", "Tier", "survey"]
+
+Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
+Tallied: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `SqliteJournal.tally` gives them
+
+WORDS = 60  # cells of a step's first words
+NAME = 24  # cells of a speaker, a tool or a session
+
+
+@dataclass(frozen=True)
+class Tier:
+    """How much is in a tier: `"fixed"` (what every context holds), the rest of the `"window"`, or the `"archive"`."""
+
+    name: str
+    steps: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """A step in short: its `tokens` as sent and its `characters` are those of the whole step, also where the window
+    shows it `shortened` or a summary in its place. `who` is its speaker or role, and the tools that it calls."""
+
+    number: int
+    tier: str
+    type: str
+    who: str
+    tokens: int
+    characters: int
+    pinned: bool
+    shortened: bool
+    words: str
+
+
+@dataclass(frozen=True)
+class SessionLine:
+    """A session: when its first and last steps were, and how many it has of each type, the most frequent first."""
+
+    session: str | None
+    first: datetime
+    last: datetime
+    steps: int
+    tokens: int
+    types: dict[str, int]
+
+
+@dataclass(frozen=True)
+class EpisodeLine:
+    """An episode: the steps `first` to `last`, as far as they are archived, and how its summary begins."""
+
+    first: int
+    last: int
+    session: str | None
+    steps: int
+    tokens: int
+    words: str
+
+
+class Survey:
+    """What a memory holds. `stats` and `path` are those of a HierarchicalMemory."""
+
+    path: str | None = None
+    stats: Stats | None = None
+
+    def __init__(self, memory: Memory, window: Sequence[Step], tokens: Mapping[str, int]) -> None:
+        """`tokens` has those of the steps in the window, by id."""
+        self.kind = type(memory).__name__
+        self._tokens = tokens
+        self._fixed = {step.id for step in fixed_steps(window)} & tokens.keys()
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The tiers; every step is in one of them."""
+        fixed = Tier("fixed", len(self._fixed), sum(self._tokens[id] for id in self._fixed))
+        steps, tokens = len(self._tokens), sum(self._tokens.values())
+        return fixed, Tier("window", steps - fixed.steps, tokens - fixed.tokens)
+
+    def newest(self, most: int) -> tuple[StepLine, ...]:
+        """The newest steps, in order, at most so many."""
+        return self.window(most)
+
+    def window(self, most: int) -> tuple[StepLine, ...]:
+        """The newest steps of the window, fixed ones among them, likewise."""
+        raise NotImplementedError
+
+    def sessions(self) -> list[SessionLine]:
+        """All sessions, in the order in which they began."""
+        raise NotImplementedError
+
+    def episodes(self, most: int) -> tuple[int, tuple[EpisodeLine, ...]]:
+        """How many episodes there are, and the newest of them, in order, at most so many."""
+        return 0, ()
+
+    def _line(self, step: Step, tokens: int, shortened: bool = False) -> StepLine:
+        tier = "fixed" if step.id in self._fixed else "window" if step.id in self._tokens else "archive"
+        text = step.text
+        return StepLine(
+            number=step.step_number or 0,
+            tier=tier,
+            type=step.type,
+            who=first_words(_who(step), NAME),
+            tokens=tokens,
+            characters=len(text),
+            pinned=step.pinned,
+            shortened=shortened,
+            words=first_words(text, WORDS),
+        )
+
+
+class _OfWindow(Survey):
+    """What a MemoryManager holds; all of it is its window."""
+
+    def __init__(self, memory: MemoryManager) -> None:
+        self._steps = memory.steps
+        counted = memory.step_tokens()  # a step that another thread adds or takes out right now counts as none
+        super().__init__(memory, self._steps, {step.id: counted.get(step.id, 0) for step in self._steps})
+
+    def window(self, most: int) -> tuple[StepLine, ...]:
+        shown = self._steps[max(0, len(self._steps) - most) :]
+        return tuple(self._line(step, self._tokens[step.id]) for step in shown)
+
+    def sessions(self) -> list[SessionLine]:
+        times = ((step, step.timestamp.timestamp()) for step in self._steps)
+        return _sessions((step.session, step.type, 1, self._tokens[step.id], time, time) for step, time in times)
+
+
+class _OfJournal(Survey):
+    """What a HierarchicalMemory holds."""
+
+    def __init__(self, memory: HierarchicalMemory) -> None:
+        self.path, self.stats = str(memory.path), memory.stats()
+        self._held = self.stats.steps, self.stats.tokens
+        self._journal, self._episodes = memory.long_term.journal, memory.medium_term
+        self._rows = self._journal.window()
+        super().__init__(memory, memory.short_term.steps, {row.id: row.tokens for row in self._rows})
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        steps, tokens = self._held
+        return *super().tiers, Tier("archive", steps - len(self._tokens), tokens - sum(self._tokens.values()))
+
+    def newest(self, most: int) -> tuple[StepLine, ...]:
+        return self._lines(self._journal.newest(most)[::-1])
+
+    def window(self, most: int) -> tuple[StepLine, ...]:
+        return self._lines(self._rows[max(0, len(self._rows) - most) :])
+
+    def _lines(self, rows: Sequence[StepRow]) -> tuple[StepLine, ...]:
+        return tuple(self._line(load_step(row.record), row.tokens, row.view is not None) for row in rows)
+
+    def sessions(self) -> list[SessionLine]:
+        return _sessions(self._journal.tally())
+
+    def episodes(self, most: int) -> tuple[int, tuple[EpisodeLine, ...]]:
+        every = self._episodes.known()
+        return len(every), tuple(map(self._episode, every[max(0, len(every) - most) :]))
+
+    def _episode(self, episode: Episode) -> EpisodeLine:
+        rows = self._journal.outline(episode.first - 1, episode.last)
+        archived = [row.tokens for row in rows if not row.window]
+        words = first_words(episode.summary, WORDS)
+        return EpisodeLine(episode.first, episode.last, episode.session, len(archived), sum(archived), words)
+
+
+def survey(memory: Memory) -> Survey:
+    """What `memory` holds. Raises InputError for what is no memory, ClosedError for one that was closed."""
+    if isinstance(memory, MemoryManager):
+        return _OfWindow(memory)
+    from tinymem.memory.hierarchy import HierarchicalMemory  # here, so that a window alone needs none of it
+
+    if isinstance(memory, HierarchicalMemory):
+        return _OfJournal(memory)
+    raise InputError(f"memory must be a HierarchicalMemory or a MemoryManager, not {type(memory).__name__}")
+
+
+def _who(step: Step) -> str:
+    """Who spoke, and with which tools."""
+    if isinstance(step, ActionStep):
+        tools = ", ".join(dict.fromkeys(call.name for call in step.tool_calls))
+        did = tools or ("code" if step.code is not None else "")
+        return ": ".join(filter(None, (step.speaker, did)))
+    return step.speaker or (step.role if isinstance(step, MessageStep) else "")
+
+
+def _sessions(rows: Iterable[Tallied]) -> list[SessionLine]:
+    found: dict[str | None, list[Tallied]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    return [_session(session, own) for session, own in found.items()]
+
+
+def _session(session: str | None, rows: Sequence[Tallied]) -> SessionLine:
+    _, kinds, counts, tokens, first, last = zip(*rows, strict=True)
+    types: Counter[str] = Counter()
+    for kind, count in zip(kinds, counts, strict=True):
+        types[kind] += count
+    shown = dict(types.most_common())
+    return SessionLine(session, moment(min(first)), moment(max(last)), sum(counts), sum(tokens), shown)

@@ -1,0 +1,237 @@
+"""Memories: thousands of namespaces in one process, with a bounded number of them open."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tinymem.archive.folders import folder_name, namespaces
+from tinymem.archive.remembered import name_in, remembered_embedder
+from tinymem.errors import ClosedError, InputError, StorageError, warn_hourly, without_content
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.tokens import counter_from
+from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter
+from tinymem.registry import embedder_from, known_store, summarizer_from
+from tinymem.steps.checks import a_path
+
+__all__ = ["Memories"]
+
+logger = logging.getLogger(__name__)
+
+MAX_OPEN = 64  # each takes three file descriptors, or about ten once it has an index in files
+TIMEOUT = 30.0
+
+
+class _Held:
+    """A namespace that is open, being opened (`memory` is None), or being closed (`leaves`); `users` have it now."""
+
+    def __init__(self) -> None:
+        self.memory: HierarchicalMemory | None = None
+        self.users = 1
+        self.leaves = False
+
+    @property
+    def is_idle(self) -> bool:
+        return self.memory is not None and self.users == 0 and not self.leaves
+
+
+class Memories:
+    """The memories of many users, agents or tasks in the folder `path`, each a namespace of its own.
+
+    `open` lends the memory of a namespace for a `with` block. At most `max_open` are open at any time: one that is not
+    in use stays open until room is needed, then the least recently used one is closed. No namespace is open twice, so
+    threads that ask for the same one share it. Where all are in use, another is waited for, up to `timeout` seconds.
+
+    `options` are those of HierarchicalMemory, the same for all; embedder, counter and summarizer are made once and
+    shared. Without an `embedder`, each namespace has the one that it remembers, and those of one name share it.
+    `store` must be a name, since an object would hold the vectors of all. Safe to use from several threads.
+
+    >>> import tempfile
+    >>> from tinymem import MessageStep
+    >>> with Memories(tempfile.mkdtemp(), max_open=2) as memories:
+    ...     for name in ("ann", "bob", "cid"):
+    ...         with memories.open(name) as memory:
+    ...             step = memory.add(MessageStep("user", f"I am {name}."))
+    ...     memories.namespaces(), len(memories)
+    (['ann', 'bob', 'cid'], 2)
+
+    Raises InputError for options that make no sense; what opening a HierarchicalMemory raises, `open` does.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_open: int = MAX_OPEN,
+        timeout: float = TIMEOUT,
+        embedder: str | Embedder | Embeds | None = None,
+        store: str = "chroma",
+        counter: TokenCounter | str | None = None,
+        summarizer: str | Summarizer | Summarizes = "extractive",
+        **options: Any,
+    ) -> None:
+        if isinstance(max_open, bool) or not isinstance(max_open, int) or max_open < 1:
+            raise InputError(f"max_open must be a whole number of 1 or more, not {max_open!r:.80}")
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
+            raise InputError(f"timeout must be seconds of 0 or more, not {timeout!r:.80}")
+        if "namespace" in options:
+            raise InputError("namespace is given to open(), not to Memories: it holds all of them")
+        self.path, self._max_open, self._timeout = a_path("path", path), max_open, timeout
+        self._options: dict[str, Any] = {
+            "embedder": None if embedder is None else embedder_from(embedder),
+            "store": _named(store),
+            "counter": counter_from(counter),
+            "summarizer": summarizer_from(summarizer),
+            **options,
+        }
+        self._embedders: dict[str, Embedder] = {}  # those that namespaces remember, by name
+        self._changed = threading.Condition()
+        self._held: dict[str, _Held] = {}  # the least recently used one first
+        self._closed = False
+
+    @contextmanager
+    def open(self, namespace: str) -> Iterator[HierarchicalMemory]:
+        """The memory of `namespace`, made if it is not there (unless `create=False` is among the options).
+
+        It is to be used inside the `with` block only: later it may be closed at any time. Raises StorageError where no
+        other can be closed to make room within `timeout` seconds, and ClosedError when all were closed.
+        """
+        held = self._taken(namespace)
+        try:
+            assert held.memory is not None
+            yield held.memory
+        finally:
+            self._give_back(namespace, held)
+
+    def namespaces(self) -> list[str]:
+        """The namespaces that are on disk, open or not, in order."""
+        return namespaces(self.path)
+
+    def close(self) -> None:
+        """Close all memories, those in use once they are given back. Closing twice is no error.
+
+        Raises what went wrong with the first of them; all are closed then.
+        """
+        with self._changed:
+            self._closed = True
+            idle = [(name, held) for name, held in self._held.items() if held.is_idle]
+            for _, held in idle:
+                held.leaves = True
+            self._changed.notify_all()
+        errors = [self._close(name, held) for name, held in idle]
+        if error := next(filter(None, errors), None):
+            raise error
+
+    # -- lending ------------------------------------------------------------------------------------------------------
+
+    def _taken(self, namespace: str) -> _Held:
+        """What is held of `namespace`, with one user more."""
+        folder_name(namespace)
+        deadline = time.monotonic() + self._timeout
+        while True:
+            name, held = self._place(namespace, deadline)
+            if held.leaves:  # another one, which makes room
+                self._close(name, held)
+            elif held.memory is None:
+                return self._opened(namespace, held)
+            else:
+                return held
+
+    def _place(self, namespace: str, deadline: float) -> tuple[str, _Held]:
+        """What is held of `namespace`, with one user more; or a new place for it; or one that is to be closed first."""
+        with self._changed:
+            while not self._closed:
+                held = self._held.get(namespace)
+                if held is None and len(self._held) < self._max_open:
+                    held = self._held[namespace] = _Held()
+                    return namespace, held
+                if held is not None and held.memory is not None and not held.leaves:
+                    held.users += 1
+                    self._held[namespace] = self._held.pop(namespace)
+                    return namespace, held
+                if held is None and (idle := next((one for one in self._held.items() if one[1].is_idle), None)):
+                    idle[1].leaves = True
+                    return idle
+                self._wait(deadline)
+            raise ClosedError(f"the memories at {self.path} are closed: open them again")
+
+    def _wait(self, deadline: float) -> None:
+        """Until something is opened, given back or closed."""
+        if not self._changed.wait(min(max(0, deadline - time.monotonic()), threading.TIMEOUT_MAX)):
+            raise StorageError(
+                f"{len(self._held)} namespaces of {self.path} were in use for {self._timeout:g} s: raise max_open "
+                f"({self._max_open}), or leave their with blocks sooner"
+            )
+
+    def _opened(self, namespace: str, held: _Held) -> _Held:
+        try:
+            options = {**self._options, "embedder": self._options["embedder"] or self._remembered(namespace)}
+            memory = HierarchicalMemory(self.path, namespace=namespace, **options)
+        except BaseException:
+            self._remove(namespace)
+            raise
+        with self._changed:
+            held.memory = memory
+            self._changed.notify_all()
+        return held
+
+    def _remembered(self, namespace: str) -> Embedder:
+        name = name_in(self.path / folder_name(namespace))
+        if name not in self._embedders:
+            self._embedders.setdefault(name, remembered_embedder(name))
+        return self._embedders[name]
+
+    def _give_back(self, namespace: str, held: _Held) -> None:
+        with self._changed:
+            held.users -= 1
+            is_done = held.memory is not None and (self._closed or held.memory.closed)
+            held.leaves = held.users == 0 and is_done
+            self._changed.notify_all()
+        if held.leaves:
+            self._close(namespace, held)
+
+    def _close(self, namespace: str, held: _Held) -> Exception | None:
+        """Close one that leaves, without the lock. What goes wrong is logged: its files are closed all the same, and
+        who makes room for another namespace has nothing to do with it."""
+        try:
+            assert held.memory is not None
+            held.memory.close()
+        except Exception as error:
+            warn_hourly(logger, self.path, "a namespace was closed, but %s", without_content(error))
+            return error
+        finally:
+            self._remove(namespace)
+        return None
+
+    def _remove(self, namespace: str) -> None:
+        with self._changed:
+            del self._held[namespace]
+            self._changed.notify_all()
+
+    def __len__(self) -> int:
+        """How many are open."""
+        return len(self._held)
+
+    def __enter__(self) -> Memories:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Memories {self.path}: {len(self)} of at most {self._max_open} open{' closed' if self._closed else ''}>"
+        )
+
+
+def _named(store: str) -> str:
+    """The name of a store; which one it is, is known once a memory is opened."""
+    if not isinstance(store, str):
+        raise InputError("store must be a name, as 'chroma': an object would hold the vectors of all namespaces")
+    known_store(store)
+    return store

@@ -1,0 +1,1 @@
+"""AgentMemory: named values, observations and failed approaches."""

@@ -1,0 +1,1 @@
+"""WorkingMemory: the history of one task."""

@@ -1,0 +1,259 @@
+"""ExecutionResult, and steps of a task: from plain dicts, and with the result kept in them without loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinymem.errors import FormatError, InputError, StepError, kind_of, shown
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.content import Content, as_text
+from tinymem.steps.display import short_repr
+from tinymem.steps.values import decode, encode
+
+__all__ = ["ExecutionResult", "as_action", "execution_result", "iteration_of"]
+
+RECORD = "execution_result"  # the metadata that keep what an ActionStep has no field for
+ITERATION = "iteration"
+FIELDS = ("step_number", "thought", "action", "result")
+REPRS = "local_reprs"  # local variables of which only the repr is kept, in a result's record
+RESULT_SHOWN = 100_000  # characters of a result that is no text
+KEPT = 10_000  # characters of the repr of a local variable whose value is kept
+
+
+class _Repr(str):
+    """The short repr of a local variable, in the place of its value."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class ExecutionResult:
+    """What came of an action: how running it went, how the task stands, and what is next.
+
+    `result` is a text, or any value that `AgentMemory.dump` could keep; the step shows it as its observation, and
+    `error` as its error. `execution_time` is in seconds. `local_variables` (name to value) are kept where
+    `AgentMemory.dump` could keep them and their repr has at most 10,000 characters; of others, the first 100 characters
+    of the repr are there instead. `more` holds what else is known of the execution, by name: values as `result` may be.
+
+    >>> ran = ExecutionResult(result="12 passed", execution_time=0.8, local_variables={"n": 12, "run": print})
+    >>> ran.local_variables
+    {'n': 12, 'run': '<built-in function print>'}
+
+    Raises StepError, with the name of the field, for a value that is not of its kind.
+    """
+
+    execution_status: str = "success"
+    task_status: str = "inprogress"
+    result: Any = None
+    error: str | None = None
+    next_step: str | None = None
+    execution_time: float | None = None
+    local_variables: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("execution_status", "task_status"):
+            _text_of(f"ExecutionResult.{name}", getattr(self, name))
+        for name in ("error", "next_step"):
+            _text_or_none(f"ExecutionResult.{name}", getattr(self, name))
+        _seconds(self.execution_time)
+        _by_name("local_variables", self.local_variables)
+        _by_name("more", self.more)
+        object.__setattr__(self, "result", _copy("result", self.result))
+        object.__setattr__(self, "local_variables", _kept(self.local_variables))
+        object.__setattr__(self, "more", {name: _copy(f"more[{shown(name)}]", it) for name, it in self.more.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are not at their defaults, as JSON values."""
+        defaults: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(self)}
+        defaults |= {"local_variables": {}, "more": {}, REPRS: {}}
+        reprs = {name: str(value) for name, value in self.local_variables.items() if isinstance(value, _Repr)}
+        values = {name: encode(value) for name, value in self.local_variables.items() if name not in reprs}
+        more = {name: encode(value) for name, value in self.more.items()}
+        plain = {name: getattr(self, name, None) for name in defaults}
+        plain |= {"result": encode(self.result), "local_variables": values, "more": more, REPRS: reprs}
+        return {name: value for name, value in plain.items() if value != defaults[name]}
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> ExecutionResult:
+        """The result that `to_dict` wrote. Raises StepError, with the name of the field that is wrong."""
+        fields = dict(_known("a result", record, [*RESULT_FIELDS, REPRS]))
+        reprs = fields.pop(REPRS, {})
+        if not isinstance(reprs, Mapping) or not all(isinstance(text, str) for text in reprs.values()):
+            raise StepError(f"{REPRS} must be a mapping of names to reprs, not {kind_of(reprs)}")
+        fields["result"] = _decoded("result", fields.get("result"))
+        for name in ("local_variables", "more"):
+            values = fields.get(name, {})
+            _by_name(name, values)
+            fields[name] = {key: _decoded(f"{name}[{shown(key)}]", value) for key, value in values.items()}
+        fields["local_variables"].update((name, _Repr(text)) for name, text in reprs.items())
+        return ExecutionResult(**fields)
+
+    @property
+    def text(self) -> str | None:
+        """The result as the observation that a step shows: itself if it is a text, else its repr."""
+        if self.result is None or isinstance(self.result, str):
+            return self.result
+        return short_repr(self.result, RESULT_SHOWN)
+
+    @property
+    def local_reprs(self) -> dict[str, str]:
+        """The local variables as they are shown: name to the first 100 characters of the repr."""
+        kept = self.local_variables.items()
+        return {name: str(value) if isinstance(value, _Repr) else short_repr(value) for name, value in kept}
+
+
+RESULT_FIELDS = tuple(one.name for one in dataclasses.fields(ExecutionResult))
+
+
+def execution_result(step: ActionStep) -> ExecutionResult:
+    """The result that `step` keeps; of a step that knows none, what its observation and error say.
+
+    >>> execution_result(ActionStep(code="1 / 0", error="division by zero")).execution_status
+    'error'
+
+    Raises StepError if what it keeps is malformed.
+    """
+    if not isinstance(step, ActionStep):
+        raise InputError(f"step must be an ActionStep, not {kind_of(step)}")
+    kept = step.metadata.get(RECORD, {"execution_status": "error"} if step.error is not None else {})
+    if not isinstance(kept, Mapping):
+        raise StepError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {kind_of(kept)}")
+    return ExecutionResult.from_dict({"result": encode(_plain(step.observation)), "error": step.error, **kept})
+
+
+def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | None]:
+    """`step` as an ActionStep, made of a dict as `WorkingMemory.add` describes it; and the number that a dict gives."""
+    if isinstance(step, ActionStep):
+        execution_result(step)  # so that what is malformed is refused when it comes, not when it is shown
+        return step, None
+    given = _known("a step", step, FIELDS)
+    if all(given.get(name) is None for name in FIELDS[1:]):
+        raise StepError("a step needs one of thought, action and result, and this has none")
+    number = None if given.get("step_number") is None else _number(given["step_number"])
+    result = _result(given.get("result"))
+    acted = ActionStep(_text_or_none("thought", given.get("thought")), **_action(given.get("action"), result))
+    return acted.evolve(metadata=_record(acted, result)), number
+
+
+def iteration_of(step: ActionStep) -> int | None:
+    """The number of `step` in its task; None for a step that was never added to a WorkingMemory."""
+    given = step.metadata.get(ITERATION)
+    return given if isinstance(given, int) else None
+
+
+def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
+    """The arguments of an ActionStep for an action (code, or a call of a tool) and what came of it."""
+    came = {} if result is None else {"observation": result.text, "error": result.error}
+    if not isinstance(action, Mapping):
+        return {"code": _text_or_none("action", action), **came}
+    call = _known("action", action, ("tool", "arguments"))
+    arguments = call.get("arguments", {})
+    if not isinstance(arguments, (str, Mapping)):
+        raise StepError(f"action.arguments must be a mapping or JSON text, not {type(arguments).__name__}")
+    if came and came["observation"] is came["error"] is None:
+        came["observation"] = ""  # or the call would count as one that nobody has answered
+    return {"tool_name": _text_of("action.tool", call.get("tool")), "tool_args": arguments, **came}
+
+
+def _record(step: ActionStep, result: ExecutionResult | None) -> dict[str, Any]:
+    """The metadata with what `step` itself does not say about its result."""
+    if result is None:
+        return {}
+    said = {"result": encode(_plain(step.observation)), "error": step.error}
+    told = {"result": encode(result.result), "error": result.error}
+    differing = {name: value for name, value in told.items() if value != said[name]}
+    return {RECORD: {**{k: v for k, v in result.to_dict().items() if k not in told}, **differing}}
+
+
+def _plain(observation: Content | None) -> Any:
+    """An observation as a value: texts as they are, parts by their text, as no content need be JSON."""
+    return observation if observation is None else as_text(observation)
+
+
+def _result(value: object) -> ExecutionResult | None:
+    if value is None or isinstance(value, ExecutionResult):
+        return value
+    if isinstance(value, str):
+        return ExecutionResult(result=value)
+    if not isinstance(value, Mapping):
+        raise StepError(
+            f"result must be an ExecutionResult, a dict of its fields or a text, not {type(value).__name__}"
+        )
+    _by_name("result", value)
+    given = {name: it for name, it in value.items() if name in RESULT_FIELDS and it is not None}
+    _by_name("more", given.get("more", {}))
+    more = {name: it for name, it in value.items() if name not in RESULT_FIELDS}
+    return ExecutionResult(**{**given, "more": {**given.get("more", {}), **more}})
+
+
+def _known(name: str, given: object, fields: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise StepError(f"{name} must be a mapping, not {type(given).__name__}")
+    if unknown := [key for key in given if key not in fields]:
+        raise StepError(f"{name} has no field {shown(unknown[0])}; its fields are {', '.join(fields)}")
+    return given
+
+
+def _text_of(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise StepError(f"{name} must be a string, not {type(value).__name__}")
+    return value
+
+
+def _text_or_none(name: str, value: Any) -> str | None:
+    return None if value is None else _text_of(name, value)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise StepError(f"step_number must be a whole number of 0 or more, not {shown(value)}")
+    return value
+
+
+def _seconds(value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise StepError(f"ExecutionResult.execution_time must be seconds of 0 or more, or None, not {shown(value)}")
+
+
+def _copy(name: str, value: Any) -> Any:
+    """A private copy, so that the result cannot be changed from outside."""
+    try:
+        return decode(encode(value))
+    except InputError as error:
+        raise StepError(f"ExecutionResult.{name}: {error}; give its repr instead") from error
+
+
+def _decoded(name: str, value: Any) -> Any:
+    try:
+        return decode(value)
+    except FormatError as error:
+        raise StepError(f"{name}: {error}") from error
+
+
+def _by_name(name: str, values: Any) -> None:
+    """StepError unless `values` maps names to values."""
+    if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+        raise StepError(f"ExecutionResult.{name} must be a mapping of names to values, not {kind_of(values)}")
+
+
+def _kept(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Private copies of the values that can be kept, and behind them the short reprs of the others."""
+    kept = {name: _value_or_repr(value) for name, value in variables.items()}
+    return dict(sorted(kept.items(), key=lambda item: isinstance(item[1], _Repr)))
+
+
+def _value_or_repr(value: Any) -> Any:
+    if isinstance(value, _Repr):
+        return value
+    if len(short_repr(value, KEPT)) <= KEPT:  # no more than that is read of a long one
+        with suppress(InputError):
+            return decode(encode(value))
+    return _Repr(short_repr(value))

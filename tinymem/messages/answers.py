@@ -1,0 +1,71 @@
+"""Which call a tool's result answers, also where the provider gives calls no ids, or the same id twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Reversible, Sequence
+from typing import Any, NamedTuple
+
+from tinymem.messages.sendable import raw_calls
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.step import Step
+
+__all__ = ["OpenCall", "answered_by", "open_calls", "pending_calls"]
+
+
+class OpenCall(NamedTuple):
+    """A call that waits for its result: its `id` in the memory, its tool's `name` ("" where that is not known any
+    more), and the id that its provider gave it ("" for none)."""
+
+    id: str
+    name: str = ""
+    given: str = ""
+
+
+def answered_by(result: Mapping[str, Any], waiting: Sequence[OpenCall]) -> int | None:
+    """Which of the calls `waiting` the message `result` answers: the one with its id, or where there are no ids, the
+    first of the tool that it names (`tool_name` or `name`), or the first of all where it names none.
+
+    >>> answered_by({"role": "tool", "tool_name": "read"}, [OpenCall("1", "list"), OpenCall("2", "read")])
+    1
+    """
+    id, name = result.get("tool_call_id"), result.get("tool_name") or result.get("name")
+    if result["role"] == "function":  # it answers a call of the time before there were ids
+        return _first(waiting, lambda call: not call.given and call.name == name)
+    if isinstance(id, str) and id:
+        exact = _first(waiting, lambda call: id in (call.id, call.given))
+        return _first(waiting, lambda call: not call.given and call.name == id) if exact is None else exact
+    if id not in ("", None) or not waiting:
+        return None
+    if not isinstance(name, str) or not name or (len(waiting) == 1 and not waiting[0].name):
+        return 0
+    return _first(waiting, lambda call: call.name == name)
+
+
+def _first(waiting: Sequence[OpenCall], fits: Callable[[OpenCall], bool]) -> int | None:
+    return next((at for at, call in enumerate(waiting) if fits(call)), None)
+
+
+def open_calls(steps: Sequence[Step]) -> set[str]:
+    """Ids of the calls that have no result yet, in their action or in a later tool message."""
+    waiting: set[str] = set()
+    for step in steps:
+        if isinstance(step, ActionStep):
+            waiting |= {call.id for call in step.tool_calls if not call.answered}
+        elif (answered := getattr(step, "tool_call_id", None)) is not None:
+            waiting.discard(answered)
+    return waiting
+
+
+def pending_calls(steps: Reversible[Step], ids: Collection[str]) -> list[OpenCall]:
+    """The calls of these `ids` as `steps` made them, those of the newest step first; calls that none of them made are
+    known by their ids alone."""
+    found: dict[str, OpenCall] = {}
+    for step in reversed(steps) if ids else ():
+        if isinstance(step, ActionStep) and any(call.id in ids for call in step.tool_calls):
+            raw = raw_calls(step.to_messages(style="tools")[0])
+            for call, given in zip(step.tool_calls, raw, strict=False):
+                if call.id in ids:
+                    found.setdefault(call.id, OpenCall(call.id, call.name, given.get("id") or ""))
+            if len(found) == len(ids):
+                break
+    return [*found.values(), *(OpenCall(id, "", id) for id in sorted(set(ids) - found.keys()))]

@@ -1,0 +1,188 @@
+"""Repair: any sequence of chat messages as one that OpenAI's API accepts, and Anthropic's behind an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinymem.errors import MessageError, kind_of
+from tinymem.messages.answers import OpenCall, answered_by
+from tinymem.messages.sendable import name_and_arguments, plain, raw_calls, sendable
+from tinymem.steps.checks import some, some_texts
+from tinymem.steps.content import is_empty
+from tinymem.steps.step import Message, labelled
+
+__all__ = ["CallIds", "problems", "repair", "valid"]
+
+NO_RESULT = "[no result was recorded]"
+LONGEST_ID = 40  # characters of a call's id: OpenAI refuses more
+
+
+class CallIds:
+    """Ids of calls as they are sent in one request: none of them twice, in characters and a length that all take.
+
+    >>> ids = CallIds()
+    >>> [ids.take(given) for given in ("call_0", "call_0", "functions.read:1", "", "")]
+    ['call_0', 'call_0_2', 'functions_read_1', 'call', 'call_2']
+    """
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def take(self, given: str, number: int | None = None) -> str:
+        """The id of one more call. Where it was used before, `number` is added to it, or how often it was used."""
+        base = name = plain(given, LONGEST_ID) or "call"
+        more = self._next.get(base, 2) if number is None else number
+        while name in self._used:
+            suffix = f"_{more}"
+            name, more = base[: LONGEST_ID - len(suffix)] + suffix, more + 1
+        if number is None and name != base:
+            self._next[base] = more
+        self._used.add(name)
+        return name
+
+    def give_back(self, names: Collection[str]) -> None:
+        """Let these be used again."""
+        self._used.difference_update(names)
+
+
+@dataclass
+class _Turn:
+    """An assistant's message with calls, and the results that were found for them so far."""
+
+    message: Message
+    moved: list[Message]
+    calls: list[OpenCall]
+    results: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    def takes(self, result: Mapping[str, Any]) -> bool:
+        """Keep `result`, if it answers a call of this turn that has none yet."""
+        waiting = [at for at in range(len(self.calls)) if at not in self.results]
+        found = answered_by(result, [self.calls[at] for at in waiting])
+        if found is not None:
+            self.results[waiting[found]] = result
+        return found is not None
+
+
+def repair(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[Message]:
+    """`messages` as a sequence that OpenAI and Anthropic accept; repairing twice changes nothing more.
+
+    Results move to just behind their calls, in the order of the calls; results without a call and messages without
+    content are left out; a call without a result gets one that says so. Each call has an id of its own, and arguments
+    that are the text of a JSON object: other text is wrapped as `{"input": "..."}`. Images of results follow them in a
+    user's message. Keys that are not OpenAI's are left out, but for `extra_keys`, for providers that want them back:
+    `"reasoning_content"` (DeepSeek), `"extra_content"` (Gemini), `"thinking_blocks"` and `"cache_control"` (LiteLLM).
+
+    >>> call = {"function": {"name": "read", "arguments": {"path": "a.txt"}}}
+    >>> result = {"role": "tool", "tool_name": "read", "content": "empty"}
+    >>> sent = repair([{"role": "assistant", "tool_calls": [call]}, result])
+    >>> sent[0]["tool_calls"][0]["function"]["arguments"], sent[1]["tool_call_id"]
+    ('{"path": "a.txt"}', 'call')
+    """
+    return valid(_mappings(messages), CallIds().take, some_texts("extra_keys", extra_keys))
+
+
+def _mappings(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages, each of which has a role."""
+    listed = list(some("messages", messages))
+    for index, message in enumerate(listed):
+        if not isinstance(message, Mapping) or "role" not in message:
+            raise MessageError(f"must be a mapping with role and content, not {kind_of(message)}", index)
+    return listed
+
+
+def valid(
+    messages: Sequence[Mapping[str, Any]], take: Callable[[str], str], extra_keys: Collection[str] = ()
+) -> list[Message]:
+    """What `repair` makes of `messages`, with ids of calls from `take`."""
+    entries: list[_Turn | list[Message]] = []
+    latest: dict[str, _Turn] = {}  # by the id of a call
+    turns: list[_Turn] = []
+    for message in messages:
+        if message["role"] in ("tool", "function"):
+            id = message.get("tool_call_id")
+            asked = [latest[id]] if isinstance(id, str) and id in latest else reversed(turns)
+            if any(turn.takes(message) for turn in asked) or message["role"] == "tool":
+                continue
+            message = {"role": "user", "content": labelled("Observation", message.get("content"))}
+        formed, moved = sendable(message, extra_keys)
+        if calls := raw_calls(message):
+            turns.append(turn := _Turn(formed, moved, [_open(call) for call in calls]))
+            latest |= {call.given: turn for call in turn.calls if call.given}
+            entries.append(turn)
+        else:
+            shown = [] if is_empty(formed.get("content")) else [formed]
+            entries.append([*shown, *_apart(f"In the message of the {message['role']}:", moved)])
+    return [sent for entry in entries for sent in _flat(entry, take, extra_keys)]
+
+
+def _open(call: Mapping[str, Any]) -> OpenCall:
+    name, _ = name_and_arguments(call)
+    id = call.get("id") or ""
+    return OpenCall(id, name, id)
+
+
+def _apart(what: str, parts: list[Message]) -> list[Message]:
+    """Parts that only a user's message may have, in one."""
+    return [{"role": "user", "content": [{"type": "text", "text": what}, *parts]}] if parts else []
+
+
+def _flat(entry: _Turn | list[Message], take: Callable[[str], str], extra_keys: Collection[str]) -> list[Message]:
+    """The messages of an entry. Those of a turn: calls, results in their order, and what the results show."""
+    if isinstance(entry, list):
+        return entry
+    pairs = zip(entry.message["tool_calls"], entry.calls, strict=True)
+    sent = [{**call, "id": take(own.given)} for call, own in pairs]
+    results, shown = [], entry.moved and [{"type": "text", "text": "In the message of the assistant:"}, *entry.moved]
+    for at, call in enumerate(sent):
+        result, moved = _result(entry.results.get(at), call["id"], extra_keys)
+        results.append(result)
+        if moved:
+            what = f"What call {call['id']} returned:"
+            shown = [*shown, {"type": "text", "text": what}, *moved]
+    more: list[Message] = [{"role": "user", "content": shown}] if shown else []
+    return [{**entry.message, "tool_calls": sent}, *results, *more]
+
+
+def _result(result: Mapping[str, Any] | None, id: str, extra_keys: Collection[str]) -> tuple[Message, list[Message]]:
+    if result is None:
+        return {"role": "tool", "tool_call_id": id, "content": NO_RESULT}, []
+    formed, moved = sendable({"content": None, **result, "role": "tool", "tool_call_id": id}, extra_keys)
+    return formed, moved
+
+
+def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[str]:
+    """What the chat APIs would refuse about this sequence; empty when it is valid."""
+    found: list[str] = []
+    waiting: list[str] = []
+    ids = CallIds()
+    extra_keys = some_texts("extra_keys", extra_keys)
+    for i, message in enumerate(_mappings(messages)):
+        if message["role"] == "tool":
+            if message.get("tool_call_id") in waiting:
+                waiting.remove(message["tool_call_id"])
+            else:
+                found.append(f"message {i}: a tool result that answers no open call")
+        else:
+            if waiting:
+                found.append(f"message {i}: calls {', '.join(waiting)} before it have no result")
+            waiting = [str(call.get("id") or "") for call in raw_calls(message)]
+            if any(ids.take(id) != id for id in waiting):
+                found.append(f"message {i}: the id of a call is used before, or too long, or none")
+        found += [f"message {i}: {what}" for what in _faults(message, bool(waiting), extra_keys)]
+    return found + ([f"the end: calls {', '.join(waiting)} have no result"] if waiting else [])
+
+
+def _faults(message: Mapping[str, Any], has_calls: bool, extra_keys: Collection[str]) -> list[str]:
+    """What is wrong with a message by itself."""
+    if message.get("tool_calls") is not None and not message["tool_calls"]:
+        return ["tool_calls is empty"]
+    if message["role"] == "function":
+        return ["a function's result, which newer models refuse"]
+    formed, moved = sendable(message, extra_keys)
+    if message["role"] != "tool" and not has_calls and is_empty(formed.get("content")) and not moved:
+        return ["nothing in it"]
+    wrong = [key for key in {**message, **formed} if key not in message or formed.get(key, moved) != message[key]]
+    return [f"{', '.join(wrong)} in a form that the API refuses"] if wrong else []

@@ -1,0 +1,223 @@
+"""One message in the form that OpenAI's chat completions API takes, whichever provider it came from.
+
+Providers agree on the outline of a message and differ in its details: Ollama has tool arguments as a mapping, MCP
+servers return images, SDKs dump fields that only ever come out of a model. A memory keeps all of that as it came, and
+sends what every one of them accepts. `benchmarks` and agents that need more of it name the keys as `extra_keys`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from tinymem.steps.content import as_text, to_json
+from tinymem.steps.step import Message
+
+__all__ = ["PLACED", "is_custom", "name_and_arguments", "plain", "raw_calls", "sendable", "sendable_call"]
+
+LONGEST_NAME = 64  # characters of a tool's name, and of a speaker's
+PLACED = "(see the message after this)"  # what a result says that was nothing but images
+
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_DETAILS = ("auto", "low", "high", "original")
+_REASONING = ("thinking", "redacted_thinking", "reasoning")  # parts that only ever come out of a model
+_BASE64_IMAGES = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}  # how the formats begin
+
+
+def sendable(message: Mapping[str, Any], extra_keys: Collection[str] = ()) -> tuple[Message, list[Message]]:
+    """`message` as the API takes it, and the parts of its content that only a user's message may have.
+
+    Calls keep the ids that they have, if any. A message that has nothing to say comes out with empty content.
+
+    >>> sendable({"role": "assistant", "content": "Done.", "refusal": None, "reasoning_content": "Hm."})
+    ({'role': 'assistant', 'content': 'Done.'}, [])
+    """
+    role, calls = message["role"], raw_calls(message)
+    formed: Message = {}
+    moved: list[Message] = []
+    for key, value in message.items():
+        if key == "content":
+            formed[key], moved = _content(role, value, bool(calls), extra_keys)
+        elif key == "role" or (key == "tool_call_id" and role == "tool"):
+            formed[key] = value
+        elif key == "name" and role not in ("tool", "function"):
+            formed |= _speaker(value)
+        elif key in extra_keys and value is not None:
+            formed[key] = value
+    if calls:
+        formed["tool_calls"] = [sendable_call(call, call.get("id"), extra_keys) for call in calls]
+    elif role == "assistant" and not formed.get("content"):
+        formed["content"] = _said_elsewhere(message)
+    images = [part for part in map(_ollama_image, message.get("images") or ()) if part]
+    if images and role == "user":
+        text = formed.get("content") or []
+        formed["content"] = [*([{"type": "text", "text": text}] if isinstance(text, str) else text), *images]
+    return formed, moved if role == "user" else [*moved, *images]
+
+
+def _speaker(name: Any) -> Message:
+    """The name of who speaks, less what the API refuses in it; nothing where no letter is left."""
+    name = plain(name, LONGEST_NAME) if isinstance(name, str) else ""
+    return {"name": name} if name.strip("_") else {}
+
+
+def plain(text: str, longest: int) -> str:
+    """`text` of letters, digits, _ and -, in at most `longest` characters.
+
+    >>> plain("functions.read:0", 64)
+    'functions_read_0'
+    """
+    return _NOT_PLAIN.sub("_", text)[:longest]
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+def raw_calls(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """A message's tool calls as they stand in it; the older `function_call` is one of them."""
+    if calls := message.get("tool_calls"):
+        return calls  # type: ignore[no-any-return]
+    older = message.get("function_call")
+    return [{"function": older}] if isinstance(older, Mapping) and isinstance(older.get("name"), str) else []
+
+
+def is_custom(call: Mapping[str, Any]) -> bool:
+    """Whether it is a call of a custom tool, whose input is free text."""
+    return isinstance(call.get("custom"), Mapping) and not isinstance(call.get("function"), Mapping)
+
+
+def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Which tool a call calls, and with what, in any of the shapes that providers have."""
+    kind = call.get("function") or call.get("custom") or call
+    if not isinstance(kind, Mapping):
+        return None, None
+    found = (kind[key] for key in ("arguments", "input", "args") if kind.get(key) is not None)
+    return kind.get("name"), next(found, "")
+
+
+def sendable_call(call: Mapping[str, Any], id: Any, extra_keys: Collection[str] = ()) -> Message:
+    """A tool call as the API takes it, under `id`."""
+    name, arguments = name_and_arguments(call)
+    name = plain(name if isinstance(name, str) else "", LONGEST_NAME) or "unknown"
+    more = {key: call[key] for key in extra_keys if call.get(key) is not None}
+    if is_custom(call):
+        text = arguments if isinstance(arguments, str) else to_json(arguments)
+        return {"id": id, "type": "custom", "custom": {"name": name, "input": _utf8(text)}, **more}
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": _arguments(arguments)}, **more}
+
+
+def _arguments(value: Any) -> str:
+    """Arguments as the text of a JSON object; what is none is wrapped in one."""
+    text = _utf8(value if isinstance(value, str) else to_json(value))
+    if not text.strip() or text.strip() == "null":
+        return "{}"
+    try:
+        if isinstance(json.loads(text, parse_constant=_refuse), dict):
+            return text
+    except (ValueError, RecursionError):
+        pass
+    return to_json({"input": text})
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+# -- content ----------------------------------------------------------------------------------------------------------
+
+
+def _content(role: str, content: Any, has_calls: bool, extra_keys: Collection[str]) -> tuple[Any, list[Message]]:
+    """Content as a message of this role may have it, and the parts that it may not have."""
+    if isinstance(content, str):
+        return (None if has_calls and not content.strip() else _utf8(content)), []
+    if content is None or not isinstance(content, Sequence):
+        return (None if has_calls else "") if content is None else _utf8(to_json(content)), []
+    parts = [part for given in content for part in _part(given, role, extra_keys)]
+    if role != "user":
+        moved = [part for part in parts if part["type"] not in ("text", "refusal")]
+        parts = [part for part in parts if part["type"] in ("text", "refusal")]
+        if parts or not moved or role != "tool":
+            return parts or (None if has_calls else ""), moved
+        return PLACED, moved
+    return parts or "", []
+
+
+def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message]:
+    """A part of content as the API has it; none where nothing in it can be sent."""
+    if not isinstance(part, Mapping):
+        part = {"type": "text", "text": part if isinstance(part, str) else to_json(part)}
+    if part.get("type") in _REASONING:
+        return
+    formed = _refusal(part) if role == "assistant" else None
+    formed = formed or _image(part) or _file(part) or _audio(part)
+    if formed is None and (text := as_text([part])).strip():
+        formed = {"type": "text", "text": _utf8(text)}
+    if formed:
+        yield {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
+
+
+def _refusal(part: Mapping[str, Any]) -> Message | None:
+    refusal = part.get("refusal")
+    if part.get("type") != "refusal" or not isinstance(refusal, str) or not refusal.strip():
+        return None
+    return {"type": "refusal", "refusal": _utf8(refusal)}
+
+
+def _image(part: Mapping[str, Any]) -> Message | None:
+    """An image as OpenAI has it, of what OpenAI, Anthropic, MCP or the Responses API have."""
+    image, source = part.get("image_url"), part.get("source")
+    given = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
+    url = given.get("url")
+    if image is None and part.get("type") == "image":
+        held: Mapping[str, Any] = source if isinstance(source, Mapping) else part
+        kind = held.get("media_type") or held.get("mimeType") or held.get("mime_type")
+        url = held.get("url") or f"data:{kind};base64,{held.get('data')}"
+    if not isinstance(url, str) or not url.isascii() or not url.startswith(("https://", "http://", "data:image/")):
+        return None
+    detail = {"detail": given["detail"]} if given.get("detail") in _DETAILS else {}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def _file(part: Mapping[str, Any]) -> Message | None:
+    file = part.get("file")
+    if part.get("type") != "file" or not isinstance(file, Mapping):
+        return None
+    kept = {k: _utf8(file[k]) for k in ("file_id", "file_data", "filename") if isinstance(file.get(k), str)}
+    return {"type": "file", "file": kept} if kept.keys() & {"file_id", "file_data"} else None
+
+
+def _audio(part: Mapping[str, Any]) -> Message | None:
+    audio = part.get("input_audio")
+    if not isinstance(audio, Mapping) or audio.get("format") not in ("wav", "mp3"):
+        return None
+    data = audio.get("data")
+    sound = {"data": data, "format": audio["format"]}
+    return {"type": "input_audio", "input_audio": sound} if isinstance(data, str) and data.isascii() else None
+
+
+def _ollama_image(data: Any) -> Message | None:
+    """An image of Ollama's `images`, which are base64; a path on somebody's disk is none."""
+    if not isinstance(data, str) or not data.isascii():
+        return None
+    kind = next((name for start, name in _BASE64_IMAGES.items() if data.startswith(start)), None)
+    return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}} if kind else None
+
+
+def _said_elsewhere(message: Mapping[str, Any]) -> str:
+    """What an assistant said that is not in its content: why it refused, or the transcript of what it spoke."""
+    audio = message.get("audio")
+    said = message.get("refusal") or (audio.get("transcript") if isinstance(audio, Mapping) else None)
+    return _utf8(said) if isinstance(said, str) else ""
+
+
+def _utf8(text: str) -> str:
+    """`text` with what cannot be encoded, lone surrogates, as U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

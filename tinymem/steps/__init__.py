@@ -1,0 +1,1 @@
+"""Steps: what happened, as typed, immutable events."""

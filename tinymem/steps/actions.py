@@ -1,0 +1,329 @@
+"""What an agent did: tool calls (parallel ones too) or code, and what came back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import NoneType
+from typing import Any, ClassVar, TypeVar
+
+from tinymem.errors import StepError, kind_of, shown
+from tinymem.steps.content import NOTHING, Content, as_text, checked, frozen, is_empty, map_text, thawed, to_json
+from tinymem.steps.ids import new_id, utc_now
+from tinymem.steps.step import Message, Part, Step, StepT, Style, TextChange, check_text, check_texts, joined, labelled
+
+__all__ = ["ActionStep", "Signal", "ToolCall"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call of a tool and what came back: `observation`, `error`, both, or (not yet) neither.
+
+    `arguments` are a mapping, or the JSON text exactly as a model wrote it.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | str = NOTHING
+    id: str = field(default_factory=lambda: f"call_{new_id()}")
+    observation: Content | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not isinstance(self.id, str):
+            raise StepError(
+                f"a tool call's name and id must be strings, not {kind_of(self.name)} and {kind_of(self.id)}"
+            )
+        if not isinstance(self.arguments, (str, Mapping)):
+            raise StepError(
+                f"arguments of {self.name} must be a mapping or JSON text, not {type(self.arguments).__name__}"
+            )
+        check_texts(self, "error")
+        if not isinstance(self.arguments, str):
+            object.__setattr__(self, "arguments", frozen(self.arguments))
+        if not isinstance(self.observation, (str, NoneType)):
+            object.__setattr__(self, "observation", checked(self.observation, f"observation of {self.name}"))
+
+    @property
+    def answered(self) -> bool:
+        """Whether a result is there."""
+        return self.observation is not None or self.error is not None
+
+    @property
+    def arguments_json(self) -> str:
+        """The arguments as JSON text."""
+        return self.arguments if isinstance(self.arguments, str) else to_json(self.arguments)
+
+    @property
+    def text(self) -> str:
+        """The call as one line of text: `name(arguments)`."""
+        return f"{self.name}({self.arguments_json})"
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Something an agent wants noticed about a step, as in `Signal("uncertain", "two configs disagree")`."""
+
+    type: str
+    message: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, str) or not isinstance(self.message, str):
+            given = f"{shown(self.type)} and {shown(self.message)}"
+            raise StepError(f"a signal's type and message must be strings, not {given}")
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class ActionStep(Step):
+    """One turn of the agent: what it thought and did, and what came back.
+
+    >>> step = ActionStep(thought="Test.", tool_name="bash", tool_args={"cmd": "pytest"}, observation="12 passed")
+    >>> [message["content"] for message in step.to_messages()]
+    ['Test.\\nbash({"cmd": "pytest"})', 'Observation: 12 passed']
+    >>> [message["role"] for message in step.to_messages(style="tools")]
+    ['assistant', 'tool']
+
+    Args:
+        thought: What the model thought, in words; `reasoning` is another name for it.
+        tool_calls: One or several (parallel) calls, each with its own observation and error.
+        tool_name, tool_args: One call in short; `action` is a call whose arguments are not known.
+        observation: What came back, of the one call or of the code.
+        error: What went wrong instead, or beside it.
+        code: The code that the agent ran.
+        signals: What the agent wants noticed about the step; searched, and not sent.
+        is_final: Whether it ended the task.
+        raw_llm_response: The model's answer word for word, sent in place of thought, code and calls.
+        style: The form that style `"auto"` sends it in: `"observation"` for a call in short,
+            else `"tools"`.
+
+    Raises:
+        StepError: The same thing is given twice, or `observation` beside `tool_calls`, where it would be nobody's.
+    """
+
+    type: ClassVar[str] = "action"
+    thought: Content | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    code: str | None = None
+    output: Content | None = None
+    failure: str | None = None
+    signals: tuple[Signal, ...] = ()
+    is_final: bool = False
+    raw_llm_response: str | None = None
+    style: Style = "tools"
+
+    def __init__(
+        self,
+        thought: Content | None = None,
+        tool_calls: Iterable[ToolCall] = (),
+        *,
+        reasoning: Content | None = None,
+        tool_name: str | None = None,
+        tool_args: Mapping[str, Any] | str | None = None,
+        action: str | None = None,
+        observation: Content | None = None,
+        error: str | None = None,
+        code: str | None = None,
+        signals: Iterable[Signal] = (),
+        is_final: bool = False,
+        raw_llm_response: str | None = None,
+        style: Style | None = None,
+        id: str | None = None,
+        timestamp: datetime | float | None = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        step_number: int | None = None,
+        pinned: bool = False,
+        metadata: Mapping[str, Any] = NOTHING,
+        overlay: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        try:
+            calls, noted = tuple(tool_calls), tuple(signals)
+        except TypeError:
+            given = f"{kind_of(tool_calls)} and {kind_of(signals)}"
+            raise StepError(f"tool_calls and signals must be lists of ToolCall and Signal, not {given}") from None
+        id = new_id() if id is None else id
+        if action is not None:
+            tool_name, tool_args = _one_of("tool_name or action", tool_name, action), tool_args or ""
+        if style is None:
+            style = "tools" if tool_name is None else "observation"
+        if tool_name is not None:
+            check_text(self, "tool_name", tool_name)
+            if not isinstance(tool_args, (str, Mapping, NoneType)):
+                raise StepError(f"tool_args must be a mapping or JSON text, not {kind_of(tool_args)}")
+            if calls:
+                raise StepError("give tool_name or tool_calls, not both")
+            calls = (
+                ToolCall(tool_name, NOTHING if tool_args is None else tool_args, f"call_{id}", observation, error),
+            )
+            observation = error = None
+        elif calls and not (observation is None and error is None):
+            raise StepError("with tool_calls, each call carries its own observation and error")
+        self._set(
+            thought=_one_of("thought or reasoning", thought, reasoning), tool_calls=calls, code=code,
+            output=observation, failure=error, signals=noted, is_final=is_final,
+            raw_llm_response=raw_llm_response, style=style, id=id,
+            timestamp=utc_now() if timestamp is None else timestamp, session=session, speaker=speaker,
+            step_number=step_number, pinned=pinned, metadata=NOTHING if metadata is None else metadata,
+            overlay=overlay,
+        )  # fmt: skip
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_texts(self, "code", "raw_llm_response")
+        if self.failure is not None:
+            check_text(self, "error", self.failure)
+        _check_all("tool_calls", self.tool_calls, ToolCall)
+        _check_all("signals", self.signals, Signal)
+        if not isinstance(self.is_final, bool):
+            raise StepError(f"is_final must be a bool, not {shown(self.is_final)}")
+        if self.style not in ("tools", "observation"):
+            raise StepError(f'style must be "tools" or "observation", not {shown(self.style)}')
+        for name, content in (("thought", self.thought), ("output", self.output)):
+            if content is not None and not isinstance(content, str):
+                where = "observation" if name == "output" else name
+                vars(self)[name] = checked(content, f"ActionStep.{where}")
+
+    @property
+    def reasoning(self) -> Content | None:
+        """The thought, by its other name."""
+        return self.thought
+
+    @property
+    def tool_name(self) -> str | None:
+        """The name of the one tool that was called; None for no call, or several."""
+        return self.tool_calls[0].name if len(self.tool_calls) == 1 else None
+
+    @property
+    def tool_args(self) -> Mapping[str, Any] | str | None:
+        """The arguments of the one call; None for no call, or several."""
+        return self.tool_calls[0].arguments if len(self.tool_calls) == 1 else None
+
+    @property
+    def action(self) -> str | None:
+        """The name of the one tool, by its other name."""
+        return self.tool_name
+
+    @property
+    def observation(self) -> Content | None:
+        """What came back: of the code or the one call as it is, of parallel calls as one text."""
+        if not self.tool_calls:
+            return self.output
+        if len(self.tool_calls) == 1:
+            return self.tool_calls[0].observation
+        found = [as_text(call.observation) for call in self.tool_calls if call.observation is not None]
+        return "\n".join(found) if found else None
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong, of all calls as one text."""
+        if not self.tool_calls:
+            return self.failure
+        return "\n".join(call.error for call in self.tool_calls if call.error is not None) or None
+
+    @property
+    def _form(self) -> Style:
+        return self.style
+
+    def _parts(self) -> Iterable[Part]:
+        thought = as_text(self.thought)
+        yield Part("thought", thought if thought.strip() else self.raw_llm_response or "")
+        if self.code is not None:
+            yield Part("code", self.code)
+        for signal in self.signals:
+            yield Part("signal", f"[{signal.type}] {signal.message}")
+        for call in self.tool_calls:
+            yield Part("call", call.text)
+        answered = [call for call in self.tool_calls if call.answered]
+        for at, (content, error) in enumerate(
+            [(c.observation, c.error) for c in answered] or [(self.output, self.failure)]
+        ):
+            yield Part("observation", as_text(content), 1 + at)
+            yield Part("error", error or "", 1 + at)
+
+    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
+        said = None if summary_mode else self.thought
+        if self.code is not None:
+            said = joined(said, f"```python\n{self.code}\n```")
+        if style == "tools" and self.tool_calls:
+            return self._as_tools(said)
+        if self.raw_llm_response and not summary_mode:
+            said = self.raw_llm_response
+        else:  # a bare name says nothing beside a reasoning
+            said = joined(said, *(c.text for c in self.tool_calls if c.arguments != "" or is_empty(said)))
+        results = self._as_observations()
+        return ([] if is_empty(said) else [{"role": "assistant", "content": thawed(said)}]) + results
+
+    def _as_tools(self, said: Content | None) -> list[Message]:
+        calls = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_json}}
+            for c in self.tool_calls
+        ]
+        results = [
+            {"role": "tool", "tool_call_id": call.id, "content": _result(call.observation, call.error)}
+            for call in self.tool_calls
+            if call.answered
+        ]
+        return [{"role": "assistant", "content": thawed(said), "tool_calls": calls}, *results]
+
+    def _as_observations(self) -> list[Message]:
+        pairs = [(c.observation, c.error) for c in self.tool_calls] or [(self.output, self.failure)]
+        said: Content | None = None
+        for observation, error in pairs:
+            if error is not None:
+                said = joined(said, f"Error: {error}")
+            if observation is not None and not (error and is_empty(observation)):
+                said = joined(said, labelled("Observation", observation))
+        return [] if said is None else [{"role": "user", "content": thawed(said)}]
+
+    def _map_observation(self: StepT, change: TextChange) -> StepT:
+        assert isinstance(self, ActionStep)
+        calls = tuple(
+            dataclasses.replace(call, observation=map_text(call.observation, change)) for call in self.tool_calls
+        )
+        return self.evolve(tool_calls=calls, output=map_text(self.output, change))
+
+    def _map_text(self: StepT, change: TextChange) -> StepT:
+        assert isinstance(self, ActionStep)
+        return self.evolve(
+            **self._mapped(lambda content: map_text(content, change)),
+            thought=map_text(self.thought, change),
+            code=None if self.code is None else change(self.code),
+            raw_llm_response=None if self.raw_llm_response is None else change(self.raw_llm_response),
+            signals=tuple(Signal(signal.type, change(signal.message)) for signal in self.signals),
+        )
+
+    def map_observations(self, change: Callable[[Content | None], Content | None]) -> ActionStep:
+        """A copy with `change` (content to content, None stays None) applied to every observation and error."""
+        return self.evolve(**self._mapped(change))
+
+    def _mapped(self, change: Callable[[Content | None], Content | None]) -> dict[str, Any]:
+        def changed(error: str | None) -> str | None:
+            return None if error is None else as_text(change(error))
+
+        calls = tuple(
+            dataclasses.replace(call, observation=change(call.observation), error=changed(call.error))
+            for call in self.tool_calls
+        )
+        return {"tool_calls": calls, "output": change(self.output), "failure": changed(self.failure)}
+
+
+def _check_all(name: str, held: Iterable[object], kind: type) -> None:
+    for one in held:
+        if not isinstance(one, kind):
+            raise StepError(f"{name} must be of type {kind.__name__}, not {shown(one)}")
+
+
+def _one_of(names: str, one: _T | None, other: _T | None) -> _T | None:
+    if one is not None and other is not None:
+        raise StepError(f"give {names}, not both")
+    return other if one is None else one
+
+
+def _result(observation: Content | None, error: str | None) -> Content | None:
+    """The content of a tool message."""
+    content: Content | None = thawed(observation if error is None else joined(observation, f"Error: {error}"))
+    return content

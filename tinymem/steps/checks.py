@@ -1,0 +1,135 @@
+"""Checks of what the public calls are given: each returns the value, or raises an InputError that names it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from numbers import Real
+from os import PathLike
+from pathlib import Path
+from typing import TypeAlias, TypeVar, overload
+
+from tinymem.errors import InputError, kind_of, shown
+from tinymem.steps.content import clean
+
+__all__ = [
+    "Time",
+    "a_callable",
+    "a_number",
+    "a_path",
+    "a_text",
+    "an_aware_time",
+    "an_object",
+    "one_of",
+    "some",
+    "some_texts",
+    "some_tokens",
+    "whole_number",
+]
+
+Time: TypeAlias = float | datetime  # seconds since 1970, or an aware datetime
+
+T = TypeVar("T")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def a_text(name: str, value: str) -> str:
+    """A string, with what cannot be stored replaced."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a string, not {type(value).__name__}")
+    return clean(value)
+
+
+@overload
+def an_aware_time(name: str, value: Time, error: type[InputError] = InputError) -> datetime: ...
+@overload
+def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None: ...
+def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None:
+    """`value`, a number of seconds since 1970 or an aware datetime, as an aware datetime; None stays None.
+
+    >>> an_aware_time("since", 0.5).isoformat()
+    '1970-01-01T00:00:00.500000+00:00'
+
+    Raises `error`, which names the argument, for anything else: a datetime without a time zone, a bool, nan, and
+    seconds that no datetime can hold.
+    """
+    if value is None or (isinstance(value, datetime) and value.utcoffset() is not None):
+        return value
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            return _EPOCH + timedelta(seconds=float(value))
+        except (OverflowError, ValueError):
+            raise error(f"{name} must be seconds between the years 1 and 9999, not {shown(value)}") from None
+    raise error(
+        f"{name} must be an aware datetime (with a time zone) or a number of seconds since 1970, not {shown(value)}"
+    )
+
+
+def a_path(name: str, value: str | PathLike[str]) -> Path:
+    """A path of the file system, given as text or as a path."""
+    try:
+        return Path(value)
+    except TypeError:  # bytes too
+        raise InputError(f"{name} must be a path, as text or as a pathlib.Path, not {shown(value)}") from None
+
+
+def a_callable(name: str, value: T) -> T:
+    """A callable, or None."""
+    if value is not None and not callable(value):
+        raise InputError(f"{name} must be a callable, not {shown(value)}")
+    return value
+
+
+def a_number(name: str, value: float, least: float = 0, most: float = math.inf) -> float:
+    """A number from `least` to `most`, both included; no bool, nan or infinity."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most or math.isinf(value):
+        limits = f"of {least:g} or more" if most == math.inf else f"from {least:g} to {most:g}"
+        raise InputError(f"{name} must be a number {limits}, not {shown(value)}")
+    return value
+
+
+def an_object(name: str, value: T, kind: type, or_none: bool = False) -> T:
+    """An object of that class."""
+    if not isinstance(value, kind) and not (or_none and value is None):
+        raise InputError(f"{name} must be a {kind.__name__}, {kind.__name__}(...), not {shown(value)}")
+    return value
+
+
+def some(name: str, values: Iterable[T]) -> Iterable[T]:
+    """`values`, if they are a list or another iterable; neither a text nor a mapping is meant as one."""
+    if type(values) is list or type(values) is tuple:
+        return values
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        hint = ": put it in a list" if isinstance(values, str) else ""
+        raise InputError(f"{name} must be a list, not {kind_of(values)}{hint}")
+    return values
+
+
+def some_texts(name: str, values: Iterable[str]) -> list[str]:
+    """A list of strings."""
+    found = list(some(name, values))
+    for one in found:
+        if not isinstance(one, str):
+            raise InputError(f"{name} must be a list of strings, and {kind_of(one)} is in it")
+    return found
+
+
+def some_tokens(name: str, value: int) -> int:
+    """A whole number of tokens, 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} must be a number of tokens of 1 or more, not {shown(value)}")
+    return value
+
+
+def whole_number(name: str, value: int) -> int:
+    """`value`, if it is an int of 0 or more; InputError names the argument otherwise."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f"{name} must be a whole number of 0 or more, not {shown(value)}")
+    return value
+
+
+def one_of(name: str, value: str, *choices: str) -> None:
+    """InputError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, not {shown(value)}")

@@ -1,0 +1,56 @@
+"""StepCollection: the questions that every memory with a window of typed steps answers alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, overload
+
+from tinymem.errors import InputError, shown
+from tinymem.steps.content import Content
+from tinymem.steps.serialization import STEP_TYPES
+from tinymem.steps.standins import newest_of
+from tinymem.steps.step import Step, StepT
+from tinymem.steps.types import ActionStep, SystemPromptStep
+
+__all__ = ["StepCollection"]
+
+
+class StepCollection(ABC):
+    """A window of typed steps. `len`, iteration and the methods concern the steps that are in it now."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> tuple[Step, ...]:
+        """The window, oldest first."""
+
+    @overload
+    def get_steps_by_type(self, kind: type[StepT]) -> list[StepT]: ...
+    @overload
+    def get_steps_by_type(self, kind: str) -> list[Step]: ...
+    def get_steps_by_type(self, kind: type[Step] | str) -> list[Any]:
+        """Find the steps of one type, given as its class or its name (`ActionStep` or `"action"`), in order."""
+        cls = STEP_TYPES.get(kind) if isinstance(kind, str) else kind
+        if not (isinstance(cls, type) and issubclass(cls, Step)):
+            raise InputError(f"kind must be a step class or one of {', '.join(STEP_TYPES)}, not {shown(kind)}")
+        return [step for step in self.steps if isinstance(step, cls)]
+
+    @property
+    def system_prompt(self) -> Content | None:
+        """The newest system prompt in the window, or None."""
+        newest = newest_of(self.steps, SystemPromptStep)
+        return None if newest is None else newest.content
+
+    @property
+    def action_count(self) -> int:
+        """How many ActionSteps are in the window (not: were ever added)."""
+        return len(self.get_steps_by_type(ActionStep))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __bool__(self) -> bool:
+        return True  # an empty memory is one all the same

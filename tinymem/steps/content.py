@@ -1,0 +1,200 @@
+"""Message content: a string, or a list of parts (text, images, files) as the chat APIs have it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from tinymem.errors import StepError
+
+__all__ = [
+    "NOTHING",
+    "Content",
+    "as_parts",
+    "as_text",
+    "checked",
+    "clean",
+    "frozen",
+    "is_empty",
+    "left_out",
+    "map_text",
+    "shorten",
+    "thawed",
+    "to_json",
+]
+
+Content: TypeAlias = str | Sequence[Mapping[str, Any]]
+
+_ELLIPSIS = "\n… [{} characters left out] …\n"
+MOST_DEPTH = 100  # containers inside each other: whatever can be held can be written, and read again
+# Control characters that are no white space; deleting or escaping would move offsets, so each becomes U+FFFD.
+_CONTROLS = dict.fromkeys([*range(0x00, 0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0)], "\ufffd")
+_UNSAFE = str.maketrans({**_CONTROLS, **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")})
+
+
+class FrozenDict(dict[str, Any]):
+    """A mapping inside a step: equal to the dict it was made of, the same as JSON, hashable, and never changed."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("what a step holds cannot be changed: step.evolve(...) makes a changed copy")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __copy__(self) -> FrozenDict:
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenDict:
+        return self
+
+    def __reduce__(self) -> Any:
+        return FrozenDict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list inside a step: equal to the list it was made of, the same as JSON, hashable, and never changed."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = FrozenDict._refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = FrozenDict._refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))
+
+    def __copy__(self) -> FrozenList:
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenList:
+        return self
+
+    def __reduce__(self) -> Any:
+        return FrozenList, (list(self),)
+
+
+NOTHING = FrozenDict()
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
+def frozen(value: Any) -> Any:
+    """An immutable copy of a JSON-like value, all the way down; what is frozen already comes back as it is.
+
+    Raises StepError for what has over MOST_DEPTH levels, or is inside itself.
+    """
+    kind = type(value)
+    return value if kind in _ATOMS or kind is FrozenDict or kind is FrozenList else _freeze(value, MOST_DEPTH, {})
+
+
+def _freeze(value: Any, levels: int, known: dict[int, tuple[int, Any]]) -> Any:
+    """`known` are the containers frozen already, by id: one that stands at many places is copied once."""
+    if type(value) in _ATOMS:
+        return value
+    if not isinstance(value, (dict, list, tuple, Mapping)):
+        return copy.deepcopy(value)
+    if not levels:
+        raise StepError(f"a value of over {MOST_DEPTH} levels of lists and mappings, or inside itself, cannot be held")
+    least, found = known.get(id(value), (MOST_DEPTH + 1, None))
+    if levels < least:  # not seen yet, or with more levels left than now
+        if isinstance(value, (list, tuple)):
+            items = [_freeze(one, levels - 1, known) for one in value]
+            found = tuple(items) if isinstance(value, tuple) else FrozenList(items)
+        else:
+            found = FrozenDict((key, _freeze(one, levels - 1, known)) for key, one in value.items())
+        known[id(value)] = levels, found
+    return found
+
+
+def thawed(value: Any) -> Any:
+    """A private copy of a frozen value, in plain dicts and lists that may be changed.
+
+    >>> part = frozen({"type": "text"})
+    >>> thawed(part) == part, type(thawed(part)).__name__
+    (True, 'dict')
+    """
+    if type(value) in _ATOMS:
+        return value
+    if isinstance(value, Mapping):
+        return {key: thawed(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [thawed(one) for one in value]
+    return copy.deepcopy(value)
+
+
+def checked(value: Content | None, where: str) -> Content | None:
+    """`value` as a private copy, if it is content at all."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(part, Mapping) for part in value):
+        return cast(Content, frozen(value))
+    raise StepError(f"{where} must be a string or a list of content parts, not {type(value).__name__}")
+
+
+def as_text(content: Content | None) -> str:
+    """The text of `content`; a part without text is named in brackets, as in `[image_url]`."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(_part_text(part) for part in content)
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    for key in ("text", "refusal", "content"):
+        if isinstance(part.get(key), str):
+            return str(part[key])
+    return f"[{part.get('type', 'part')}]"
+
+
+def as_parts(content: Content) -> list[Mapping[str, Any]]:
+    """`content` as a list of parts."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def is_empty(content: Content | None) -> bool:
+    """Whether there is nothing in it that a model could read."""
+    return not content or (isinstance(content, str) and not content.strip())
+
+
+def map_text(content: Content | None, change: Callable[[str], str]) -> Content | None:
+    """`content` with `change` applied to its texts, other parts as they are."""
+    if content is None or isinstance(content, str):
+        return None if content is None else change(content)
+    return [{**part, "text": change(part["text"])} if isinstance(part.get("text"), str) else part for part in content]
+
+
+def left_out(characters: int) -> str:
+    """The mark that stands where so many characters were left out."""
+    return _ELLIPSIS.format(characters)
+
+
+def shorten(text: str, max_length: int) -> str:
+    """At most `max_length` characters of `text`: its head and tail, and between them how much was left out.
+
+    >>> len(shorten("a" * 500, 100))
+    100
+    """
+    if len(text) <= max_length:
+        return text
+    mark, longer = "", left_out(len(text) - max_length)
+    while len(longer) != len(mark):  # the mark makes room for itself, and so may need one digit more
+        mark, longer = longer, left_out(len(text) - max_length + len(longer))
+    room, mark = max_length - len(longer), longer
+    if room < 3:
+        return text[:max_length]
+    head = room - room // 3
+    return text[:head] + mark + text[len(text) - (room - head) :]
+
+
+def clean(text: str) -> str:
+    """`text` with lone surrogates, NUL and other control characters as U+FFFD: safe to encode, same length."""
+    return text if text.isascii() and text.isprintable() else text.translate(_UNSAFE)
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON for `value`, in the order it came."""
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)

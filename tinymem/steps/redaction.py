@@ -1,0 +1,147 @@
+"""What must not be written down: a function of the user over every text of a step, before anything of it is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias, cast
+
+from tinymem.errors import FormatError, InputError
+from tinymem.steps.content import to_json
+from tinymem.steps.serialization import step_from_dict, step_to_dict
+from tinymem.steps.standins import marks_of
+from tinymem.steps.step import StepT
+from tinymem.steps.types import Step
+from tinymem.steps.values import TAG, decode, encode
+
+__all__ = ["Redact", "free", "redact_from", "redacted"]
+
+Redact: TypeAlias = Callable[[str], str]
+
+# By these a step, a call and its result are known; everything else in a record may say something.
+_KEPT = ("format", "type", "id", "timestamp", "step_number", "pinned", "is_final", "style", "role",
+         "tool_call_id", "covers")  # fmt: skip
+_KEPT_OF_MESSAGES, _KEPT_OF_CALLS = ("role", "tool_call_id"), ("id", "type")
+
+
+def redact_from(redact: Redact | None) -> Redact | None:
+    """`redact`, checked when it is called: InputError where it gives no text."""
+    if redact is None:
+        return None
+    if not callable(redact):
+        raise InputError(f"redact must be a callable or None, not a {type(redact).__name__}")
+
+    def checked(text: str) -> str:
+        found = redact(text)
+        if not isinstance(found, str):
+            raise InputError(f"redact must return a string, not a {type(found).__name__}")
+        return found
+
+    return checked
+
+
+def redacted(step: StepT, redact: Redact | None) -> StepT:
+    """`step` with `redact` applied to its texts: contents, thoughts, code, names and arguments of tools, results,
+    errors, signals, answers of an API, metadata (its keys too), overlays, speaker and session; not to ids and roles.
+
+    The same object where nothing changes.
+    """
+    if redact is None or not isinstance(step, Step):
+        return step
+    record = step_to_dict(step)
+    if marks := marks_of(step):  # ids too
+        record["metadata"] = {key: value for key, value in record["metadata"].items() if key not in marks}
+    fields = {name: value if name in _KEPT else _field(name, value, redact) for name, value in record.items()}
+    if fields == record:
+        return step
+    if marks:
+        fields["metadata"] = {**fields["metadata"], **marks}
+    return cast(StepT, step_from_dict(fields))
+
+
+def _field(name: str, value: Any, redact: Redact) -> Any:
+    if name == "tool_calls":
+        return [_call(call, redact) for call in value]
+    if name == "overlay":
+        return [_layer(layer, redact) for layer in value]
+    if name == "signals":
+        return [{key: redact(text) for key, text in signal.items()} for signal in value]
+    if name == "metadata":
+        return free(value, redact)
+    return _content(value, redact)
+
+
+def _call(call: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
+    """A call as a step's record has it."""
+    texts = {key: _content(value, redact) for key, value in call.items() if key not in ("id", "arguments")}
+    return {**call, **texts, "arguments": _arguments(call["arguments"], redact)}
+
+
+def _arguments(value: Any, redact: Redact) -> Any:
+    """Arguments; as JSON text they are read too, since a secret may look different in it."""
+    if not isinstance(value, str):
+        return free(value, redact)
+    text = redact(value)
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    changed = free(read, redact)
+    return text if changed == read else to_json(changed)
+
+
+def _layer(layer: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
+    """What a message had beyond its rendering."""
+    changed = {
+        key: value
+        if key in _KEPT_OF_MESSAGES
+        else [_overlaid(call, redact) for call in value]
+        if key == "tool_calls" and isinstance(value, list)
+        else _content(value, redact)
+        for key, value in layer.get("set", {}).items()
+    }
+    return {**layer, "set": changed} if changed else dict(layer)
+
+
+def _overlaid(call: Any, redact: Redact) -> Any:
+    """A call as a message has it."""
+    if not isinstance(call, Mapping):
+        return free(call, redact)
+    kinds = {key: call[key] for key in _KEPT_OF_CALLS if key in call}
+    function = call.get("function")
+    if isinstance(function, Mapping) and "arguments" in function:
+        rest = {key: value for key, value in function.items() if key != "arguments"}
+        kinds["function"] = {**_content(rest, redact), "arguments": _arguments(function["arguments"], redact)}
+    return {key: kinds[key] if key in kinds else _content(value, redact) for key, value in call.items()}
+
+
+def _content(value: Any, redact: Redact) -> Any:
+    """Texts inside of lists and mappings whose keys, and types, say only what is what."""
+    if isinstance(value, str):
+        return redact(value) if value.strip() else value
+    if isinstance(value, list):
+        return [_content(item, redact) for item in value]
+    if isinstance(value, Mapping):
+        return {key: item if key == "type" else _content(item, redact) for key, item in value.items()}
+    return value
+
+
+def free(value: Any, redact: Redact) -> Any:
+    """Texts wherever they are, keys and bytes that are texts too; containers keep their types.
+
+    What `tinymem.steps.values` wrote is read for it: texts may be hidden there, as bytes are in base64.
+    """
+    if isinstance(value, str):
+        return redact(value) if value.strip() else value
+    if isinstance(value, bytes):
+        return redact(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if isinstance(value, Mapping):
+        if TAG in value:
+            with suppress(FormatError):
+                read = decode(dict(value))
+                return value if (changed := free(read, redact)) == read else encode(changed)
+        return {free(key, redact): free(item, redact) for key, item in value.items()}
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(free(item, redact) for item in value)
+    return value

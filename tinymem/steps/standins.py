@@ -1,0 +1,73 @@
+"""Stand-ins: steps that a strategy puts in the place of others, and what they stand for.
+
+A stand-in has the id and the number of the last step that it stands for. A SummaryStep names all of them in its field
+`covers`; a step of any other type, such as `TaskStep("[Summary] ...")`, in `metadata["covers"]`. A stand-in is never
+the current task or the system prompt, whatever its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tinymem.steps.step import Step, StepT
+from tinymem.steps.types import SummaryStep
+
+__all__ = ["COVERS", "REVISION", "SEEN", "covers_of", "is_stand_in", "marks_of", "newest_of", "rank", "sources_of"]
+
+COVERS = "covers"
+SEEN = "tinymem_seen"  # ids of what else the strategy was given: the stand-in's text may tell of it too
+REVISION = "tinymem_revision"  # how often a step was changed without getting shorter
+
+
+def covers_of(step: Step) -> tuple[str, ...]:
+    """Ids of the steps that `step` stands for, oldest first; none for a step that stands for itself alone."""
+    if isinstance(step, SummaryStep):
+        return tuple(step.covers)
+    ids = _ids(step.metadata.get(COVERS))
+    return ids if step.id in ids else ()  # somebody's own metadata may be called so
+
+
+def is_stand_in(step: Step) -> bool:
+    """Whether a strategy put `step` in the place of others."""
+    return step.id in covers_of(step)
+
+
+def sources_of(step: Step) -> tuple[str, ...]:
+    """Ids of all steps that the text of a stand-in may tell of: what it covers, and what its maker saw beside."""
+    covers = covers_of(step)
+    return (*covers, *_ids(step.metadata.get(SEEN))) if covers else ()
+
+
+def marks_of(step: Step) -> dict[str, Any]:
+    """What the metadata say of a step that a strategy made: ids and a number, which nobody's text is in."""
+    own = (COVERS, SEEN, REVISION) if is_stand_in(step) else (REVISION,) if _revision(step) else ()
+    return {key: step.metadata[key] for key in own if key in step.metadata}
+
+
+def rank(step: Step) -> tuple[int, int, int]:
+    """How far a step is from what was added under its id: of two versions, the lower one is closer to it."""
+    return len(covers_of(step)), _revision(step), -len(step.text)
+
+
+def newest_of(steps: Iterable[Step], kind: type[StepT]) -> StepT | None:
+    """The newest step of a type that stands for itself, or None.
+
+    >>> from tinymem import TaskStep
+    >>> newest_of([TaskStep("Ship it"), TaskStep("[Summary] ...", id="a", metadata={"covers": ["a"]})], TaskStep).task
+    'Ship it'
+    """
+    found: StepT | None = None
+    for step in steps:
+        found = step if isinstance(step, kind) and not is_stand_in(step) else found
+    return found
+
+
+def _revision(step: Step) -> int:
+    value = step.metadata.get(REVISION)
+    return value if type(value) is int else 0
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    """A list of ids; () for anything else."""
+    return tuple(value) if isinstance(value, (list, tuple)) and all(isinstance(id, str) for id in value) else ()

@@ -1,0 +1,290 @@
+"""What every step is: its common fields, how it renders itself, and how it is copied.
+
+Every step renders itself as chat messages, in one of two forms:
+
+- `"tools"`: assistant `tool_calls`, then one `tool` message a result, as the chat APIs have it;
+- `"observation"`: assistant text, then a user message `Observation: ...` or `Error: ...`, for models without tools.
+
+The default style, `"auto"`, takes the form in which the step was given: chat messages come out as they came in, and an
+ActionStep made of a raw response, a reasoning or a `tool_name` is sent as text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from types import NoneType
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+
+from tinymem.errors import InputError, StepError, kind_of, shown
+from tinymem.steps.checks import Time, an_aware_time, some, whole_number
+from tinymem.steps.content import NOTHING, Content, as_parts, frozen, is_empty, shorten, thawed
+from tinymem.steps.display import one_line
+from tinymem.steps.ids import new_id, utc_now
+
+__all__ = [
+    "STYLES",
+    "Message",
+    "Part",
+    "Step",
+    "Style",
+    "TextChange",
+    "check_texts",
+    "joined",
+    "labelled",
+    "overlay_of",
+    "some_steps",
+]
+
+Message: TypeAlias = dict[str, Any]
+Style: TypeAlias = Literal["auto", "tools", "observation"]
+STYLES: tuple[Style, ...] = get_args(Style)
+TextChange: TypeAlias = Callable[[str], str]
+StepT = TypeVar("StepT", bound="Step")
+
+REPR_LENGTH = 60  # characters of a text that a step's repr shows
+LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step is told with them
+
+
+@dataclass(frozen=True)
+class Part:
+    """One searchable text of a step: `kind` says what it is, `message` which of the step's messages holds it.
+
+    `text` is that message's own text, so offsets into it are offsets into what was said.
+    """
+
+    kind: str
+    text: str
+    message: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Step:
+    """The common fields of all steps. A step never changes, not even deep inside, and can be a member of sets.
+
+    Attributes:
+        id: Unique. A new one sorts by time of creation; a step of chat messages that a memory was given gets one that
+            follows from the history up to it (see `tinymem.messages.chains`).
+        timestamp: When it happened: an aware datetime (kept in UTC), or seconds since 1970.
+        session: The conversation or run that it belongs to.
+        speaker: The name of who spoke, where roles are not enough.
+        step_number: Given by the memory that the step was added to, from 0.
+        pinned: A pinned step is never pruned.
+        metadata: A mapping of JSON values.
+        overlay: What the messages it was read from had beyond this rendering, so that they come out as they came in.
+
+    Raises:
+        StepError: A field has a value that it cannot have.
+    """
+
+    type: ClassVar[str] = ""
+    is_sent: ClassVar[bool] = True  # False: it has no messages, and is only recalled
+    id: str = field(default_factory=new_id)
+    timestamp: datetime = field(default_factory=utc_now)
+    session: str | None = None
+    speaker: str | None = None
+    step_number: int | None = None
+    pinned: bool = False
+    metadata: Mapping[str, Any] = NOTHING
+    overlay: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.id or not isinstance(self.id, str):
+            raise StepError(f"id must be a string that is not empty, not {shown(self.id)}")
+        for name, value in (("id", self.id), ("session", self.session), ("speaker", self.speaker)):
+            if value is not None:
+                check_text(self, name, value)
+                if len(value) > LONGEST_NAME:
+                    raise StepError(f"{name} has {len(value):,} characters, more than {LONGEST_NAME:,}")
+        if not isinstance(self.step_number, (int, NoneType)) or not isinstance(self.pinned, bool):
+            raise StepError(
+                "step_number must be an int or None, pinned a bool, "
+                f"not {shown(self.step_number)} and {shown(self.pinned)}"
+            )
+        held = vars(self)
+        held["timestamp"] = _in_utc(self.timestamp)
+        if self.metadata is not NOTHING or self.overlay:
+            if (
+                not isinstance(self.metadata, Mapping)
+                or not isinstance(self.overlay, (list, tuple))
+                or not all(map(_is_layer, self.overlay))
+            ):
+                raise StepError("metadata must be a mapping, and overlay a list of {'set': mapping, 'drop': list}")
+            held.update(metadata=frozen(self.metadata), overlay=tuple(map(frozen, self.overlay)))
+
+    def _set(self, **values: Any) -> None:
+        vars(self).update(values)  # a frozen dataclass refuses setattr, and object.__setattr__ is slower
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and vars(self) == vars(other))
+
+    def __hash__(self) -> int:
+        return hash(self.id)  # equal steps have equal ids
+
+    def __repr__(self) -> str:
+        number = "" if self.step_number is None else f" #{self.step_number}"
+        return f"<{type(self).__name__}{number}: {one_line(self.text[: 4 * REPR_LENGTH])[:REPR_LENGTH]}>"
+
+    def evolve(self: StepT, **changes: Any) -> StepT:
+        """Make a copy with these fields changed.
+
+        >>> TaskStep("Ship it").evolve(pinned=True).pinned
+        True
+        """
+        if unknown := changes.keys() - {f.name for f in dataclasses.fields(self)}:
+            raise StepError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self))
+        vars(copy).update(changes)
+        if not changes.keys() <= {"step_number", "pinned"}:  # the two that a memory sets, on every step
+            copy.__post_init__()
+        return copy
+
+    def parts(self) -> tuple[Part, ...]:
+        """The searchable texts, in the order they happened; empty ones left out."""
+        return tuple(part for part in self._parts() if part.text.strip())
+
+    def _parts(self) -> Iterable[Part]:
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str:
+        """All texts as one, for people to read."""
+        return "\n".join(part.text for part in self.parts())
+
+    def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
+        """Render the step as chat messages.
+
+        Args:
+            summary_mode: Leave out the system prompt, plans and thoughts, as smolagents does when it plans again.
+            style: `"tools"`, `"observation"`, or `"auto"`: the form in which the step was given.
+
+        Returns:
+            Messages that belong to the caller. A step that was read from messages gives these again, exactly, unless
+            another form is asked for.
+        """
+        chosen = self._form if style == "auto" else style
+        if chosen not in ("tools", "observation"):
+            raise StepError(f'style must be "auto", "tools" or "observation", not {style!r}')
+        messages = self._render(summary_mode, chosen)
+        if chosen == "tools" and not summary_mode and self.overlay:
+            messages = [apply_overlay(m, layer) for m, layer in zip(messages, self.overlay, strict=True)]
+        return messages
+
+    @property
+    def _form(self) -> Style:
+        """The form in which the step was given."""
+        return "tools"
+
+    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
+        raise NotImplementedError
+
+    def truncate(self: StepT, max_length: int = 100) -> StepT:
+        """Make a copy whose observation has at most `max_length` characters and `...`; other texts stay whole.
+
+        >>> ActionStep(tool_name="ls", observation="abcdef").truncate(3).observation
+        'abc...'
+        """
+        whole_number("max_length", max_length)
+        return self._map_observation(lambda text: text if len(text) <= max_length else f"{text[:max_length]}...")
+
+    def _map_observation(self: StepT, change: TextChange) -> StepT:
+        return self
+
+    def shortened(self: StepT, max_length: int) -> StepT:
+        """Make a copy in which no text has over `max_length` characters; head and tail stay, with a mark between."""
+        return self._map_text(lambda text: shorten(text, max_length))
+
+    def _map_text(self: StepT, change: TextChange) -> StepT:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step as JSON-ready values, with a format version. See `tinymem.steps.serialization`."""
+        from tinymem.steps.serialization import step_to_dict
+
+        return step_to_dict(self)
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> Step:
+        """The step that `to_dict` wrote; StepError names the field that is wrong."""
+        from tinymem.steps.serialization import step_from_dict
+
+        return step_from_dict(record)
+
+
+def some_steps(name: str, values: Iterable[StepT]) -> list[StepT]:
+    """A list of steps, which may be gone through twice, whatever was given."""
+    found = list(some(name, values))
+    for one in found:
+        if not isinstance(one, Step):
+            raise InputError(f"{name} must be a list of steps, and {kind_of(one)} is in it")
+    return found
+
+
+def check_texts(holder: object, *names: str) -> None:
+    """Raise StepError unless these fields are strings or None."""
+    for name in names:
+        if (value := getattr(holder, name)) is not None:
+            check_text(holder, name, value)
+
+
+def check_text(holder: object, name: str, value: object) -> None:
+    """Raise StepError unless the `value` of this field is a string."""
+    if not isinstance(value, str):
+        raise StepError(f"{type(holder).__name__}.{name} must be a string or None, not {kind_of(value)}")
+
+
+def _in_utc(when: Time) -> datetime:
+    if isinstance(when, datetime) and when.tzinfo is timezone.utc:
+        return when
+    if (moment := an_aware_time("timestamp", when, StepError)) is None:
+        raise StepError("timestamp must be an aware datetime (with a time zone) or seconds since 1970, not None")
+    try:
+        return moment.astimezone(timezone.utc)
+    except OverflowError as error:
+        raise StepError(f"timestamp must be in the years 1 to 9999 of UTC, not {when!r}") from error
+
+
+def _is_layer(layer: object) -> bool:
+    """Whether it can be laid over a message."""
+    return (
+        isinstance(layer, Mapping)
+        and isinstance(layer.get("set", {}), Mapping)
+        and isinstance(layer.get("drop", ()), (list, tuple))
+    )
+
+
+def joined(first: Content | None, *more: Content) -> Content | None:
+    """Contents one below the other: strings as lines, or as a list of parts once one of them is that."""
+    for second in more:
+        if first is None or is_empty(first):
+            first = second
+        elif isinstance(first, str) and isinstance(second, str):
+            first = f"{first}\n{second}"
+        else:
+            first = [*as_parts(first), *as_parts(second)]
+    return first
+
+
+def labelled(label: str, content: Content | None) -> Content:
+    """`content` behind `label` and a colon."""
+    if content is None or isinstance(content, str):
+        return f"{label}: {content or ''}"
+    return [*as_parts(f"{label}:"), *content]
+
+
+def apply_overlay(message: Message, layer: Mapping[str, Any]) -> Message:
+    """`message` with what `layer` sets put in and what it drops taken out."""
+    merged = {**message, **thawed(layer.get("set", {}))}
+    return {key: value for key, value in merged.items() if key not in layer.get("drop", ())}
+
+
+def overlay_of(rendered: Message, original: Mapping[str, Any]) -> dict[str, Any]:
+    """The layer that turns `rendered` into `original`; empty when they are equal."""
+    differs = {
+        k: v for k, v in original.items() if k not in rendered or rendered[k] != v or type(rendered[k]) is not type(v)
+    }
+    dropped = [key for key in rendered if key not in original]
+    return ({"set": differs} if differs else {}) | ({"drop": dropped} if dropped else {})

@@ -1,0 +1,162 @@
+"""Reports for a terminal: text that is safe to print, cut and padded by the cells it takes, plain or through rich.
+
+What a memory holds was written by anybody. Shown here, it cannot send escape sequences, break lines, turn the reading
+direction of what stands beside it, or be read as rich's markup.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from tinymem.steps.content import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "many", "padded", "plain", "safe"]
+
+Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich's words for it)
+
+# Line breaks that `clean` leaves, and marks that turn the direction of all that follows on the line.
+_BREAKS = dict.fromkeys(map(ord, "\t\n\r\u2028\u2029"), " ")
+_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+_UNSAFE = {**_BREAKS, **_TURNS}
+
+
+def safe(text: str) -> str:
+    """`text` on one line, of the same length, with nothing in it that a terminal would obey.
+
+    >>> safe("a\\x1b[31mb\\nc")
+    'a\ufffd[31mb c'
+    """
+    return text if text.isascii() and text.isprintable() else clean(text).translate(_UNSAFE)
+
+
+def first_words(text: str, most: int) -> str:
+    """The beginning of `text` in at most `most` cells, words one space apart.
+
+    >>> first_words("  Read  the log\\nof May", 12)
+    'Read the lo…'
+    """
+    return fitted(safe(" ".join(text.lstrip()[: 8 * most].split())), most)
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal `text` takes, or a few more: terminals differ in what they know of Unicode."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def _cells_of(character: str) -> int:
+    if character < "\u1100":  # the first that is wide
+        return 1
+    symbol = character >= "\u2600" and unicodedata.category(character) in ("Cn", "No", "So")
+    return 2 if symbol or unicodedata.east_asian_width(character) in "WF" else 1  # Unicode makes ever more symbols wide
+
+
+def fitted(text: str, width: int) -> str:
+    """`text`, cut to at most `width` cells, with an ellipsis where something is left out.
+
+    >>> fitted("日本語", 4), fitted("abc", 0)
+    ('日…', '')
+    """
+    if cells(text) <= width:
+        return text
+    kept, used = 0, 1  # for the ellipsis
+    while kept < len(text) and (used := used + _cells_of(text[kept])) <= width:
+        kept += 1
+    return f"{text[:kept]}…" if width > 0 else ""
+
+
+def padded(text: str, width: int, right: bool = False) -> str:
+    """`text` with spaces around it up to `width` cells, before it if it goes to the `right`."""
+    space = " " * (width - cells(text))
+    return space + text if right else text + space
+
+
+def many(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> many(1, "step"), many(1200, "step")
+    ('1 step', '1,200 steps')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def plain(line: Line) -> str:
+    """The line's text."""
+    return safe("".join(text for text, _ in line)).rstrip()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its title, its style in rich's words, whether its cells go to the `right`, and whether it
+    gives room to others where rich has too little for all."""
+
+    title: str
+    style: str = ""
+    right: bool = False
+    yields: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts under titles."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+    def lines(self) -> list[str]:
+        """The table as plain text, columns two spaces apart."""
+        shown = [[column.title for column in self.columns], *([safe(cell) for cell in row] for row in self.rows)]
+        widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
+        return ["  ".join(self._padded(row, widths)).rstrip() for row in shown]
+
+    def _padded(self, row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+        for column, cell, width in zip(self.columns, row, widths, strict=True):
+            yield padded(cell, width, column.right)
+
+    def rich(self) -> RichTable:
+        """The table as rich draws it. Cells are `Text`, in which rich reads no markup."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        drawn = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+        for column in self.columns:
+            side: JustifyMethod = "right" if column.right else "left"
+            drawn.add_column(column.title, style=column.style, justify=side, no_wrap=not column.yields)
+        for row in self.rows:
+            drawn.add_row(*(Text(safe(cell), no_wrap=True, overflow="ellipsis") for cell in row))
+        return drawn
+
+
+class Shown:
+    """A report: `str` gives its text, and `rich.print` shows it with tables and colours."""
+
+    def blocks(self) -> Iterable[Line | Table]:
+        """The lines and tables of the report, in order."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {str(self).partition(chr(10))[0]}>"
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for block in self.blocks():
+            lines += block.lines() if isinstance(block, Table) else [plain(block)]
+        return "\n".join(lines)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        for block in self.blocks():
+            yield block.rich() if isinstance(block, Table) else _styled(block)
+
+
+def _styled(line: Line) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(*((safe(text), style) for text, style in line))

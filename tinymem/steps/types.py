@@ -1,0 +1,218 @@
+"""Typed, immutable steps: what an agent saw, thought and did, one event each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, ClassVar
+
+from tinymem.errors import StepError, kind_of, shown
+from tinymem.steps.actions import ActionStep, Signal, ToolCall
+from tinymem.steps.content import Content, as_text, checked, frozen, map_text, thawed, to_json
+from tinymem.steps.step import Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
+
+__all__ = [
+    "ActionStep",
+    "FinalAnswerStep",
+    "Message",
+    "MessageStep",
+    "Part",
+    "PlanningStep",
+    "ScratchpadStep",
+    "Signal",
+    "Step",
+    "Style",
+    "SummaryStep",
+    "SystemPromptStep",
+    "TaskStep",
+    "ToolCall",
+    "is_milestone",
+]
+
+CARRY_OUT = "Now proceed and carry out this plan."
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _ContentStep(Step):
+    """A step whose whole substance is one piece of content, rendered as one message."""
+
+    role: ClassVar[str] = "user"
+    content_field: ClassVar[str] = ""
+    in_summary: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        said = self._said
+        if not isinstance(said, str):
+            where = f"{type(self).__name__}.{self.content_field}"
+            if said is None:
+                raise StepError(f"{where} must be a string or a list of content parts, not None")
+            vars(self)[self.content_field] = checked(said, where)
+
+    @property
+    def _said(self) -> Content:
+        value: Content = getattr(self, self.content_field)
+        return value
+
+    def _parts(self) -> Iterable[Part]:
+        yield Part(self.type, as_text(self._said))
+
+    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
+        if summary_mode and not self.in_summary:
+            return []
+        return [{"role": self.role, "content": thawed(self._said)}]
+
+    def _map_text(self: StepT, change: TextChange) -> StepT:
+        assert isinstance(self, _ContentStep)
+        return self.evolve(**{self.content_field: map_text(self._said, change)})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SystemPromptStep(_ContentStep):
+    """The instructions that the agent works by: the first message of every prompt."""
+
+    type: ClassVar[str] = "system_prompt"
+    role: ClassVar[str] = "system"
+    content_field: ClassVar[str] = "content"
+    in_summary: ClassVar[bool] = False
+    content: Content
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TaskStep(_ContentStep):
+    """A task for the agent, sent as a user's message. The newest one is the current task."""
+
+    type: ClassVar[str] = "task"
+    content_field: ClassVar[str] = "task"
+    task: Content
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlanningStep(_ContentStep):
+    """A plan that the agent made, sent with the user's word to carry it out, as smolagents sends it."""
+
+    type: ClassVar[str] = "planning"
+    role: ClassVar[str] = "assistant"
+    content_field: ClassVar[str] = "plan"
+    in_summary: ClassVar[bool] = False
+    plan: Content
+
+    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
+        said = super()._render(summary_mode, style)
+        return [*said, {"role": "user", "content": CARRY_OUT}] if said else []
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScratchpadStep(_ContentStep):
+    """A note that the agent wrote to itself; `raw_llm_response` is the model's answer that held it."""
+
+    type: ClassVar[str] = "scratchpad"
+    role: ClassVar[str] = "assistant"
+    content_field: ClassVar[str] = "content"
+    content: Content
+    raw_llm_response: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_texts(self, "raw_llm_response")
+
+    def _parts(self) -> Iterable[Part]:
+        yield Part(self.type, as_text(self.content), 1)
+
+    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
+        noted = {"role": "user", "content": thawed(labelled("Scratchpad noted", self.content))}
+        return [{"role": self.role, "content": self.raw_llm_response or thawed(self.content)}, noted]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SummaryStep(_ContentStep):
+    """A summary that stands for the steps whose ids it `covers`."""
+
+    type: ClassVar[str] = "summary"
+    content_field: ClassVar[str] = "summary"
+    summary: Content
+    covers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.covers, (list, tuple)) or not all(isinstance(id, str) for id in self.covers):
+            raise StepError(f"covers must be a list of ids, not {kind_of(self.covers)}")
+        self._set(covers=tuple(self.covers))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FinalAnswerStep(_ContentStep):
+    """The answer that ended a task: a milestone that is recalled; no message is sent for it.
+
+    `output` is a text, a list of content parts, or any other JSON value.
+    """
+
+    type: ClassVar[str] = "final_answer"
+    is_sent: ClassVar[bool] = False
+    content_field: ClassVar[str] = "output"
+    output: Any
+
+    def __post_init__(self) -> None:
+        Step.__post_init__(self)
+        if self.output is None:
+            raise StepError("FinalAnswerStep.output must be an answer, not None")
+        self._set(output=frozen(self.output))
+
+    @property
+    def _said(self) -> Content:
+        try:
+            return checked(self.output, "output") or ""
+        except StepError:  # a number, a mapping
+            return to_json(self.output)
+
+    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
+        return []
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MessageStep(Step):
+    """One chat message: a person's line, an assistant's, or a tool result that came later than its call."""
+
+    type: ClassVar[str] = "message"
+    role: str
+    content: Content | None = None
+    tool_call_id: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.role not in ROLES:
+            raise StepError(f"role must be one of {', '.join(ROLES)}, not {shown(self.role)}")
+        check_texts(self, "tool_call_id")
+        if self.role == "tool" and not isinstance(self.tool_call_id, str):
+            raise StepError("a tool message needs the tool_call_id of the call that it answers")
+        if not isinstance(self.content, (str, NoneType)):
+            vars(self)["content"] = checked(self.content, "MessageStep.content")
+
+    def _parts(self) -> Iterable[Part]:
+        kind = {"tool": "observation", "function": "observation", "assistant": "reply"}.get(self.role, "message")
+        yield Part(kind, as_text(self.content))
+
+    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
+        if summary_mode and self.role in ("system", "developer"):
+            return []
+        if style == "observation" and self.role in ("tool", "function"):
+            return [{"role": "user", "content": thawed(labelled("Observation", self.content))}]
+        message: Message = {"role": self.role, "content": thawed(self.content)}
+        if self.tool_call_id is not None:
+            message["tool_call_id"] = self.tool_call_id
+        return [message]
+
+    def _map_text(self: StepT, change: TextChange) -> StepT:
+        assert isinstance(self, MessageStep)
+        return self.evolve(content=map_text(self.content, change))
+
+    def _map_observation(self: StepT, change: TextChange) -> StepT:
+        assert isinstance(self, MessageStep)
+        return self._map_text(change) if self.role in ("tool", "function") else self
+
+
+def is_milestone(step: Step) -> bool:
+    """Whether a step is one to come back to: a final answer, a pinned step, or one marked so in its metadata."""
+    return isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True

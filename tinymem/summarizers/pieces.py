@@ -1,0 +1,164 @@
+"""The pieces that an extractive summary is made of: the lines of a run, long ones cut at sentences, each word for word.
+
+A piece's *worth* says what kind of thing it is: a person's statement, a final answer or an error tells more than a line
+of a listing. What is looked at is bounded, the beginning and the end of each text, so that time is too.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tinymem.recall.render import one_line
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.content import clean
+from tinymem.steps.step import Part, Step
+from tinymem.steps.types import MessageStep, SummaryStep
+from tinymem.summarizers.fence import unfenced
+
+__all__ = ["Piece", "labelled_parts", "pieces_of"]
+
+LOOKED_AT = 400_000  # characters of all texts together,
+LEAST_LOOKED_AT = 400  # but of each at least so many, half from its beginning and half from its end
+LONGEST = 240  # characters of a piece
+SHOWN_NAME = 40  # characters of a speaker's or a tool's name
+MOST = 8_000  # pieces; beyond that the less worthy are left out
+
+# How much a piece of each kind of part is worth; of other kinds 1.
+WORTH = {
+    "task": 3.0, "final_answer": 3.0, "summary": 2.0, "scratchpad": 2.0, "signal": 2.0, "error": 2.0, "message": 2.0,
+    "reply": 1.3, "call": 0.7, "code": 0.6, "observation": 0.6, "system_prompt": 0.5,
+}  # fmt: skip
+FAILS = 1.6
+DECIDES = 1.6
+STATES = 1.3
+ENDS = 1.3
+
+_LINE = re.compile(r"[^\n\r\u2028\u2029]+")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s|(?<=[。！？；])")
+_DIGITS = re.compile(r"\d+")
+_FAILS = re.compile(  # of lower-case text, as the others
+    r"error\b|exception\b|\bfail(?:ed|s|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\brefused\b|\btimed? ?out\b|"
+    r"\bnot found\b|\bno such\b|\bcannot\b|\bexit (?:code|status) [1-9]"
+)
+_DECIDES = re.compile(
+    r"\bdeci(?:ded?|sion)\b|\bagreed?\b|\bchosen?\b|\binstead of\b|\bwill use\b|\bmust\b|\bnever\b|\balways\b|"
+    r"\bdo(?:n't| not)\b|\broot cause\b|\bbecause\b|\bdeadline\b|\bapproved\b|\brejected\b|\bremember\b|\bimportant\b"
+)
+_STATES = re.compile(r"\b(?:i|my|our|call me)\b")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece's `text`, cleaned and with white space folded, who said it, what it is worth, and of which part it is."""
+
+    label: str
+    text: str
+    worth: float
+    part: int
+
+    @property
+    def line(self) -> str:
+        """As it stands in a summary."""
+        return self.label + self.text
+
+
+def labelled_parts(steps: Sequence[Step]) -> list[tuple[str, Part]]:
+    """The parts of all steps, in order, each with who or what stands before it."""
+    return [(_label(step, part), part) for step in steps for part in _parts(step)]
+
+
+def _parts(step: Step) -> Sequence[Part]:
+    """A summary's part is what it encloses; of an action that ended the run, what came back is the answer."""
+    if isinstance(step, SummaryStep):
+        return [replace(part, text=unfenced(part.text)) for part in step.parts()]
+    if isinstance(step, ActionStep) and step.is_final:
+        return [replace(part, kind="final_answer") if part.kind == "observation" else part for part in step.parts()]
+    return step.parts()
+
+
+def _label(step: Step, part: Part) -> str:
+    """The step's number, and a speaker, a tool or a kind of step; nothing before lines that have their own."""
+    if isinstance(step, SummaryStep):
+        return ""
+    number = "" if step.step_number is None else f"#{step.step_number} "
+    return f"{number}{one_line(_who(step, part))[:SHOWN_NAME]}: "
+
+
+def _who(step: Step, part: Part) -> str:
+    if isinstance(step, ActionStep) and part.kind in ("observation", "error", "final_answer"):
+        answered = [call.name for call in step.tool_calls if call.answered]
+        tool = answered[part.message - 1] if answered else "output"
+        return f"{tool[:SHOWN_NAME]} error" if part.kind == "error" else tool
+    if isinstance(step, ActionStep):
+        return part.kind if part.kind in ("call", "code") else step.speaker or part.kind
+    if isinstance(step, MessageStep):
+        return step.speaker or ("result" if step.role == "tool" else step.role)
+    return step.type.replace("_", " ")
+
+
+def pieces_of(steps: Sequence[Step]) -> list[Piece]:
+    """The pieces of `steps`, in order; of those that say the same, the one that is worth most."""
+    found: dict[str, Piece] = {}
+    shapes: Counter[str] = Counter()
+    parts = labelled_parts(steps)
+    room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(parts)))
+    for at, (label, part) in enumerate(parts):
+        for piece in _pieces(at, label, part, room):
+            shapes[_shape(piece.text)] += 1
+            if piece.text not in found or found[piece.text].worth < piece.worth:
+                found.pop(piece.text, None)
+                found[piece.text] = piece
+    rated = [replace(piece, worth=piece.worth / math.sqrt(shapes[_shape(text)])) for text, piece in found.items()]
+    best = heapq.nlargest(MOST, range(len(rated)), key=lambda at: (rated[at].worth, -at))
+    return [rated[at] for at in sorted(best)]
+
+
+def _shape(text: str) -> str:
+    """What a piece has in common with those that differ in their numbers only: rows, progress, a log's lines."""
+    return _DIGITS.sub("0", text)
+
+
+def _pieces(at: int, label: str, part: Part, room: int) -> Iterator[Piece]:
+    worth = WORTH.get(part.kind, 1.0)
+    lines = [line for text in _ends(part.text, room) for line in _LINE.findall(clean(text)) if not line.isspace()]
+    for number, line in enumerate(lines, 1):
+        last = ENDS if number == len(lines) > 3 and part.kind in ("observation", "error") else 1.0
+        for text in _cut(" ".join(line.split())):
+            if any(map(str.isalnum, text)):
+                yield Piece(label, text, worth * last * _cues(text, part.kind), at)
+
+
+def _ends(text: str, room: int) -> list[str]:
+    """`text`, or its beginning and its end, without the words that are cut in two."""
+    if len(text) <= room:
+        return [text]
+    head, tail = text[: room // 2], text[-(room // 2) :]
+    begins = [at for at in (tail.find("\n"), tail.find(" ")) if at >= 0]
+    return [head[: max(head.rfind("\n"), head.rfind(" "), 0)], tail[min([len(tail), *begins]) :]]
+
+
+def _cut(line: str) -> Iterator[str]:
+    """A line, or the sentences of a long one, or what long sentences are cut into at white space."""
+    if len(line) <= LONGEST:
+        yield line
+        return
+    for sentence in _SENTENCE.split(line):
+        start = 0
+        while len(sentence) - start > LONGEST:
+            space = sentence.rfind(" ", start + LONGEST // 2, start + LONGEST)
+            end = space if space > 0 else start + LONGEST
+            yield sentence[start:end].strip()
+            start = end
+        yield sentence[start:].strip()
+
+
+def _cues(text: str, kind: str) -> float:
+    """What its words say about what it is."""
+    lower = text.lower()
+    states = STATES if kind == "message" and _STATES.search(lower) else 1.0
+    return states * (FAILS if _FAILS.search(lower) else 1.0) * (DECIDES if _DECIDES.search(lower) else 1.0)

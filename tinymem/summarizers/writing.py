@@ -1,0 +1,76 @@
+"""The SummaryStep that stands for steps: asked of a summarizer, fenced as data, within its tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tinymem.errors import own_place, warn_hourly, without_content
+from tinymem.messages.fitting import fitted
+from tinymem.messages.prices import Prices
+from tinymem.protocols import Summarizer, TokenCounter
+from tinymem.steps.content import as_text, clean
+from tinymem.steps.standins import covers_of
+from tinymem.steps.step import Step
+from tinymem.steps.types import SummaryStep
+from tinymem.summarizers.fence import summary_block, unfenced
+
+__all__ = ["SummaryWriter"]
+
+logger = logging.getLogger(__name__)
+
+LEAST_SUMMARY = 16  # tokens below which a summary is not worth its fence
+
+
+@dataclass
+class SummaryWriter:
+    """Writes summaries by `summarizer`; where that fails, `extractive` takes over. `price` counts steps as sent."""
+
+    summarizer: Summarizer
+    extractive: Summarizer
+    counter: TokenCounter
+    price: Prices
+    where: str = field(default_factory=own_place)
+
+    def summary(self, covered: Sequence[Step], room: int, most: int | None = None) -> SummaryStep | None:
+        """What stands for `covered` in at most `room` tokens, or None; in the place of the last of them. Where `most`
+        is given, what takes over from the summarizer has no more than so many tokens."""
+        last = covered[-1]
+        covers = tuple(dict.fromkeys(id for step in covered for id in (*covers_of(step), step.id)))
+        summary = SummaryStep(
+            "", covers, id=last.id, step_number=last.step_number, session=last.session, timestamp=last.timestamp,
+            metadata={"summarizer": self.summarizer.name},
+        )  # fmt: skip
+        text = self._text(covered, covers, room - self.price.count(summary), most)
+        return summary.evolve(summary=text) if text else None
+
+    def _text(self, covered: Sequence[Step], covers: Sequence[str], room: int, most: int | None) -> str:
+        """The fenced summary, in at most `room` tokens; "" where there is none, or no room."""
+        left = room - self.counter.count(summary_block("", covers))
+        if left < LEAST_SUMMARY:
+            return ""
+        body = self._body([_opened(step) for step in covered], left, left if most is None else min(left, most))
+        while body := fitted(body, left, self.counter):
+            text = summary_block(body, covers)
+            if (over := self.counter.count(text) - room) <= 0:
+                return text
+            left -= over  # the fence's name hangs on what is in it, and costs a token more or less
+        return ""
+
+    def _body(self, steps: Sequence[Step], max_tokens: int, most: int) -> str:
+        try:
+            found = self.summarizer.summarize(steps, max_tokens)
+            if isinstance(found, str):
+                return clean(found).strip()
+            problem = f"gave no text but {type(found).__name__}"
+        except Exception as error:  # whatever it is, the window must be kept within its limit
+            problem = f"failed: {without_content(error)}"
+        told = "the summarizer %s %s; lines of the steps are picked instead"
+        warn_hourly(logger, self.where, told, self.summarizer.name, problem)
+        return self.extractive.summarize(steps, most)
+
+
+def _opened(step: Step) -> Step:
+    """A summary without its fence, for the next one to be made of."""
+    return step.evolve(summary=unfenced(as_text(step.summary))) if isinstance(step, SummaryStep) else step

@@ -1,0 +1,1 @@
+"""Upkeep: forget, keep within limits, embed again, examine, repair, export and import a memory."""

@@ -1,0 +1,102 @@
+"""The index's part of `doctor`, a program of its own, since a damaged index can end the process that reads it.
+
+    python -m tinymem.upkeep.doctor_index FOLDER STORE SAMPLE
+
+writes findings as JSON: [[problem, advice], ...].
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tinymem.archive.index import Index
+from tinymem.errors import TinymemError
+from tinymem.protocols import Ids, Vectors, VectorStore
+from tinymem.registry import store_from
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep.findings import BUSY, REBUILD, Finding
+
+__all__ = ["compare", "main"]
+
+ASKED_FOR = 20  # nearest vectors, for each of the sample
+OFF = 0.01  # by which a cosine may differ: vectors are kept in half precision
+TWIN = 0.999  # cosine from which on another passage with the same words was found in a passage's place
+MISSES = 0.02  # share of the sample that an approximate index may not find itself
+
+
+def compare(journal: SqliteJournal, store: VectorStore, watermark: int, sample: int) -> Iterator[Finding]:
+    """What of `store` is not as `journal` has it."""
+    ids, vectors = _journaled(journal)
+    due = ids[ids <= watermark]
+    if hasattr(store, "ids"):
+        held = np.unique(np.asarray(store.ids(), np.int64))
+        lacking, unknown = len(np.setdiff1d(due, held)), len(np.setdiff1d(held, ids))
+    else:
+        held, lacking, unknown = due, max(0, len(due) - store.count()), 0
+    if lacking:
+        yield Finding(f"the index lacks {lacking} of the {len(due)} vectors that it should have", REBUILD)
+    if unknown:
+        yield Finding(f"the index has {unknown} vectors of passages that the journal does not have", REBUILD)
+    common = np.flatnonzero(np.isin(ids, held) & (ids <= watermark) & vectors.any(axis=1))
+    chosen = np.linspace(0, len(common) - 1, min(sample, len(common))).astype(np.int64)
+    yield from _asked(store, ids, vectors, common[np.unique(chosen)])
+
+
+def _asked(store: VectorStore, ids: Ids, vectors: Vectors, rows: Ids) -> Iterator[Finding]:
+    """Whether the passages `rows` find themselves, and what is found is as near as it is said to be."""
+    missed = wrong = 0
+    for row in rows:
+        found, cosines = store.query(vectors[row], ASKED_FOR)
+        known = np.isin(found, ids)
+        truth = vectors[np.searchsorted(ids, found[known])] @ vectors[row]
+        wrong += bool((np.abs(truth - cosines[known]) > OFF).any())
+        missed += ids[row] not in found and not (cosines >= TWIN).any()
+    if wrong:
+        yield Finding(f"for {wrong} of {len(rows)} passages the index has vectors that are not the journal's", REBUILD)
+    if missed > max(1, MISSES * len(rows)):
+        yield Finding(f"{missed} of {len(rows)} passages are not found in the index, though they are in it", REBUILD)
+
+
+def _journaled(journal: SqliteJournal) -> tuple[Ids, Vectors]:
+    """The ids of all passages, in order, and their vectors, of length 1 or 0; those of an odd length are left out."""
+    rows: list[tuple[int, bytes]] = []
+    while more := journal.passages(rows[-1][0] if rows else 0):
+        rows += [(row[0], row[7]) for row in more]
+    usual = Counter(len(blob) for _, blob in rows).most_common(1)
+    rows = [row for row in rows if len(row[1]) == usual[0][0]]
+    vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").astype(np.float32).reshape(len(rows), -1)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units: Vectors = (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    return np.array([id for id, _ in rows], np.int64), units
+
+
+def main(folder: Path, name: str, sample: int) -> list[Finding]:
+    """What is wrong with the index in `folder`."""
+    from filelock import Timeout
+
+    journal = SqliteJournal(folder / "journal.db", create=False)
+    try:
+        store = store_from(name, folder / "index")
+        try:
+            if getattr(store, "in_memory", False):
+                return []  # filled anew whenever a memory is opened
+            return list(compare(journal, store, Index(journal, lambda: store).watermark, sample))
+        finally:
+            store.close()
+    except TinymemError as error:
+        return [
+            Finding(f"the index cannot be read: {error}", BUSY if isinstance(error.__cause__, Timeout) else REBUILD)
+        ]
+    finally:
+        journal.close()
+
+
+if __name__ == "__main__":
+    _findings = main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    sys.stdout.write(json.dumps([[finding.problem, finding.advice] for finding in _findings]) + "\n")

@@ -1,0 +1,259 @@
+"""A memory as JSON lines: what stands in each line, and what a line that somebody else wrote must be like.
+
+::
+
+    {"tinymem_export":1,"embedder":"static","fingerprint":"...","next_number":4,"steps":3}
+    {"step":{...},"tokens":12,"position":0}                          oldest first; `step` as `Step.to_dict` gives it
+    {"step":{...},"tokens":9,"position":12,"milestone":true}
+    {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
+    {"episode":{"level":1,"first":1,"last":2,"session":null,"text":"..."}}
+    {"open_calls":{"call_7":3}}                              calls without a result yet, and the steps that made them
+    {"scratchpad":{...}}
+    {"end":{"steps":3,"episodes":1}}
+
+`tokens` is what a step costs when sent, `position` what all before it did. With vectors, a step has
+`"vectors":[["...","..."]]`, for each of its passages the vector (float16) and the token ids (uint16), little-endian, in
+base64. All is ASCII. Not in it are the key of the fences, passages and terms (they are made of the steps), and whatever
+else a memory can do without.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinymem.archive.archive import row_of
+from tinymem.archive.durable_window import MOST_CALLS
+from tinymem.archive.scratchpad_format import loaded
+from tinymem.errors import FormatError, InputError, shown
+from tinymem.messages.tokens import EstimatingCounter, count_message
+from tinymem.protocols import StepRow, TokenIds, Vectors
+from tinymem.steps.content import checked, clean
+from tinymem.steps.serialization import dump_step, step_from_dict
+from tinymem.steps.step import Step
+from tinymem.steps.types import ROLES
+from tinymem.stores.sqlite.journal import SummaryRow
+
+__all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line", "episode_line", "header_line",
+           "read_calls", "read_end", "read_header", "read_step", "scratchpad_line", "scratchpad_of",
+           "step_line"]  # fmt: skip
+
+FORMAT = 1
+MOST = 1 << 53  # of a number: what every JSON reader can hold
+MOST_LEVELS = 64  # of episodes: each stands for eight of the level below
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line: the embedder's name (None: not known) and fingerprint, the number of the next step, and how many
+    steps follow."""
+
+    embedder: str | None
+    fingerprint: str
+    next_number: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """A step, as the journal keeps it, and what was made of its passages: vectors and token ids, as they were written;
+    None where there are none."""
+
+    row: StepRow
+    step: Step
+    made: tuple[Vectors, list[TokenIds]] | None = None
+
+
+def _line(value: Any) -> str:
+    """A value as a line of compact ASCII JSON."""
+    return json.dumps(value, separators=(",", ":")) + "\n"
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+
+def header_line(header: Header) -> str:
+    """The line of a header."""
+    return _line({"tinymem_export": FORMAT, **vars(header)})
+
+
+def step_line(row: StepRow, vectors: list[tuple[bytes, bytes]] | None = None) -> str:
+    """The line of a step, with what was made of its passages if it is given. JSON of the journal is taken as it is."""
+    more = [f'"tokens":{row.tokens}', f'"position":{row.position}']
+    more += ['"window":true'] * bool(row.window) + ['"milestone":true'] * bool(row.milestone)
+    if row.view is not None:
+        more.append(f'"view":{row.view}')
+    if vectors is not None:
+        more.append(f'"vectors":{_line([[_coded(one) for one in pair] for pair in vectors]).rstrip()}')
+    return f'{{"step":{row.record},{",".join(more)}}}\n'
+
+
+def episode_line(row: SummaryRow) -> str:
+    """The line of an episode."""
+    return _line({"episode": row._asdict()})
+
+
+def calls_line(text: str) -> str:
+    """The line of the open calls, which the journal keeps as `text`."""
+    return f'{{"open_calls":{text}}}\n'
+
+
+def scratchpad_line(text: str) -> str:
+    """The line of a scratchpad, which the journal keeps as `text`."""
+    return f'{{"scratchpad":{text}}}\n'
+
+
+def end_line(steps: int, episodes: int) -> str:
+    """The last line, without which a file is not whole: how many there were."""
+    return _line({"end": {"steps": steps, "episodes": episodes}})
+
+
+def _coded(blob: bytes) -> str:
+    return base64.b64encode(blob).decode()
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+def read_header(value: Any) -> Header:
+    """The header; FormatError for that of a newer format."""
+    if not isinstance(value, dict) or "tinymem_export" not in value:
+        raise InputError("this is no export of a memory: its first line must be an object with tinymem_export")
+    if type(version := value["tinymem_export"]) is not int or version < 1:
+        raise InputError(f"tinymem_export must be the number of a format, not {shown(version)}")
+    if version > FORMAT:
+        raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
+    fields = _Fields(value, "the header", "tinymem_export", "embedder", "fingerprint", "next_number", "steps")
+    embedder = fields.text("embedder", or_none=True)
+    numbers = fields.number("next_number", least=1), fields.number("steps")
+    return Header(embedder, fields.text("fingerprint") or "", *numbers)
+
+
+def read_step(value: Mapping[str, Any]) -> StepLine:
+    """The step of a line, checked to the last field: a memory that holds it can be opened, searched and sent."""
+    fields = _Fields(value, "the line", "step", "tokens", "position", "window", "milestone", "view", "vectors")
+    step = _step(value["step"])
+    row = row_of(step, fields.number("tokens"), fields.number("position"), fields.flag("window"))
+    if (view := value.get("view")) is not None:
+        shown = _step(view)
+        if not row.window or (shown.id, shown.step_number) != (step.id, step.step_number):
+            raise InputError("a view is of a step in the window, and has its id and number")
+        row = replace(row, view=dump_step(shown))
+    made = None if value.get("vectors") is None else _made(value["vectors"])
+    return StepLine(replace(row, milestone=fields.flag("milestone")), step, made)
+
+
+def _step(record: Any) -> Step:
+    step = step_from_dict(record)
+    _Fields(record, "the step", *record).number("step_number", least=1)
+    _check_messages(step)
+    for part in step.parts():
+        clean(part.text)
+    return step
+
+
+def _check_messages(step: Step) -> None:
+    """What an overlay sets must leave messages that can be counted, and sent."""
+    step.to_messages(style="observation")
+    for message in step.to_messages(style="tools"):
+        if message.get("role") not in ROLES:
+            raise InputError(f"role must be one of {', '.join(ROLES)}, not {shown(message.get('role'))}")
+        checked(message.get("content"), "content")
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("id"), str) for c in calls):
+            raise InputError("tool_calls must be a list of objects, each with an id")
+        if not isinstance(message.get("tool_call_id"), (str, type(None))):
+            raise InputError("tool_call_id must be a string")
+        count_message(message, EstimatingCounter())
+
+
+def _made(value: Any) -> tuple[Vectors, list[TokenIds]]:
+    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        raise InputError("vectors must be a list of pairs")
+    halves = [np.frombuffer(base64.b64decode(vector, validate=True), "<f2") for vector, _ in value]
+    tokens = [np.frombuffer(base64.b64decode(some, validate=True), "<u2").astype(np.uint16) for _, some in value]
+    if len({len(half) for half in halves}) > 1 or not all(np.isfinite(half).all() for half in halves):
+        raise InputError("vectors must be of one length, and finite")
+    return np.array(halves, np.float32) if halves else np.empty((0, 0), np.float32), tokens
+
+
+class Episodes:
+    """Reads the lines of episodes, one after the other."""
+
+    def __init__(self) -> None:
+        self._before = (0, 0, 0)  # level, first and last step
+
+    def read(self, value: Mapping[str, Any]) -> SummaryRow | None:
+        """The episode of a line; None for one that is not in order, or inside another: it is summarised again."""
+        _Fields(value, "the line", "episode")
+        fields = _Fields(value["episode"], "the episode", *SummaryRow._fields)
+        level, first = fields.number("level", least=1, most=MOST_LEVELS), fields.number("first", least=1)
+        last = fields.number("last", least=first)
+        row = SummaryRow(level, first, last, fields.text("session", or_none=True), fields.text("text") or "")
+        in_order = (level, first) > self._before[:2] and (level > self._before[0] or last > self._before[2])
+        if in_order:
+            self._before = (level, first, last)
+        return row if in_order else None
+
+
+def read_calls(value: Mapping[str, Any], last: int) -> dict[str, int]:
+    """The open calls, each with the number of its step, `last` at the most."""
+    _Fields(value, "the line", "open_calls")
+    calls = value["open_calls"]
+    fields = _Fields(calls, "open_calls", *(calls if isinstance(calls, dict) else ()))
+    if len(calls) > MOST_CALLS:
+        raise InputError(f"open_calls has {len(calls)} calls, and may have {MOST_CALLS}")
+    return {clean(id): fields.number(id, least=1, most=last) for id in calls}
+
+
+def scratchpad_of(value: Mapping[str, Any]) -> str:
+    """The scratchpad of a line, as the journal keeps it."""
+    _Fields(value, "the line", "scratchpad")
+    text = json.dumps(value["scratchpad"], separators=(",", ":"))
+    loaded(text)
+    return text
+
+
+def read_end(value: Mapping[str, Any]) -> tuple[int, int]:
+    """How many steps and episodes there should have been."""
+    _Fields(value, "the line", "end")
+    fields = _Fields(value["end"], "the end", "steps", "episodes")
+    return fields.number("steps"), fields.number("episodes")
+
+
+class _Fields:
+    """The fields of an object, each checked when it is asked for; unknown ones are refused at once."""
+
+    def __init__(self, value: Any, what: str, *known: str) -> None:
+        if not isinstance(value, dict):
+            raise InputError(f"{what} must be an object, not {type(value).__name__}")
+        if unknown := [name for name in value if name not in known]:
+            raise InputError(f"{what} has the unknown field {shown(unknown[0])}")
+        self._value, self._what = value, what
+
+    def number(self, name: str, least: int = 0, most: int = MOST) -> int:
+        """A whole number."""
+        number = self._value.get(name)
+        if type(number) is not int or not least <= number <= most:
+            raise InputError(
+                f"{name} of {self._what} must be a whole number from {least} to {most}, not {shown(number)}"
+            )
+        return number
+
+    def flag(self, name: str) -> bool:
+        """True or false; false where it is missing."""
+        if type(flag := self._value.get(name, False)) is not bool:
+            raise InputError(f"{name} of {self._what} must be true or false, not {shown(flag)}")
+        return flag
+
+    def text(self, name: str, or_none: bool = False) -> str | None:
+        """A string, with what cannot be stored replaced."""
+        text = self._value.get(name)
+        if not isinstance(text, str) and not (or_none and text is None):
+            raise InputError(f"{name} of {self._what} must be a string, not {shown(text)}")
+        return None if text is None else clean(text)

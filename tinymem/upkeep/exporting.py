@@ -1,0 +1,150 @@
+"""A memory as a file of JSON lines, and a file of them as a memory.
+
+`tinymem.upkeep.export_format` says what stands in the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TextIO
+
+from tinymem.archive.archive import fence_key
+from tinymem.archive.durable_window import OPEN_CALLS
+from tinymem.archive.folders import namespace_folder
+from tinymem.archive.scratchpad_format import SCRATCHPAD
+from tinymem.errors import FormatError, InputError, StepError, StorageError, shown
+from tinymem.protocols import StepRow
+from tinymem.recall.render import own_blocks
+from tinymem.steps.checks import a_callable, a_path
+from tinymem.steps.serialization import load_step
+from tinymem.steps.step import Step
+from tinymem.stores.files import opener
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.stores.sqlite.upkeep import EMBEDDER, EMBEDDER_NAME
+from tinymem.upkeep.export_format import (
+    Header,
+    calls_line,
+    end_line,
+    episode_line,
+    header_line,
+    scratchpad_line,
+    step_line,
+)
+from tinymem.upkeep.progress import Progress, unseen
+
+__all__ = ["Exported", "export_journal", "export_memory"]
+
+AT_ONCE = 64  # steps that are read at once
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How many steps and episodes were written."""
+
+    steps: int
+    episodes: int
+
+
+def export_memory(
+    path: str | Path,
+    file: str | Path | TextIO,
+    *,
+    namespace: str = "default",
+    vectors: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write the memory at `path` to `file`, a path or a text stream, as lines of ASCII JSON.
+
+    All that was added is in it: steps with their numbers, what the window shows of them, milestones, the summaries of
+    episodes, the scratchpad. What is made of steps is not, but for the vectors, if `vectors`: an import with the same
+    embedder then embeds nothing. The key of the fences never is. No embedder is needed, and others may go on adding:
+    the file has the memory as it was at the beginning. However much there is, little of it is held at once. `progress`
+    hears how many steps are written, and of how many.
+
+    >>> import tempfile
+    >>> from tinymem import HierarchicalMemory, MessageStep, import_memory
+    >>> folder = tempfile.mkdtemp()
+    >>> with HierarchicalMemory(folder) as memory:
+    ...     step = memory.add(MessageStep("user", "The staging server is at 10.0.0.7."))
+    >>> export_memory(folder, f"{folder}.jsonl").steps
+    1
+    >>> import_memory(folder, f"{folder}.jsonl", namespace="copy").steps
+    1
+
+    Raises NotAMemoryError where there is no memory, FormatError for a damaged one, and StorageError for a file that
+    cannot be written; one that was not written to its end is refused by the import.
+    """
+    folder = namespace_folder(a_path("path", path), namespace, create=False)
+    journal = SqliteJournal(folder / "journal.db", create=False)
+    try:
+        return export_journal(journal, file, vectors, progress)
+    finally:
+        journal.close()
+
+
+def export_journal(
+    journal: SqliteJournal, file: str | Path | TextIO, vectors: bool = False, progress: Progress | None = None
+) -> Exported:
+    """Write what a journal holds now; see `export_memory`."""
+    advance = a_callable("progress", progress) or unseen
+    with journal.reading() as held, _opened(file) as stream:
+        counts = held.counts()["steps"], len(held.summaries())
+        for done, line in enumerate(_lines(held, counts, vectors)):
+            stream.write(line)
+            if done % AT_ONCE == 0:
+                advance(min(done, counts[0]), counts[0])
+        advance(counts[0], counts[0])
+    return Exported(*counts)
+
+
+@contextmanager
+def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
+    """The stream to write to; errors of a file that is opened here are ours, those of a given stream its owner's."""
+    if not isinstance(file, (str, PathLike)):
+        if not callable(getattr(file, "write", None)):
+            raise InputError(f"file must be a path, or a text stream to write to, not {shown(file)}")
+        yield file
+        return
+    try:
+        with open(file, "w", encoding="ascii", newline="\n", opener=opener) as stream:
+            yield stream
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{file} cannot be written: {reason}; choose another, or make room") from error
+
+
+def _lines(journal: SqliteJournal, counts: tuple[int, int], vectors: bool) -> Iterator[str]:
+    """All lines, in order."""
+    fingerprint = journal.setting(EMBEDDER) or ""
+    yield header_line(Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0]))
+    key = fence_key(journal)
+    after, made = 0, journal.mark.step if vectors else 0
+    while rows := journal.rows(after, AT_ONCE):
+        for row in rows:
+            step = _checked(journal, row)
+            # Where the memory heard itself, an import, whose key is another one, makes other passages.
+            own = row.number < made and not any(own_blocks(part.text, key) for part in step.parts())
+            yield step_line(row, journal.vectors(row.number) if own else None)
+        after = rows[-1].number
+    yield from map(episode_line, journal.summaries())
+    if calls := journal.setting(OPEN_CALLS):
+        yield calls_line(calls)
+    if (scratchpad := journal.setting(SCRATCHPAD)) is not None:
+        yield scratchpad_line(scratchpad)
+    yield end_line(*counts)
+
+
+def _checked(journal: SqliteJournal, row: StepRow) -> Step:
+    """The step; FormatError for a damaged record, since its line would be damaged too."""
+    try:
+        if row.view is not None:
+            load_step(row.view)
+        return load_step(row.record)
+    except (StepError, FormatError) as error:
+        raise FormatError(f"{journal.path} is damaged: step {row.number}: {error}") from error

@@ -1,0 +1,135 @@
+"""What is forgotten: the steps that are meant by ids and filters, and whole namespaces."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from tinymem.archive.archive import Archive
+from tinymem.archive.folders import JOURNAL, MARKER, folder_name, namespace_folder
+from tinymem.errors import StorageError, TinymemError
+from tinymem.recall.fusion import Filter
+from tinymem.recall.passages import tool_name
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.checks import a_path, a_text, one_of
+from tinymem.steps.serialization import STEP_TYPES
+
+__all__ = ["chosen", "forget_namespace", "number_of", "undone_on_failure"]
+
+MOST = 1 << 62  # above every number
+_NUMBER = re.compile("[0-9]{1,18}")  # a step's number as text
+AT_ONCE = 500  # steps that are read to see which tools they call
+
+
+def chosen(archive: Archive, ids: Sequence[str], only: Filter, before: datetime | None) -> list[int]:
+    """The numbers of the steps with these ids, and of those that all filters let pass, if there is any filter."""
+    limits: dict[str, str | float] = {
+        name: value if isinstance(value, str) else value.timestamp()
+        for name, value in (*vars(only).items(), ("before", before))
+        if value is not None and name != "tool"
+    }
+    if only.type is not None:
+        one_of("type", only.type, *STEP_TYPES)
+    found = archive.journal.matching(limits) if limits or only.tool is not None else []
+    if only.tool is not None:
+        found = _calling(archive, found, only.tool)
+    return sorted({*found, *archive.journal.numbers(ids)})
+
+
+def number_of(archive: Archive, id: str | int) -> int:
+    """The number of the step that is meant by an id, a number, or a number as text; -1 where there is none."""
+    if isinstance(id, int):
+        return id if not isinstance(id, bool) and 0 <= id < MOST else -1
+    if numbers := archive.journal.numbers([a_text("id", id)]):
+        return numbers[0]
+    return int(id) if _NUMBER.fullmatch(id) else -1
+
+
+def _calling(archive: Archive, numbers: Sequence[int], tool: str) -> list[int]:
+    """Those of the steps that call `tool`."""
+    found: list[int] = []
+    wanted = tool_name(tool)
+    for at in range(0, len(numbers), AT_ONCE):
+        steps = archive.fetch(numbers[at : at + AT_ONCE])
+        actions = ((number, step) for number, step in steps.items() if isinstance(step, ActionStep))
+        found += [number for number, step in actions if any(tool_name(call.name) == wanted for call in step.tool_calls)]
+    return found
+
+
+def forget_namespace(path: str | Path, namespace: str) -> None:
+    """Remove a namespace of the memory at `path`, for good: its folder goes. Other namespaces are as they were.
+
+    Raises NotAMemoryError where there is none, and StorageError when somebody has it open, or a file cannot be removed;
+    called again, it goes on.
+    """
+    folder = namespace_folder(a_path("path", path), namespace, create=False)
+    journal = folder / "journal.db"
+    _check_alone(journal)
+    try:
+        for child in sorted(folder.iterdir(), key=lambda one: one.name.startswith(journal.name)):
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child)
+            else:
+                child.unlink()  # the journal last: as long as it is there, the rest can be removed by this
+        folder.rmdir()
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be removed: {error.strerror or error}; do so again") from error
+
+
+@contextmanager
+def undone_on_failure(path: Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
+    """Where what is inside fails to open a new namespace, the folders and files that it made are removed again.
+
+    `also` is called then.
+    """
+    folder, marker = path / folder_name(namespace), path / MARKER
+    try:
+        made = [place for place in (folder, path, *path.parents) if not place.exists()]
+        was_marked = marker.exists()
+    except OSError:  # a folder that may not be looked into: nothing will be made
+        made, was_marked = [], True
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError, ValueError, TinymemError):  # somebody else has it open, or put something there
+            if folder in made and (folder / JOURNAL).exists() and not _has_steps(folder / JOURNAL):
+                forget_namespace(path, namespace)
+            if not was_marked and {*path.iterdir()} <= {marker, folder}:
+                _empty(folder)
+                marker.unlink()
+            for place in made:
+                _empty(place)
+        if also is not None:
+            also()
+        raise
+
+
+def _empty(folder: Path) -> None:
+    """Remove the folder, if it is there; OSError if something is in it."""
+    with suppress(FileNotFoundError):
+        folder.rmdir()
+
+
+def _has_steps(journal: Path) -> bool:
+    with closing(sqlite3.connect(journal, timeout=0)) as db:
+        try:
+            return db.execute("SELECT 1 FROM steps LIMIT 1").fetchone() is not None
+        except sqlite3.DatabaseError as error:
+            return "no such table" not in str(error)
+
+
+def _check_alone(journal: Path) -> None:
+    """StorageError when the journal is open anywhere: only who is alone can leave SQLite's log mode."""
+    try:
+        with closing(sqlite3.connect(journal, timeout=0)) as db:
+            db.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise StorageError(f"{journal.parent} is in use: close the memories that have it open first") from error
+    except sqlite3.DatabaseError:
+        pass  # what is damaged can go as well

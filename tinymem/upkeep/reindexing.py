@@ -1,0 +1,120 @@
+"""Another embedder for a memory: all its passages embedded anew, while it goes on as it is."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinymem.archive.archive import Archive
+from tinymem.archive.embedding import BATCH
+from tinymem.archive.folders import namespace_folder
+from tinymem.errors import FormatError, StepError, StorageError
+from tinymem.messages.tokens import counter_from
+from tinymem.protocols import Embedder, Embeds, VectorStore
+from tinymem.recall.query import embedded
+from tinymem.registry import embedder_from, known_store, store_from, token_embedder_from
+from tinymem.steps.checks import a_callable, a_path
+from tinymem.steps.content import clean
+from tinymem.steps.serialization import load_step
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.stores.sqlite.upkeep import EMBEDDER, EMBEDDER_NAME, Placed
+from tinymem.upkeep.progress import Progress, unseen
+
+__all__ = ["Reindexed", "reindex"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reindexed:
+    """What `reindex` did: from one embedder (its fingerprint) to another, `passages` in all, of which `embedded` this
+    time; the others were done by an earlier run that did not come to its end."""
+
+    before: str
+    after: str
+    passages: int
+    embedded: int
+
+
+def reindex(
+    path: str | Path,
+    embedder: str | Embedder | Embeds,
+    *,
+    namespace: str = "default",
+    store: str | VectorStore = "chroma",
+    progress: Progress | None = None,
+) -> Reindexed:
+    """Give the memory at `path` another embedder: all passages are embedded anew, and nothing else changes.
+
+    The vectors in use stay so until all new ones are there; then all are changed at once, and the old ones are gone
+    from the files when this returns. Until then, whoever has the memory open, in this process or another, goes on
+    adding and recalling; afterwards its next recall is an EmbedderMismatchError, and it must be opened again. A run
+    that was killed is gone on with where it was, and given up by reindexing with the embedder in use. Until the end
+    the journal holds both vectors of a passage. Without an embedder, the memory opens with the new one afterwards.
+
+    `progress` hears how many passages are done, and of how many.
+
+    >>> import tempfile
+    >>> from tinymem import HierarchicalMemory, MessageStep
+    >>> folder = tempfile.mkdtemp()
+    >>> with HierarchicalMemory(folder, embedder="hashing:64") as memory:
+    ...     step = memory.add(MessageStep("user", "The staging server is at 10.0.0.7."))
+    >>> reindex(folder, "hashing").embedded
+    1
+
+    Raises NotAMemoryError where there is no memory, EmbedderError when the embedder fails, and StorageError when
+    another process reindexes the memory too, or reads it at the very end, so that old vectors are still in its file.
+    """
+    new, index = embedder_from(embedder), known_store(store)
+    advance = a_callable("progress", progress) or unseen
+    folder = namespace_folder(a_path("path", path), namespace, create=False)
+    journal = SqliteJournal(folder / "journal.db", create=False)
+    try:
+        before, done = journal.setting(EMBEDDER) or new.fingerprint, 0
+        if before != new.fingerprint:
+            done = _embed(journal, new, advance)
+        else:
+            journal.stop_reindexing()
+            journal.keep({EMBEDDER_NAME: new.name})  # as when a server has moved
+        journal.scrub("it is reindexed", "old vectors stay")
+        _make_index(folder, new, index)
+        return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
+    finally:
+        journal.close()
+
+
+def _embed(journal: SqliteJournal, embedder: Embedder, progress: Progress) -> int:
+    """Embed all passages, and change to their new vectors; how many were embedded."""
+    fingerprint, tokenizer, count = embedder.fingerprint, token_embedder_from(embedder), 0
+    journal.begin_reindexing(fingerprint)
+    progress(*journal.reindexed())
+    while not journal.switch(fingerprint, embedder.name):
+        while passages := journal.to_reindex(BATCH):
+            if texts := _texts(journal, passages):
+                vectors, tokens = embedded(embedder, [*texts.values()]), tokenizer.token_ids([*texts.values()])
+                journal.put_reindexed(fingerprint, [*texts], vectors, tokens)
+                count += len(texts)
+            progress(*journal.reindexed())
+    return count
+
+
+def _texts(journal: SqliteJournal, passages: list[Placed]) -> dict[int, str]:
+    """The texts of passages by their ids, without those that were forgotten a moment ago."""
+    records = journal.steps(sorted({passage.step for passage in passages}))
+    try:
+        parts = {number: load_step(record).parts() for number, record in records.items()}
+        return {p.id: clean(parts[p.step][p.part].text[p.start : p.end]) for p in passages if p.step in parts}
+    except (StepError, IndexError) as error:
+        raise FormatError(f"{journal.path} is damaged: {error}") from error
+
+
+def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore) -> None:
+    """Clear the index of old vectors, and embed what nobody has embedded yet."""
+    archive = Archive(folder, embedder, lambda: store_from(store, folder / "index"), counter_from(None), create=False)
+    try:
+        archive.index.clear()
+    except StorageError as error:
+        logger.warning("the index keeps its old vectors until the memory is opened the next time: %s", error)
+    finally:
+        archive.close()

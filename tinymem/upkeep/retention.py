@@ -1,0 +1,216 @@
+"""How long steps are kept, how many, and in how many bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta, timezone
+from functools import cache
+from itertools import chain
+from typing import TypeAlias
+
+from tinymem.archive.archive import Archive
+from tinymem.errors import InputError
+from tinymem.messages.answers import open_calls
+from tinymem.messages.conversion import groups
+from tinymem.protocols import StepRow
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.checks import whole_number
+from tinymem.steps.step import Step
+from tinymem.upkeep.usefulness import usefulness
+
+__all__ = ["Retention", "RetentionReport", "Retired", "retain"]
+
+Group: TypeAlias = Sequence[StepRow]
+
+AT_ONCE = 500  # steps that are read at once
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What a memory may hold; None does not limit. What is over is forgotten.
+
+    `max_age` is how long ago a step may have happened (its timestamp), `max_steps` how many there may be, window
+    included, and `max_bytes` how large the journal's file may be (an index beside it takes about as much as the vectors
+    in it). What is over `max_age` goes whatever it is. Over the others, what is least useful for its share of the limit
+    goes first, and of equals what was added first: repetitions, words that many steps have, questions, and what an
+    assistant said without calling a tool. `tinymem.upkeep.usefulness.usefulness` has how that is reckoned; for
+    `max_bytes` it is divided by the bytes that a step takes. A call goes with its results.
+
+    Exempt are the window, pinned steps, and milestones: final answers, and what was marked as one. They count, but stay
+    even when they alone are over a limit.
+
+    >>> Retention(max_age=timedelta(days=90), max_bytes=500_000_000).max_steps is None
+    True
+    """
+
+    max_age: timedelta | None = None
+    max_steps: int | None = None
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_age is not None and (not isinstance(self.max_age, timedelta) or self.max_age < timedelta(0)):
+            raise InputError(f"max_age must be a timedelta of 0 or more, not {self.max_age!r}")
+        for name in ("max_steps", "max_bytes"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Retired:
+    """A step that went; `reason` is the limit that it went for: `"max_age"`, `"max_steps"` or `"max_bytes"`."""
+
+    number: int
+    id: str
+    type: str
+    session: str | None
+    timestamp: datetime
+    reason: str
+
+
+@dataclass(frozen=True)
+class RetentionReport:
+    """What went, in the order of its numbers, how many steps were `kept`, and the journal's size before and after."""
+
+    removed: tuple[Retired, ...]
+    kept: int
+    bytes_before: int
+    bytes_after: int
+
+    def __repr__(self) -> str:
+        return f"<RetentionReport: {len(self.removed)} removed, {self.kept} kept>"
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many steps went for each reason."""
+        counted = Counter(one.reason for one in self.removed)
+        return {limit.name: counted[limit.name] for limit in fields(Retention) if limit.name in counted}
+
+
+def retain(
+    archive: Archive,
+    retention: Retention,
+    remove: Callable[[Sequence[int]], object],
+    now: datetime,
+    dry_run: bool = False,
+) -> RetentionReport:
+    """Keep an archive within its limits: `remove` is given the numbers of what must go, unless it is a `dry_run`."""
+    before, gone = archive.journal.size(), list[Retired]()
+    while over := _over(archive, retention, now):  # bytes can only be estimated, so it may take more than once
+        gone += over
+        if dry_run:
+            break
+        remove([one.number for one in over])
+    kept = archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
+    return RetentionReport(tuple(sorted(gone, key=lambda one: one.number)), kept, before, archive.journal.size())
+
+
+def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired]:
+    """The steps that are over the limits."""
+    journal = archive.journal
+    found: dict[int, Retired] = {}
+
+    def take(reason: str, some: Iterator[Group]) -> None:
+        found.update((row.number, _retired(row, reason)) for row in chain.from_iterable(some))
+
+    if retention.max_age is not None and (oldest := _ago(now, retention.max_age)) is not None:
+        take("max_age", _from_before(archive, oldest))
+    reckoned = cache(lambda: useful_groups(archive))  # once, and only if it is needed
+    if retention.max_steps is not None:
+        excess = journal.counts()["steps"] - len(found) - retention.max_steps
+        if excess > 0:
+            take("max_steps", first_of(least_useful(reckoned(), len), excess, found, len))
+    if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
+        weights = journal.weights()
+        share = (size - retention.max_bytes) / size
+
+        def weight(rows: Iterable[StepRow | Retired]) -> int:
+            return sum(weights.get(row.number, 1) for row in rows)  # 1: it came, or went, a moment ago
+
+        heavy = share * sum(weights.values()) - weight(found.values())
+        take("max_bytes", first_of(least_useful(reckoned(), weight), heavy, found, weight))
+    return [*found.values()]
+
+
+def _ago(now: datetime, age: timedelta) -> float | None:
+    """Seconds since 1970 at that time; None for before all time."""
+    try:
+        return (now - age).timestamp()
+    except OverflowError:
+        return None
+
+
+def _from_before(archive: Archive, oldest: float) -> Iterator[Group]:
+    """The groups that happened wholly before a time and are not exempt."""
+    if numbers := archive.journal.matching({"before": oldest}):
+        for group, rows in _groups(archive):
+            if rows[0].number > numbers[-1]:
+                return
+            if all(row.time < oldest for row in rows) and not _is_exempt(group, rows):
+                yield rows
+
+
+def useful_groups(archive: Archive) -> list[tuple[float, Group]]:
+    """The groups that are not exempt, those that were added first at first, and how useful each is.
+
+    All groups count for that: what a pinned step says is not lost with another that says it too.
+    """
+    found: list[Group | None] = []
+
+    def read() -> Iterator[Sequence[Step]]:
+        for group, rows in _groups(archive):
+            found.append(None if _is_exempt(group, rows) else [replace(row, record="", view=None) for row in rows])
+            yield group
+
+    return [(useful, rows) for useful, rows in zip(usefulness(read()), found, strict=True) if rows is not None]
+
+
+def least_useful(some: Iterable[tuple[float, Group]], cost: Callable[[Group], int]) -> Iterator[Group]:
+    """The groups by how useful they are for what they `cost`, the least so first, and of equals the first."""
+    return (rows for _, rows in sorted(some, key=lambda one: one[0] / cost(one[1])))
+
+
+def first_of(
+    some: Iterable[Group], excess: float, but: Container[int], cost: Callable[[Group], int]
+) -> Iterator[Group]:
+    """The first groups, so many that they `cost` as much as the `excess`, without those that go anyway."""
+    for group in some:
+        if excess <= 0:
+            return
+        if group[0].number not in but:
+            yield group
+            excess -= cost(group)
+
+
+def _groups(archive: Archive) -> Iterator[tuple[Sequence[Step], Group]]:
+    """All groups with their rows, those that were added first at first."""
+    rows: dict[str, StepRow] = {}
+    held: list[Step] = []  # a group that is not whole yet, and what came after it
+    after = 0
+    while some := archive.journal.rows(after, AT_ONCE):
+        after = some[-1].number
+        rows.update((row.id, row) for row in some)
+        whole, held = _split([*held, *(archive.load(row.record) for row in some)])
+        yield from ((group, [rows[step.id] for step in group]) for group in whole)
+        rows = {step.id: rows[step.id] for step in held}
+    yield from ((group, [rows[step.id] for step in group]) for group in groups(held))
+
+
+def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
+    """The groups that are whole, and the steps from the first on that waits for results: the newest action's come."""
+    found = groups(steps)
+    newest = max((at for at, step in enumerate(steps) if isinstance(step, ActionStep)), default=0)
+    if not open_calls(steps[newest:]):
+        return found, []
+    last = max(at for at, group in enumerate(found) if any(isinstance(step, ActionStep) for step in group))
+    return found[:last], [step for group in found[last:] for step in group]
+
+
+def _is_exempt(group: Sequence[Step], rows: Group) -> bool:
+    return any(row.window or row.milestone for row in rows) or any(step.pinned for step in group)
+
+
+def _retired(row: StepRow, reason: str) -> Retired:
+    when = datetime.fromtimestamp(row.time, timezone.utc)
+    return Retired(row.number, row.id, row.type, row.session, when, reason)

@@ -1,0 +1,111 @@
+"""What can still be read of a damaged memory: its steps, one by one, whatever else is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tinymem.archive.folders import namespace_folder
+from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError
+from tinymem.steps.checks import a_path
+from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.step import Step
+from tinymem.steps.types import is_milestone
+from tinymem.stores.files import opener
+from tinymem.stores.sqlite.pages import Cell, Pages
+
+__all__ = ["Salvaged", "salvage", "salvage_to"]
+
+JOURNAL = "journal.db"
+COLUMNS = 11  # of a step's row in the oldest format
+ID, RECORD, MILESTONE = 1, 8, 11  # columns of the table `steps`
+
+
+class Salvaged(NamedTuple):
+    """How many steps there were; how many numbers before the last of them have none: damaged, or forgotten."""
+
+    steps: int
+    missing: int
+
+
+def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
+    """The steps of a damaged memory that can be read, in order, with their numbers; nothing in its folder is changed.
+
+    `path` is the memory's folder, a namespace's folder in it, or a `journal.db`. SQLite is not asked: every page of the
+    file is looked at by itself, so a damaged one costs the steps that it holds and no others, be it the first. A step
+    must be whole, and have the id or the number that stand beside it; a letter that was changed into another is not
+    noticed. What was forgotten does not come back. No process may have the memory open.
+
+    >>> for step in salvage("./memory"):  # doctest: +SKIP
+    ...     print(step.step_number, step.text)
+
+    Into a new memory they go by `add_steps`; a tool result whose call is lost has to be left out. Summaries and
+    vectors are made again there. The scratchpad is not read.
+
+    Raises NotAMemoryError where there is no journal, and StorageError for one that cannot be read at all.
+    """
+    journal = _journal(a_path("path", path), namespace)
+    try:
+        journal.open("rb").close()
+    except OSError as error:
+        raise StorageError(f"{journal} cannot be read: {error.strerror or error}") from error
+    return _steps(journal)
+
+
+def salvage_to(file: str | Path, path: str | Path, namespace: str = "default") -> Salvaged:
+    """Write what `salvage` finds into a new `file`, a line of JSON for each step, as `Step.from_dict` reads it.
+
+    Raises as `salvage` does, InputError for a file that is there, and StorageError for one that cannot be written.
+    """
+    steps = salvage(path, namespace)
+    numbers = []
+    try:
+        with open(file, "x", encoding="ascii", opener=opener) as stream:
+            for step in steps:
+                stream.write(f"{dump_step(step)}\n")
+                numbers.append(step.step_number or 0)
+    except FileExistsError as error:
+        raise InputError(f"{file} is there already: choose another name, so that nothing is overwritten") from error
+    except OSError as error:
+        raise StorageError(f"{file} cannot be written: {error.strerror or error}") from error
+    return Salvaged(len(numbers), max(numbers, default=0) - len(numbers))
+
+
+def _journal(path: Path, namespace: str) -> Path:
+    for place in (path, path / JOURNAL):
+        if place.is_file():
+            return place
+    journal = namespace_folder(path, namespace, create=False) / JOURNAL
+    if not journal.is_file():
+        raise NotAMemoryError(f"{journal} is no file")
+    return journal
+
+
+def _steps(journal: Path) -> Iterator[Step]:
+    pages = Pages(journal)
+    try:
+        given = set[int]()
+        for cell in sorted(pages.cells(COLUMNS, RECORD)):
+            step = _step(pages.values(cell), cell)
+            if step is not None and step.step_number not in given:
+                given.add(step.step_number or 0)
+                yield step
+    finally:
+        pages.close()
+
+
+def _step(values: list[Any] | None, cell: Cell) -> Step | None:
+    """The step of a row, if it is one, and whole."""
+    if values is None or not isinstance(record := values[RECORD], str):
+        return None
+    try:
+        step = load_step(record)
+    except TinymemError:
+        return None
+    if step.step_number != cell.rowid:
+        if step.id != values[ID]:
+            return None
+        step = step.evolve(step_number=cell.rowid)
+    made_one = len(values) > MILESTONE and values[MILESTONE] == 1 and not is_milestone(step)
+    return step.evolve(metadata={**step.metadata, "milestone": True}) if made_one else step

@@ -1,0 +1,212 @@
+"""AdaptiveMemoryManager: a window that is never over its tokens, counted on the messages as they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tinymem.errors import BudgetError
+from tinymem.messages.fitting import LEAST, most_characters
+from tinymem.messages.tokens import PER_REPLY, counter_from
+from tinymem.protocols import TokenCounter
+from tinymem.steps.checks import one_of, some_texts, whole_number
+from tinymem.steps.content import Content
+from tinymem.steps.step import STYLES, Message, Step, Style
+from tinymem.window.defaults import LOW_WATER
+from tinymem.window.manager import ManagerT, MemoryManager, PruneReport
+from tinymem.window.sending import Sending, copies
+from tinymem.window.strategy import Group, Prunes, critical, low_mark, newest_within, split, tokens_needed
+
+__all__ = ["AdaptiveMemoryManager"]
+
+
+class AdaptiveMemoryManager(MemoryManager):
+    """A MemoryManager whose messages never have more than `max_tokens` (4,000 unless given), whatever is added.
+
+    `to_messages()` gives messages that the chat APIs accept, in `style`, and `tokens` is what they cost, exactly. When
+    an added step would bring them over `max_tokens`, the window is pruned to `low_water` tokens (two thirds unless
+    given), so this happens now and then and not at every step. The newest system prompt, the current task and pinned
+    steps stay, and of the rest the newest groups (a call and its results, or one message), whole. A newest group that
+    is too long by itself has its texts shortened to head and tail, with a mark between them. What left or was shortened
+    is in the report that `on_prune` gets before it takes effect; `restore` puts it back where there is room.
+
+    Each step is rendered and counted when it is added, and once more for every later result of its group and when it is
+    restored. `counter` is a TokenCounter, or the name of a tiktoken encoding or of a model; `extra_keys` are
+    those of `tinymem.repair`.
+
+    >>> memory = AdaptiveMemoryManager(60, "Be brief.")
+    >>> for day in range(30):
+    ...     step = memory.add_message("user", f"On day {day} lunch was soup, with bread.")
+    >>> memory.tokens <= 60, memory.steps[0].text, memory.steps[-1].text
+    (True, 'Be brief.', 'On day 29 lunch was soup, with bread.')
+
+    Raises InputError for arguments that make no sense, and BudgetError where `system_prompt` alone is over
+    `max_tokens`.
+    """
+
+    def __init__(
+        self,
+        max_tokens: int = 4_000,
+        system_prompt: Content | None = None,
+        *,
+        low_water: int | None = None,
+        counter: TokenCounter | str | None = None,
+        style: Style = "auto",
+        on_add: Callable[[Sequence[Step]], None] | None = None,
+        on_prune: Callable[[PruneReport], None] | None = None,
+        extra_keys: Collection[str] = (),
+    ) -> None:
+        one_of("style", style, *STYLES)
+        self._sending = Sending(counter_from(counter), style, some_texts("extra_keys", extra_keys))
+        self._max_tokens, self._low_water = _marks(max_tokens, low_water)
+        super().__init__(system_prompt, self._newest, None, on_add=on_add, on_prune=on_prune)
+
+    @classmethod
+    def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:
+        """A memory that starts with `steps`, pruned at once if they are too many; see `MemoryManager.from_steps`."""
+        memory = super().from_steps(steps, next_number=next_number, **options)
+        if memory._is_full(()):
+            memory.prune()
+        return memory
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens that `to_messages()` has."""
+        return self._max_tokens
+
+    @property
+    def low_water(self) -> int:
+        """The tokens to which a pruning goes."""
+        return self._low_water
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of `to_messages()`, overhead and reply included, as `count_tokens` counts them."""
+        with self._lock:
+            return self._sending.tokens(self.steps)
+
+    def step_tokens(self) -> dict[str, int]:
+        """The tokens of each step by itself, by id, counted by the memory's own counter in its own style."""
+        return self._sending.of_each(self.steps)
+
+    def to_messages(self, summary_mode: bool = False, style: Style | None = None) -> list[Message]:
+        """The window as messages that the chat APIs accept, in the memory's own style; see `Step.to_messages`.
+
+        Groups are whole, results stand behind their calls, a call without a result gets one that says so. Another
+        `style` may have more tokens than `max_tokens`.
+        """
+        chosen = self._sending.style if style is None else style
+        one_of("style", chosen, *STYLES)
+        if summary_mode or chosen != self._sending.style:
+            other = Sending(self._sending.counter, chosen, self._sending.extra_keys)
+            return copies(other(self.steps, summary_mode))
+        with self._lock:
+            return copies(self._sending(self.steps))
+
+    def resize(self, max_tokens: int, low_water: int | None = None) -> PruneReport:
+        """Set another `max_tokens`, and prune if the window is over it; what left is in the report.
+
+        Raises InputError and BudgetError as making a memory does; nothing has changed then.
+
+        >>> memory = AdaptiveMemoryManager(1_000)
+        >>> steps = [memory.add_message("user", text) for text in ("The door is green.", "The gate is red.")]
+        >>> report = memory.resize(15)
+        >>> [step.text for step in memory]
+        ['The gate is red.']
+        >>> nothing = memory.resize(1_000)
+        >>> memory.restore(report)
+        >>> len(memory)
+        2
+        """
+        with self._changing():
+            before = self._max_tokens, self._low_water
+            self._max_tokens, self._low_water = _marks(max_tokens, low_water)
+            try:
+                return self.prune() if self._is_full(()) else PruneReport(kept=len(self))
+            except BaseException:
+                self._max_tokens, self._low_water = before
+                raise
+
+    def restore(self, report: PruneReport) -> None:
+        """Put back what `report` took out, as `MemoryManager.restore` does; BudgetError, and nothing changes, if the
+        window would be over its tokens: `clear` or `resize` make room."""
+        with self._within_tokens():
+            super().restore(report)
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Take steps out for good, without a report. A call that loses its result is sent with a note that there is
+        none: BudgetError, and nothing changes, if there is no room for it."""
+        with self._within_tokens():
+            super().drop(numbers)
+
+    @contextmanager
+    def _within_tokens(self) -> Iterator[None]:
+        """Undo what is done to the window, if it is over its tokens then."""
+        with self._changing():
+            before = self._window
+            yield
+            try:
+                self._check_tokens(self.steps)
+            except BudgetError:
+                self._window = before
+                raise
+
+    def _check_tokens(self, steps: Sequence[Step]) -> None:
+        if (needed := self._sending.tokens(steps)) > self._max_tokens:
+            raise BudgetError(needed, self._max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
+
+    def _is_full(self, new: Sequence[Step]) -> bool:
+        return self._sending.tokens((*self._window.values(), *new)) > self._max_tokens
+
+    def _chosen(self, before: Sequence[Step], strategy: Prunes) -> tuple[dict[str, Step], PruneReport]:
+        kept, report = super()._chosen(before, strategy)
+        self._check_tokens([*kept.values()])  # a strategy of the user's may make texts longer
+        return kept, report
+
+    def _newest(self, steps: Sequence[Step]) -> list[Step]:
+        """The strategy: `steps` as they are if they are within `max_tokens`, else pruned to `low_water`."""
+        if self._sending.tokens(steps) <= self._max_tokens:
+            return list(steps)
+        shown = self._with_newest_fitted(steps)
+        costs, most = self._sending.costs(shown), self._max_tokens
+        while True:
+            kept = newest_within(shown, costs, most, min(self._low_water, most), "current")
+            # Of calls with one id the first keeps it: where that one goes, the next has it, and may cost more by it.
+            if (over := self._sending.tokens(kept) - self._max_tokens) <= 0:
+                return kept
+            most -= over
+
+    def _with_newest_fitted(self, steps: Sequence[Step]) -> list[Step]:
+        """`steps`, with the newest group shortened if it does not fit beside the critical steps."""
+        sent = self._sending(steps)
+        *earlier, newest = (one.group for one in sent)
+        must, costs = critical(steps, "current"), self._sending.costs(steps)
+        kept, _ = split(earlier, must)
+        base = PER_REPLY + sum(costs[step.id] for group in kept for step in group)
+        if base + sum(costs[step.id] for step in newest) <= self._max_tokens:
+            return list(steps)
+        held = {step.id for step in must}
+
+        def cost(most: int) -> int:
+            return self._sending.instead(sent[-1], _cut(newest, most, held)).tokens
+
+        if held.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
+            least = cost(LEAST)
+            tokens_needed(kept, costs, self._max_tokens, {"newest group": least})
+        room = max(self._low_water, (base + self._max_tokens) // 2) - base  # the next steps want some of it
+        longest = most_characters(lambda most: cost(most) <= room, room, LEAST)
+        return [step for group in [*earlier, _cut(newest, longest, held)] for step in group]
+
+
+def _cut(group: Group, most: int, held: Collection[str]) -> Group:
+    """`group` with its texts cut to `most` characters; steps whose ids are `held` as they are."""
+    return [step if step.id in held else step.shortened(most) for step in group]
+
+
+def _marks(max_tokens: int, low_water: int | None) -> tuple[int, int]:
+    """The high-water and the low-water mark, checked."""
+    whole_number("max_tokens", max_tokens)
+    tokens_needed([], {}, max_tokens)  # the reply alone
+    low = int(max_tokens * LOW_WATER) if low_water is None else low_water
+    return max_tokens, low_mark(low, "max_tokens", max_tokens)

@@ -1,0 +1,63 @@
+"""How the window of a HierarchicalMemory is pruned: what always stays, so that adding and asking go on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from tinymem.embedders.resting import Rest
+from tinymem.errors import BudgetError, EmbedderError, name_of, warn_hourly
+from tinymem.messages.conversion import groups
+from tinymem.protocols import TokenCounter
+from tinymem.steps.step import Step
+from tinymem.window.outcome import steps_of
+from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, token_budget
+from tinymem.window.strategy import Prunes
+
+__all__ = ["always_pruned", "default_strategy"]
+
+logger = logging.getLogger(__name__)
+
+LOW_WATER = 2 / 3  # of the window's tokens, to which a pruning goes, so that its start moves in jumps
+
+
+def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy:
+    """`token_budget` in jumps; the newest group stays, however large it is: it is what the agent works on."""
+    within = token_budget(window_tokens, low_water=int(window_tokens * LOW_WATER), counter=counter, tasks="current")
+
+    def pruned(steps: Sequence[Step]) -> list[Step]:
+        after = within(steps)
+        if len(after) == len(steps):
+            return after
+        kept = {step.id for step in [*after, *groups(steps)[-1]]}
+        return [step for step in steps if step.id in kept]
+
+    return pruned
+
+
+def always_pruned(strategy: Prunes, window_tokens: int, counter: TokenCounter, where: object) -> Prunes:
+    """`strategy`, for the memory `where`, so that adding goes on whatever happens.
+
+    Where what must stay is over its budget, critical steps and the newest group stay, and `context` says what is too
+    much. While its embedder fails (as that of `semantic_pruning` can), the default strategy takes over.
+    """
+    otherwise, rest = default_strategy(window_tokens, counter), Rest()
+
+    def by_strategy(steps: list[Step]) -> list[Step]:
+        if not rest.is_on:
+            try:
+                with rest.trying():
+                    return steps_of(strategy(steps))
+            except EmbedderError as error:
+                warn_hourly(logger, where, "the window is pruned by tokens alone, since its embedder fails: %s", error)
+        return otherwise(steps)
+
+    def pruned(steps: list[Step]) -> list[Step]:
+        try:
+            return by_strategy(steps)
+        except BudgetError as error:
+            warn_hourly(logger, where, "the window cannot be kept within its tokens: %s", error)
+            return keep_last_n_steps(1)(steps)
+
+    pruned.__qualname__ = name_of(strategy)  # which what is logged about it names
+    return pruned

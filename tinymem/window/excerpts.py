@@ -1,0 +1,132 @@
+"""Shortening a step to the slices of its long texts that matter.
+
+What stays is verbatim: the first line, if it is a short one (a return code, a path), and slices of at least LEAST
+characters; a mark stands wherever something was left out, and says how much. A text that was shortened before can be
+shortened again: marks are never part of a slice, and their numbers are added up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tinymem.messages.fitting import most_characters
+from tinymem.recall.passages import MOST, cut
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.content import Content, left_out
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep
+
+__all__ = ["ends", "excerpt", "fitted", "long_texts", "pieces", "with_texts"]
+
+LEAST = 200  # characters of a slice: less says nothing without its context
+LONG = 2_000  # a text of up to so many characters stays whole: most results that matter are shorter
+HEAD = 80  # characters of a first line that always stays
+JOINED = 48  # characters between two slices that cost no more than the mark would
+
+_MARK = re.compile(r"\n?… \[([0-9]{1,12}) characters left out\] …\n?")
+Slice = tuple[int, int]
+
+
+def long_texts(step: Step, most: int = LONG) -> list[str]:
+    """The texts of `step` over `most` characters that may be shortened: results of calls, messages; none if pinned."""
+    found: list[Content | None] = []
+    if isinstance(step, ActionStep):
+        found = [r for call in step.tool_calls for r in (call.observation, call.error)] + [step.output, step.failure]
+    elif isinstance(step, MessageStep):
+        found = [step.content]
+    return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > most]
+
+
+def with_texts(step: Step, texts: Mapping[str, str]) -> Step:
+    """`step` with these texts (old to new) in place of its results or its message; itself if nothing changes."""
+
+    def changed(content: Content | None) -> Content | None:
+        return texts.get(content, content) if isinstance(content, str) else content
+
+    if all(old == new for old, new in texts.items()):
+        return step
+    if isinstance(step, ActionStep):
+        return step.map_observations(changed)
+    return step.evolve(content=changed(step.content)) if isinstance(step, MessageStep) else step
+
+
+def pieces(text: str) -> list[Slice]:
+    """The passages of `text` that may be kept on their own; of a text that was shortened before, those between marks.
+
+    >>> pieces("short")
+    [(0, 5)]
+    """
+    spans = _between_marks(text)
+    if len(spans) == 1:
+        return cut(text)
+    long = [(start, end) for start, end in spans if end - start >= LEAST]
+    return [(start + a, start + b) for start, end in long for a, b in cut(text[start:end], MOST)]
+
+
+def excerpt(text: str, slices: Iterable[Slice]) -> str:
+    """`text` with only its first line and `slices`, each widened to LEAST characters, and marks for the rest.
+
+    >>> excerpt("exit code 0" + "\\n" + "x" * 900, [])
+    'exit code 0\\n… [901 characters left out] …'
+    """
+    spans = _between_marks(text)
+    head = text.find("\n", 0, HEAD + 1)
+    kept = _merged([*([(0, head)] if head > 0 else []), *(_widened(s, spans) for s in slices)], spans)
+    shown, last = [], 0
+    for start, end in [*kept, (len(text), len(text))]:
+        if gone := _characters(text[last:start]):
+            mark = left_out(gone)
+            mark = mark if last else mark[1:]
+            shown.append(mark if start < len(text) else mark[:-1])
+        shown.append(text[start:end])
+        last = end
+    short = "".join(shown)
+    return short if len(short) < len(text) else text
+
+
+def ends(text: str, length: int) -> str:
+    """About `length` characters of `text`, two thirds from its head and one from its tail, each LEAST or more."""
+    return excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
+
+
+def fitted(steps: Sequence[Step], room: int, count: Callable[[Step], int]) -> list[Step]:
+    """`steps` with their long texts cut to head and tail, so that they cost `room` tokens at most; none where that is
+    not enough."""
+    longest = most_characters(lambda most: sum(map(count, _cut(steps, most))) <= room, room)
+    return _cut(steps, longest) if longest >= 0 else []
+
+
+def _cut(steps: Sequence[Step], length: int) -> list[Step]:
+    return [with_texts(step, {text: ends(text, length) for text in long_texts(step, LEAST)}) for step in steps]
+
+
+def _between_marks(text: str) -> list[Slice]:
+    ends = [0, *(at for mark in _MARK.finditer(text) for at in mark.span()), len(text)]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def _widened(piece: Slice, spans: Sequence[Slice]) -> Slice:
+    """`piece` with as much around it as it lacks to LEAST characters, within its span."""
+    start, end = piece
+    low, high = next((span for span in spans if span[1] > start), spans[-1])
+    start = max(start, low)
+    end = min(high, max(end, start + LEAST))
+    return max(low, min(start, end - LEAST)), end
+
+
+def _merged(slices: Iterable[Slice], spans: Sequence[Slice]) -> list[Slice]:
+    """In order; those that touch, or have next to nothing and no mark between them, as one."""
+    marks = [end for _, end in spans[:-1]]
+    found: list[Slice] = []
+    for start, end in sorted(slices):
+        if found and start <= found[-1][1] + JOINED and not any(found[-1][1] <= mark < start for mark in marks):
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _characters(gap: str) -> int:
+    """How many characters of the original text a gap stands for: its own, and those that its marks tell of."""
+    return len(_MARK.sub("", gap)) + sum(int(number) for number in _MARK.findall(gap))

@@ -1,0 +1,104 @@
+"""Filling what a window has left with the passages that add most for their tokens, their groups whole around them.
+
+A group is opened with its first passage and costs its calls, its short texts and the overhead of its messages; each
+further slice of its long texts costs only itself. What is ranked by is an estimate, what counts are exact tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.messages.prices import Prices
+from tinymem.steps.step import Step
+from tinymem.window.coverage import Selection
+from tinymem.window.excerpts import Slice, excerpt, long_texts, with_texts
+from tinymem.window.step_index import Listed
+from tinymem.window.strategy import Group
+
+__all__ = ["Filling"]
+
+EXPONENT = 0.25  # of the cost that a gain is divided by
+MARK = 6  # tokens of a mark, about
+MISSES = 24  # passages in a row that did not fit, after which the window counts as full
+
+
+@dataclass
+class Filling:
+    """Candidate `groups`, with their `costs` whole and what was `found` in them, on their way into `room` tokens.
+
+    `chosen` are the slices of long texts that are shown, by step id and text; `shown` the groups that are open, by
+    their place: their steps as shown, and the tokens of these.
+    """
+
+    groups: Sequence[Group]
+    found: Listed
+    price: Prices
+    costs: Mapping[str, int]
+    room: int
+    shorten: bool
+    chosen: dict[tuple[str, str], list[Slice]] = field(default_factory=dict)
+    shown: dict[int, tuple[Group, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        steps = [(at, step) for at, group in enumerate(self.groups) for step in group]
+        found, texts = self.found, self.found.texts
+        self.long = {step.id: long_texts(step) if self.shorten else [] for _, step in steps}
+        self.group = np.array([at for at, _ in steps])[found.step]
+        self.step = [steps[at][1] for at in found.step.tolist()]
+        said = [texts[at][part] for at, part in zip(found.step.tolist(), found.part.tolist(), strict=True)]
+        self.text = [text if text in self.long[step.id] else None for text, step in zip(said, self.step, strict=True)]
+        self.apart = np.array([text is not None for text in self.text], np.bool_)
+        self.slice_price = np.where(self.apart, (found.end - found.start) / 4 + MARK, 0)
+        self.group_price = np.zeros(len(self.groups))
+        for (at, step), held in zip(steps, texts, strict=True):
+            self.group_price[at] += self._least(step, sum(map(len, held)))
+
+    def _least(self, step: Step, size: int) -> float:
+        """About what a step of `size` characters costs with all long texts left out."""
+        share = sum(map(len, self.long[step.id])) / (size + 1)
+        return max(8.0, self.costs[step.id] * (1 - share)) + MARK
+
+    def fill(self, coverage: Selection) -> list[Group]:
+        """Open groups and add slices, best gain for the cost first, while they fit; the groups as they are shown."""
+        left: npt.NDArray[np.bool_] = np.ones(len(self.group), np.bool_)
+        misses = 0
+        while left.any() and misses < MISSES:
+            opened = np.isin(self.group, list(self.shown))
+            price = self.slice_price + np.where(opened, 0, self.group_price[self.group])
+            value = np.where(left, coverage.gains() / np.maximum(price, 1) ** EXPONENT, 0)
+            best = int(value.argmax())
+            if value[best] <= 0:
+                break
+            left[best] = False
+            if price[best] > 2 * self.room + MARK or not self._take(best):
+                misses += 1
+                continue
+            misses = 0
+            coverage.take(best)
+            for row in np.flatnonzero(left & (self.group == self.group[best]) & ~self.apart):
+                coverage.take(int(row))
+                left[row] = False
+        return [group for group, _ in self.shown.values()]
+
+    def _take(self, row: int) -> bool:
+        """Show the passage `row`, with its group; False, and nothing changes, if that is more than is left."""
+        at, text = int(self.group[row]), self.text[row]
+        slices = dict(self.chosen)
+        if text is not None:
+            key = (self.step[row].id, text)
+            slices[key] = [*slices.get(key, []), (int(self.found.start[row]), int(self.found.end[row]))]
+        steps = [
+            with_texts(step, {long: excerpt(long, slices.get((step.id, long), [])) for long in self.long[step.id]})
+            for step in self.groups[at]
+        ]
+        tokens = sum(self.price.count(step) for step in steps)
+        more = tokens - (self.shown[at][1] if at in self.shown else 0)
+        if more > self.room:
+            return False
+        self.chosen, self.shown[at] = slices, (steps, tokens)
+        self.room -= more
+        return True

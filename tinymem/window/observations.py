@@ -1,0 +1,118 @@
+"""Old tool output, cut short: by how many actions came since, and by age."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from tinymem.errors import InputError
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.checks import Time, an_aware_time, whole_number
+from tinymem.steps.content import Content, as_text, map_text, shorten
+from tinymem.steps.ids import utc_now
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep
+from tinymem.window.strategy import PruneStrategy
+
+__all__ = ["prune_old_observations"]
+
+
+LAST = 5  # actions whose results stay whole, unless said otherwise
+
+
+def prune_old_observations(
+    keep_last_n: int | None = None,
+    max_length: int = 500,
+    max_age_seconds: float | None = None,
+    *,
+    now: Time | Callable[[], Time] | None = None,
+    batch: int = 1,
+) -> PruneStrategy:
+    """Old results cut to `max_length` characters; nothing is taken out.
+
+    Old is what came back before the last `keep_last_n` actions (5 unless given). With `max_age_seconds` alone, old is
+    what happened longer ago than that, by its step's timestamp, and fresh results stay whole, however many; with both,
+    either makes it old. `now` is the time that age is told by: seconds since 1970, an aware datetime, or a clock that
+    gives one of them (default: the wall clock).
+
+    Observations, errors and late tool results keep head and tail, with a mark between that says how much is gone.
+    Calls, thoughts and code stay whole, pinned steps and images too.
+
+    With `batch` nothing changes until that many old steps are too long, and then all of them are cut: the prompt
+    changes once in `batch` actions, and prompt caches hold between.
+
+    >>> steps = [ActionStep(tool_name="ls", observation="x" * 900), ActionStep(tool_name="ls", observation="y" * 900)]
+    >>> [len(step.observation) for step in prune_old_observations(1, max_length=100)(steps)]
+    [100, 900]
+    >>> [len(step.observation) for step in prune_old_observations(max_age_seconds=3600)(steps)]
+    [900, 900]
+
+    Raises InputError if a number is none of 0 or more, or `now` is neither a time nor a clock.
+    """
+    if keep_last_n is None and max_age_seconds is None:
+        keep_last_n = LAST
+    if keep_last_n is not None:
+        whole_number("keep_last_n", keep_last_n)
+    whole_number("max_length", max_length)
+    whole_number("batch", batch)
+    clock = _clock(now)
+    age = None if max_age_seconds is None else _seconds(max_age_seconds)
+
+    def prune_observations(steps: Sequence[Step]) -> list[Step]:
+        border = 0 if keep_last_n is None else _border(steps, keep_last_n)
+        time = clock()
+
+        def is_old(at: int, step: Step) -> bool:
+            return at < border or (age is not None and time - step.timestamp > age)
+
+        pruned = [_with_short_results(s, max_length) if is_old(at, s) else s for at, s in enumerate(steps)]
+        changed = sum(new is not old for new, old in zip(pruned, steps, strict=True))
+        return pruned if changed >= batch else list(steps)
+
+    return prune_observations
+
+
+def _border(steps: Sequence[Step], last: int) -> int:
+    """The place of the first of the `last` actions: what stands before it is old."""
+    actions = [at for at, step in enumerate(steps) if isinstance(step, ActionStep)]
+    recent = actions[-last:] if last else []
+    return recent[0] if recent else len(steps)
+
+
+def _clock(now: Time | Callable[[], Time] | None) -> Callable[[], datetime]:
+    if callable(now):
+        return lambda: an_aware_time("what now() gives", now()) or utc_now()
+    time = an_aware_time("now", now)
+    return lambda: time or utc_now()
+
+
+def _seconds(value: float) -> timedelta:
+    try:
+        if isinstance(value, bool) or not value >= 0:
+            raise ValueError
+        return timedelta(seconds=value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"max_age_seconds must be a number of 0 or more, not {value!r}") from None
+
+
+def _with_short_results(step: Step, max_length: int) -> Step:
+    """`step` with its results cut; the very same object when there is nothing to cut."""
+
+    def cut(content: Content | None) -> Content | None:
+        return map_text(content, lambda text: shorten(text, max_length))
+
+    shorter: Step = step
+    if step.pinned or all(len(as_text(result)) <= max_length for result in _results(step)):
+        return step
+    if isinstance(step, ActionStep):
+        shorter = step.map_observations(cut)
+    elif isinstance(step, MessageStep):
+        shorter = step.evolve(content=cut(step.content))
+    return step if shorter == step else shorter
+
+
+def _results(step: Step) -> list[Content | None]:
+    """What came back from outside in this step."""
+    if isinstance(step, ActionStep):
+        return [step.output, step.failure, *(r for call in step.tool_calls for r in (call.observation, call.error))]
+    return [step.content] if isinstance(step, MessageStep) and step.role in ("tool", "function") else []

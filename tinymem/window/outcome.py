@@ -1,0 +1,219 @@
+"""The outcome of a strategy: whatever it returned is made into a window, so that nothing is lost and no agent stops.
+
+Any iterable of steps is taken. Order is restored, a step that came twice is there once, a call and its results stay
+together as soon as one of them stays, and system prompt, current task and pinned steps are put back. A new step takes
+the place of what was taken out before it (`tinymem.steps.standins`); where nothing was taken out there is no place for
+it, and it is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tinymem.errors import InputError, kind_of, name_of
+from tinymem.messages.conversion import groups
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep, SummaryStep
+from tinymem.window.strategy import critical
+
+__all__ = ["Outcomes", "check_window", "steps_of"]
+
+logger = logging.getLogger(__name__)
+
+WORTH_SAYING = ("lost", "changed", "added")  # what is mended so that the window is another than the strategy wanted
+
+
+class Outcomes:
+    """Makes windows of what strategies return, and says once of each strategy what it had to mend."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, str]] = set()
+
+    def __call__(self, before: Sequence[Step], returned: object, strategy: Callable[..., object]) -> list[Step]:
+        """The window that `strategy` made of `before`; InputError unless it returned steps."""
+        outcome = _Outcome(before, steps_of(returned))
+        for kind in WORTH_SAYING:
+            if kind in outcome.mended and (key := (name_of(strategy), kind)) not in self._said:
+                self._said.add(key)
+                logger.warning("the strategy %s %s (this is said once)", name_of(strategy), outcome.mended[kind])
+        return outcome.window
+
+
+def steps_of(returned: object) -> list[Step]:
+    """What a strategy returned, as a list; InputError if there is anything but steps in it."""
+    if isinstance(returned, Iterable) and not isinstance(returned, (str, bytes)):
+        found = list(returned)
+        if all(isinstance(step, Step) for step in found):
+            return found
+    raise InputError(f"a strategy must return a list of steps, not {kind_of(returned)}")
+
+
+def check_window(before: Sequence[Step], after: object) -> None:
+    """Raise InputError where a memory would have to mend `after`, which a strategy made of `before`: for its tests.
+
+    >>> from tinymem import TaskStep
+    >>> check_window([TaskStep("Ship it", id="task")], [])
+    Traceback (most recent call last):
+    tinymem.errors.InputError: the strategy took out what must stay, TaskStep task: it is put back
+    """
+    for said in _Outcome(before, steps_of(after)).mended.values():
+        raise InputError(f"the strategy {said}")
+
+
+@dataclass
+class _New:
+    """A step that is not in the window before. `following` is the place of the step that it was returned in front of,
+    `own` the place of the step whose id it has."""
+
+    step: Step
+    following: int
+    own: int | None = None
+
+
+@dataclass
+class _Outcome:
+    """The `window` that was made of `before` and what a strategy `returned`, and what had to be `mended`, by kind."""
+
+    before: Sequence[Step]
+    returned: list[Step]
+    window: list[Step] = field(init=False)
+    mended: dict[str, str] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.window = self.returned
+        if len(self.returned) == len(self.before) and all(map(operator.is_, self.before, self.returned)):
+            return  # nothing changed, as on most adds
+        self._kept: dict[int, Step] = {}  # by place
+        self._places = {step.id: at for at, step in enumerate(self.before)}
+        new = self._sorted_out()
+        self._put_back()
+        gone = [at for at in range(len(self.before)) if at not in self._kept]
+        shown = self._kept | self._stand_ins(gone, self._placed(new, gone))
+        self.window = [shown[at] for at in sorted(shown)]
+
+    def _mend(self, kind: str, said: str) -> None:
+        self.mended.setdefault(kind, said)
+
+    def _sorted_out(self) -> list[_New]:
+        """Note which steps are kept; the steps that are new, in the order of their return."""
+        once = {step.id: step for step in reversed(self.returned)}
+        if len(once) < len(self.returned):
+            self._mend("twice", "returned a step twice")
+        new: list[_New] = []
+        following = len(self.before)
+        for step in once.values():  # from the last to the first
+            if (at := self._places.get(step.id)) is None:
+                new.append(_New(step, following))
+                continue
+            if at > following:
+                self._mend("order", f"returned step {step.id} after a step that came later")
+            following, old = at, self.before[at]
+            version = step if step is old else self._numbered(old, step)
+            if version is not old and _shape(version) != _shape(old):
+                new.append(_New(version, at, at))
+            else:
+                self._kept[at] = old if version == old else _ranked(old, version)
+        return new[::-1]
+
+    def _numbered(self, old: Step, new: Step) -> Step:
+        """`new` with the number and the pin of `old`, whose id it has."""
+        if (new.step_number, new.pinned) == (old.step_number, old.pinned):
+            return new
+        self._mend("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
+        return new.evolve(step_number=old.step_number, pinned=old.pinned)
+
+    def _put_back(self) -> None:
+        """Keep what must stay, and the whole of every group of which anything stays."""
+        must = {step.id for step in critical(self.before, "current")}
+        for at, step in enumerate(self.before):
+            if step.id in must and at not in self._kept:
+                self._kept[at] = step
+                self._mend("lost", f"took out what must stay, {type(step).__name__} {step.id}: it is put back")
+        for group in groups(self.before):
+            missing = [step for step in group if self._places[step.id] not in self._kept]
+            if 0 < len(missing) < len(group):
+                self._kept |= {self._places[step.id]: step for step in missing}
+                self._mend("split", f"split a call from its results: step {missing[0].id} is put back")
+
+    def _placed(self, new: list[_New], gone: list[int]) -> dict[int, Step]:
+        """The new steps at the places that they take, of those that are `gone`."""
+        free = list(gone)
+        placed: dict[int, Step] = {}
+        others: list[_New] = []
+        for one in new:
+            if one.own is None:
+                others.append(one)
+            elif one.own in free:
+                free.remove(one.own)
+                placed[one.own] = one.step
+            else:
+                self._mend("changed", f"changed more of step {one.step.id} than its texts: it stays as it was")
+        if len(others) > len(free):
+            surplus = len(others) - len(free)
+            self._mend(
+                "added", f"returned {surplus} new steps for which nothing was taken out: add steps to the memory"
+            )
+        for one in reversed(others[: len(free)]):
+            at = bisect_left(free, one.following) - 1
+            if at < 0:  # nothing is gone before it: the end of the first stretch that is
+                at = next(i for i, place in enumerate(free) if place + 1 not in free[i + 1 : i + 2])
+            placed[free.pop(at)] = one.step
+        return placed
+
+    def _stand_ins(self, gone: Sequence[int], placed: dict[int, Step]) -> dict[int, Step]:
+        """The `placed` steps as stand-ins for what is `gone`."""
+        if not placed:
+            return {}
+        away = _ids_of(self.before[at] for at in gone)
+        seen = list(dict.fromkeys(id for step in self.before for id in (*sources_of(step), step.id)))
+        found: dict[int, Step] = {}
+        start = 0
+        for at in sorted(placed):
+            end = bisect_left(gone, at) + 1
+            found[at] = self._stand_in(placed[at], at, _ids_of(self.before[i] for i in gone[start:end]), away, seen)
+            start = end
+        return found
+
+    def _stand_in(self, step: Step, at: int, gap: dict[str, None], away: dict[str, None], seen: Sequence[str]) -> Step:
+        """`step` in the place of `before[at]`, standing for the ids in `gap`, or for those that it names itself as far
+        as they are `away`."""
+        old = self.before[at]
+        own = _ids_of([old])
+        if is_stand_in(step) and step.id == old.id and away.keys() >= {*covers_of(step)} >= own.keys():
+            return _ranked(old, step)  # as our own strategies make them
+        named = {*step.covers} & away.keys() if isinstance(step, SummaryStep) else set()
+        covers = [id for id in away if id in named or id in own] if named else list(gap)
+        if isinstance(step, SummaryStep):
+            if step.covers and named != {*step.covers}:
+                self._mend("covers", f"returned a summary of what was not taken out, in the place of step {old.id}")
+            step = step.evolve(covers=covers)
+        metadata = {key: value for key, value in step.metadata.items() if key not in (COVERS, SEEN, REVISION)}
+        metadata |= {} if isinstance(step, SummaryStep) else {COVERS: covers}
+        metadata[SEEN] = [id for id in seen if id not in {*covers}]
+        place = {"id": old.id, "step_number": old.step_number, "session": step.session or old.session}
+        return _ranked(old, step.evolve(**place, pinned=False, metadata=metadata))
+
+
+def _ids_of(steps: Iterable[Step]) -> dict[str, None]:
+    """Ids of the steps, and of what they stand for, in order."""
+    return dict.fromkeys(id for step in steps for id in (*covers_of(step), step.id))
+
+
+def _ranked(old: Step, new: Step) -> Step:
+    """`new`, marked so that `restore` tells it from `old`, which it was made of, where its text does not show it."""
+    if rank(old) < rank(new):
+        return new
+    return new.evolve(metadata={**new.metadata, REVISION: rank(old)[1] + 1})
+
+
+def _shape(step: Step) -> tuple[object, ...]:
+    """What shortening must leave alone: else the pairing of calls and results, or what is covered, would change."""
+    calls = [(call.id, call.answered) for call in step.tool_calls] if isinstance(step, ActionStep) else []
+    answers = (step.role, step.tool_call_id) if isinstance(step, MessageStep) else ()
+    return type(step), calls, answers, covers_of(step)

@@ -1,0 +1,130 @@
+"""What steps are sent as: valid messages group by group, rendered and counted once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinymem.messages.conversion import groups, messages_of_each
+from tinymem.messages.prices import Prices
+from tinymem.messages.repair import CallIds, valid
+from tinymem.messages.sendable import raw_calls
+from tinymem.messages.tokens import PER_REPLY, count_message
+from tinymem.protocols import TokenCounter
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.checks import some_texts
+from tinymem.steps.content import thawed
+from tinymem.steps.step import Message, Step, Style
+from tinymem.steps.types import MessageStep
+from tinymem.window.strategy import Group
+
+__all__ = ["Sending", "SentGroup", "copies"]
+
+
+@dataclass(frozen=True)
+class SentGroup:
+    """A group, its messages as they are sent, and their tokens."""
+
+    group: Group
+    messages: list[Message]
+    tokens: int
+    ids: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of its calls: in the steps, and as sent
+
+    @property
+    def first(self) -> str:
+        """The id of its first step, which tells groups apart."""
+        return self.group[0].id
+
+
+class Sending:
+    """What steps are sent as, group by group: rendered and counted once, as long as the group is in the window as it
+    is. The messages of groups, one after the other, are a valid sequence, since each group's are, and since no two of
+    them have a call's id in common: where steps do, the later one's is sent with the step's number behind it.
+
+    `extra_keys` are those of `repair`.
+    """
+
+    def __init__(self, counter: TokenCounter, style: Style, extra_keys: Collection[str] = ()) -> None:
+        self.style, self.counter, self.extra_keys = style, counter, tuple(some_texts("extra_keys", extra_keys))
+        self._known: dict[str, SentGroup] = {}  # by the id of a group's first step
+
+    def __call__(self, steps: Sequence[Step], summary_mode: bool = False) -> list[SentGroup]:
+        """The groups of `steps` as they are sent."""
+        ids = CallIds()
+        if summary_mode:
+            return [self._rendered(group, ids, True) for group in groups(steps)]
+        found = [self._of(group, ids) for group in groups(steps)]
+        self._known = {sent.first: sent for sent in found}
+        return found
+
+    def _of(self, group: Group, ids: CallIds) -> SentGroup:
+        known = self._known.get(group[0].id)
+        if known and len(known.group) == len(group) and all(map(operator.is_, known.group, group)):
+            taken = [ids.take(given, group[0].step_number) for given, _ in known.ids]
+            if all(name == sent for name, (_, sent) in zip(taken, known.ids, strict=True)):
+                return known
+            ids.give_back(taken)
+        return self._rendered(group, ids)
+
+    def _rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> SentGroup:
+        taken: list[tuple[str, str]] = []
+
+        def take(given: str) -> str:
+            taken.append((given, ids.take(given, group[0].step_number)))
+            return taken[-1][1]
+
+        return self._made(group, take, taken, summary_mode)
+
+    def _made(
+        self, group: Group, take: Callable[[str], str], ids: Sequence[tuple[str, str]], summary_mode: bool = False
+    ) -> SentGroup:
+        each = messages_of_each(group, summary_mode, self.style)
+        rendered = [message for step, own in each for message in _identified(step, own)]
+        messages = valid(rendered, take, self.extra_keys)
+        tokens = sum(count_message(message, self.counter) for message in messages)
+        return SentGroup(group, messages, tokens, tuple(ids))
+
+    def instead(self, sent: SentGroup, group: Group) -> SentGroup:
+        """What is sent in the place of `sent` when its steps are those of `group`: shortened ones, say."""
+        names = iter([name for _, name in sent.ids])
+        return self._made(group, lambda given: next(names), sent.ids)
+
+    def cost(self, group: Group) -> int:
+        """The tokens of one group by itself."""
+        return self._of(group, CallIds()).tokens
+
+    def costs(self, steps: Sequence[Step]) -> dict[str, int]:
+        """Tokens by step id, such that those of a group sum up to what it costs: its first step has them all."""
+        first = {sent.first: sent.tokens for sent in self(steps)}
+        return {step.id: first.get(step.id, 0) for step in steps}
+
+    def of_each(self, steps: Sequence[Step]) -> dict[str, int]:
+        """The tokens of each step by itself, by id."""
+        return Prices(self.counter, self.style)(steps)
+
+    def tokens(self, steps: Sequence[Step]) -> int:
+        """The tokens of all messages, and of what stands before the reply."""
+        return PER_REPLY + sum(sent.tokens for sent in self(steps))
+
+
+def copies(sent: Sequence[SentGroup]) -> list[Message]:
+    """Messages of groups, one after the other, that the caller may change."""
+    return [thawed(message) for group in sent for message in group.messages]
+
+
+def _identified(step: Step, messages: list[Message]) -> list[Message]:
+    """The messages of a step with the ids that its calls have in it: those that came with it may be none."""
+    if isinstance(step, MessageStep) and step.role == "tool":
+        return [_answering(message, step.tool_call_id) for message in messages]
+    if not isinstance(step, ActionStep) or not messages or not (raw := raw_calls(messages[0])):
+        return messages
+    calls = [{**call, "id": own.id} for call, own in zip(raw, step.tool_calls, strict=True)]
+    results = zip(messages[1:], (call.id for call in step.tool_calls if call.answered), strict=True)
+    return [{**messages[0], "tool_calls": calls}, *(_answering(message, id) for message, id in results)]
+
+
+def _answering(message: Message, id: str | None) -> Message:
+    own: dict[str, Any] = {"role": "tool", "tool_call_id": id}
+    return {**message, **own} if message["role"] in ("tool", "function") else message

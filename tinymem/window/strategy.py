@@ -1,0 +1,164 @@
+"""What a strategy is, and what all strategies share: groups, prices, checks.
+
+A `PruneStrategy` gets the window and returns the new one, in the same order. A step that is missing from it was taken
+out; a step that came back under its id but changed was shortened, or makes way for a stand-in. Any callable of that
+shape will do; `tinymem.window.outcome` makes a window of what it returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Literal, TypeAlias, TypeVar
+
+from tinymem.errors import BudgetError, InputError, kind_of, name_of, shown
+from tinymem.messages.conversion import groups
+from tinymem.messages.tokens import PER_REPLY
+from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.standins import is_stand_in
+from tinymem.steps.step import Step
+from tinymem.steps.types import SystemPromptStep, TaskStep
+
+__all__ = ["Group", "PruneReport", "PruneStrategy", "Prunes", "Tasks", "a_strategy", "critical"]
+
+PruneStrategy: TypeAlias = Callable[[Sequence[Step]], list[Step]]
+Prunes: TypeAlias = Callable[[list[Step]], Iterable[Step]]  # the least that can be one: any function over a list
+PrunesT = TypeVar("PrunesT", bound=Prunes)
+Tasks: TypeAlias = Literal["all", "current"]
+Group: TypeAlias = list[Step]
+
+MAKERS = ("compose", "keep_last_n_steps", "keep_system_and_recent", "no_pruning", "prune_old_observations",
+          "semantic_pruning", "summarize_strategy", "token_budget")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PruneReport:
+    """What left the window: steps `removed`, originals of steps `shortened`, and how many steps were `kept`."""
+
+    removed: tuple[Step, ...] = ()
+    shortened: tuple[Step, ...] = ()
+    kept: int = 0
+
+    def __repr__(self) -> str:
+        gone = f"{len(self.removed)} removed, {len(self.shortened)} shortened"
+        return f"<PruneReport: {gone}, {self.kept} kept>"
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was taken out or shortened."""
+        return bool(self.removed or self.shortened)
+
+
+def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
+    """The steps that no strategy here takes out: system prompts, tasks and pinned ones, but no stand-ins for others.
+
+    With `tasks="current"` only the newest task and system prompt are; earlier ones are steps like any other.
+
+    >>> [step.text for step in critical([TaskStep("a"), MessageStep("user", "b"), TaskStep("c")], tasks="current")]
+    ['c']
+    """
+    one_of("tasks", tasks, "all", "current")
+    kept: set[int] = set()
+    for kind in (SystemPromptStep, TaskStep):
+        found = [id(step) for step in steps if isinstance(step, kind) and not is_stand_in(step)]
+        kept.update(found if tasks == "all" else found[-1:])
+    return [step for step in steps if id(step) in kept or (step.pinned and not is_stand_in(step))]
+
+
+def tokens_needed(
+    kept: Sequence[Group], costs: Mapping[str, int], max_tokens: int, more: Mapping[str, int] | None = None
+) -> int:
+    """What the groups that must stay cost, with `more` by name; BudgetError if that is too much."""
+    parts = {"reply": PER_REPLY, **(more or {})}
+    for group in kept:
+        name = "pinned steps" if any(step.pinned for step in group) else "current task"
+        name = "system prompt" if any(isinstance(step, SystemPromptStep) for step in group) else name
+        parts[name] = parts.get(name, 0) + sum(costs[step.id] for step in group)
+    if (needed := sum(parts.values())) > max_tokens:
+        raise BudgetError(needed, max_tokens, parts)
+    return needed
+
+
+def fill_with_newest(
+    kept: list[Group], more: Sequence[Group], costs: Mapping[str, int], used: int, target: int, limit: int
+) -> int:
+    """Put the newest of `more` into `kept`, the first up to `limit` and more up to `target`; the tokens used then."""
+    base = used
+    for group in reversed(more):
+        cost = sum(costs[step.id] for step in group)
+        if used + cost <= (limit if used == base else target):
+            kept.append(group)
+            used += cost
+        elif base + cost <= limit:
+            break  # the cut; a group that could never fit is passed over instead
+    return used
+
+
+def newest_groups(found: Sequence[Group], most: int, at_least: int | None = None) -> list[Group]:
+    """The newest groups up to `most` steps, newest first, without a gap; the first `at_least` groups (one, unless
+    `most` is 0) however long they are."""
+    chosen: list[Group] = []
+    least = min(most, 1) if at_least is None else at_least
+    for group in reversed(found):
+        if len(group) > most and len(chosen) >= least:
+            break
+        chosen.append(group)
+        most -= len(group)
+    return chosen
+
+
+def newest_within(
+    steps: Sequence[Step], costs: Mapping[str, int], max_tokens: int, target: int, tasks: Tasks
+) -> list[Step]:
+    """Critical steps, and the newest groups up to `target` tokens, as `token_budget` has it; BudgetError if the former
+    alone are over `max_tokens`. A group costs what its steps do in `costs`, by id."""
+    kept, rest = split(groups(steps), critical(steps, "current"))
+    older_tasks, others = split(rest, critical(steps, tasks))
+    used = tokens_needed(kept, costs, max_tokens)
+    used = fill_with_newest(kept, older_tasks, costs, used, max_tokens, max_tokens)
+    fill_with_newest(kept, others, costs, used, target, max_tokens)
+    return in_order(steps, kept)
+
+
+def split(found: Iterable[Group], wanted: Iterable[Step]) -> tuple[list[Group], list[Group]]:
+    """The groups that hold one of `wanted`, and the rest."""
+    ids = {step.id for step in wanted}
+    halves: tuple[list[Group], list[Group]] = ([], [])
+    for group in found:
+        halves[0 if any(step.id in ids for step in group) else 1].append(group)
+    return halves
+
+
+def in_order(steps: Sequence[Step], kept: Iterable[Group]) -> list[Step]:
+    """The steps of `kept`, as they are there, in the order of `steps`."""
+    held = {step.id: step for group in kept for step in group}
+    return [held[step.id] for step in steps if step.id in held]
+
+
+def low_mark(low_water: int | None, name: str, high: int) -> int:
+    """The low-water mark, by default the high one; InputError if it is above that."""
+    target = high if low_water is None else whole_number("low_water", low_water)
+    if target > high:
+        raise InputError(f"low_water must be at most {name} ({high}), not {target}")
+    return target
+
+
+def a_strategy(name: str, value: PrunesT) -> PrunesT:
+    """`value`, if it can be a strategy; InputError, also for a function of tinymem that was not called to make one."""
+    if not callable(value):
+        raise InputError(f"{name} must be a callable, not {shown(value)}")
+    made_by = name_of(value)
+    if made_by in MAKERS and str(getattr(value, "__module__", "")).startswith("tinymem."):
+        needed = any(
+            p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in signature(value).parameters.values()
+        )
+        call = f"{made_by}({'...' if needed else ''})"
+        raise InputError(f"{name} is {made_by}, which makes a strategy: call it, {name}={call}")
+    return value
+
+
+def check_report(report: PruneReport) -> None:
+    """Raise InputError for what is no report."""
+    if not isinstance(report, PruneReport):
+        raise InputError(f"report must be the PruneReport of a pruning, not {kind_of(report)}")

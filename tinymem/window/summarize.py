@@ -1,0 +1,207 @@
+"""summarize_strategy: the oldest steps make way for one summary, which takes the place of the last of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tinymem.errors import InputError
+from tinymem.messages.conversion import groups
+from tinymem.messages.prices import Prices
+from tinymem.messages.tokens import PER_REPLY, counter_from
+from tinymem.protocols import Summarizer, Summarizes, TokenCounter
+from tinymem.registry import summarizer_from
+from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.step import Step, Style
+from tinymem.steps.types import SummaryStep
+from tinymem.summarizers.extractive import ExtractiveSummarizer
+from tinymem.summarizers.function import FunctionSummarizer
+from tinymem.summarizers.writing import SummaryWriter
+from tinymem.window.excerpts import fitted as shortened
+from tinymem.window.strategy import (
+    Group,
+    PruneStrategy,
+    Tasks,
+    critical,
+    fill_with_newest,
+    in_order,
+    low_mark,
+    newest_groups,
+    split,
+    tokens_needed,
+)
+
+__all__ = ["SummarizeByCount", "SummarizeByTokens", "summarize_strategy"]
+
+USUAL = 100  # tokens that a summary may have at least, unless said otherwise: its fence takes about 35
+USUAL_BY_COUNT = 500  # tokens that it may have where steps are counted
+MOST_STEPS, NEWEST_GROUPS = 50, 4  # unless said otherwise
+ENDLESS = 1_000_000_000  # tokens: a function's summary is as long as it is, unless said otherwise
+
+
+def summarize_strategy(
+    summarizer: str | Summarizer | Summarizes | None = None,
+    *,
+    max_steps: int | None = None,
+    max_tokens: int | None = None,
+    keep_recent: int | None = None,
+    summary_tokens: int | None = None,
+    low_water: int | None = None,
+    counter: TokenCounter | str | None = None,
+    tasks: Tasks = "all",
+    style: Style = "auto",
+) -> PruneStrategy:
+    """A window whose oldest steps are one SummaryStep, when there are too many: by number, or by tokens.
+
+    **By number**, unless `max_tokens` is given: when there are more than `max_steps` steps (50), critical steps stay,
+    the newest others up to `keep_recent` of them (half of `max_steps`), groups whole, and the rest becomes one summary.
+    A function's is as long as it is; that of any other summarizer has at most `summary_tokens` (500), and so has a
+    function's if they are given. Where critical steps alone are many, nothing happens before half of `max_steps -
+    keep_recent` others have come beside the newest.
+
+    **By tokens**: as long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay,
+    and the newest groups up to `low_water` tokens (default: half of `max_tokens`), summary included; the newest
+    `keep_recent` (4) groups up to `max_tokens`. The very last stays whatever the summary then lacks, with its long
+    texts cut where it does not fit. Everything older becomes a summary of at most `summary_tokens`, as sent (a quarter
+    of `low_water`, but at least 100). Where no room is left for it, the older steps just go.
+
+    An earlier summary is replaced too, so that there is one. Each summary of a summary loses something, so few prunings
+    serve it, and prompt caches hold between them. The SummaryStep has the id and the number of the last step that it
+    covers, and takes its place; `covers` names all steps that it stands for, those of summaries that it replaced too.
+    It is fenced as data. In a `HierarchicalMemory` every covered step stays whole in the archive, is recalled as any
+    other, and `restore` brings it back.
+
+    `summarizer` is a function `steps -> str`, a Summarizer, its name (as `"openai:gpt-4o-mini"`), or None for the
+    extractive one, which needs no model. When it fails, the extractive one takes over, with a warning; what is written
+    beyond its tokens is cut. `counter`, `tasks` and `style` are as in `token_budget`.
+
+    >>> steps = [TaskStep("Fix the login"), *(MessageStep("user", f"Host {i} has port {8000 + i}.") for i in range(60))]
+    >>> window = summarize_strategy(lambda steps: f"{len(steps)} hosts were looked at.")(steps)
+    >>> [step.type for step in window[:3]], len(window), len(window[1].covers)
+    (['task', 'summary', 'message'], 27, 35)
+    >>> "35 hosts were looked at." in window[1].text
+    True
+    >>> window = summarize_strategy(max_tokens=200, summary_tokens=90, low_water=150)(steps[:21])
+    >>> [step.type for step in window], len(window[1].covers)
+    (['task', 'summary', 'message', 'message', 'message', 'message'], 16)
+
+    Raises InputError for arguments that make no sense; by tokens, the strategy raises BudgetError when system prompts,
+    the current task and pinned steps alone are over `max_tokens`.
+    """
+    one_of("tasks", tasks, "all", "current")
+    one_of("style", style, "auto", "tools", "observation")
+    tokens = counter_from(counter)
+    extractive = ExtractiveSummarizer(tokens)
+    chosen = extractive if summarizer is None else summarizer_from(summarizer)
+    writer = SummaryWriter(chosen, extractive, tokens, Prices(tokens, style))
+    if max_tokens is None:
+        if low_water is not None:
+            raise InputError("low_water is a number of tokens, and goes with max_tokens")
+        return _by_count(writer, max_steps, keep_recent, summary_tokens, tasks)
+    if max_steps is not None:
+        raise InputError("max_steps and max_tokens are two ways to say when: give one of them")
+    return _by_tokens(writer, max_tokens, keep_recent, summary_tokens, low_water, tasks)
+
+
+def _by_count(
+    writer: SummaryWriter, max_steps: int | None, keep_recent: int | None, summary_tokens: int | None, tasks: Tasks
+) -> PruneStrategy:
+    most = MOST_STEPS if max_steps is None else whole_number("max_steps", max_steps)
+    recent = most // 2 if keep_recent is None else whole_number("keep_recent", keep_recent)
+    if recent > most:
+        raise InputError(f"keep_recent must be at most max_steps ({most}), not {recent}")
+    share = USUAL_BY_COUNT if summary_tokens is None else whole_number("summary_tokens", summary_tokens)
+    as_it_is = summary_tokens is None and isinstance(writer.summarizer, FunctionSummarizer)
+    return SummarizeByCount(writer, most, recent, share, as_it_is, tasks)
+
+
+def _by_tokens(
+    writer: SummaryWriter,
+    max_tokens: int,
+    keep_recent: int | None,
+    summary_tokens: int | None,
+    low_water: int | None,
+    tasks: Tasks,
+) -> PruneStrategy:
+    whole_number("max_tokens", max_tokens)
+    recent = NEWEST_GROUPS if keep_recent is None else whole_number("keep_recent", keep_recent)
+    target = low_mark(max_tokens // 2 if low_water is None else low_water, "max_tokens", max_tokens)
+    usual = min(target, max(target // 4, USUAL))
+    share = usual if summary_tokens is None else whole_number("summary_tokens", summary_tokens)
+    if share > target:
+        raise InputError(f"summary_tokens must be at most low_water ({target}), not {share}")
+    return SummarizeByTokens(writer, max_tokens, target, share, recent, tasks)
+
+
+@dataclass
+class SummarizeByCount:
+    """The strategy that `summarize_strategy` makes where steps are counted; `as_it_is`, if a summary is never cut."""
+
+    writer: SummaryWriter
+    max_steps: int
+    keep_recent: int
+    summary_tokens: int
+    as_it_is: bool
+    tasks: Tasks
+
+    def __call__(self, steps: Sequence[Step]) -> list[Step]:
+        """The new window; see `summarize_strategy`."""
+        if len(steps) <= self.max_steps:
+            return list(steps)
+        kept, others = split(groups(steps), critical(steps, self.tasks))
+        if sum(map(len, others)) <= self.keep_recent + (self.max_steps - self.keep_recent) // 2:
+            return list(steps)
+        kept += newest_groups(others, self.keep_recent)
+        stays = {step.id for group in kept for step in group}
+        covered = [step for step in steps if step.id not in stays]
+        room = ENDLESS if self.as_it_is else self.summary_tokens
+        summary = self.writer.summary(covered, room, self.summary_tokens) if covered else None
+        return in_order(steps, [*kept, [summary] if summary else []])
+
+
+@dataclass
+class SummarizeByTokens:
+    """The strategy that `summarize_strategy` makes where tokens are counted."""
+
+    writer: SummaryWriter
+    max_tokens: int
+    target: int
+    summary_tokens: int
+    keep_recent: int
+    tasks: Tasks
+
+    def __call__(self, steps: Sequence[Step]) -> list[Step]:
+        """The new window; see `summarize_strategy`."""
+        costs = self.writer.price(steps)
+        if PER_REPLY + sum(costs.values()) <= self.max_tokens:
+            return list(steps)
+        kept, rest = split(groups(steps), critical(steps, "current"))
+        older_tasks, others = split(rest, critical(steps, self.tasks))
+        used = tokens_needed(kept, costs, self.max_tokens)
+        room = self.max_tokens - self.summary_tokens
+        used = fill_with_newest(kept, older_tasks, costs, used, room, room)
+        recent, used = self._recent(others, costs, used)
+        stays = {step.id for group in [*kept, *recent] for step in group}
+        covered = [step for step in steps if step.id not in stays]
+        summary = self._summary(covered, self.max_tokens - used) if covered else None
+        return in_order(steps, [*kept, *recent, [summary] if summary else []])
+
+    def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:
+        """The newest groups, without a gap, oldest first, and the tokens used with them."""
+        recent: list[Group] = []
+        for group in reversed(others):
+            wanted = len(recent) < self.keep_recent
+            limit = (self.max_tokens if wanted else self.target) - (self.summary_tokens if recent or not wanted else 0)
+            cost = sum(costs[step.id] for step in group)
+            if used + cost > limit:
+                break
+            recent.insert(0, group)
+            used += cost
+        if self.keep_recent and others and not recent:
+            cut = shortened(others[-1], (self.max_tokens - used) // 2, self.writer.price.count)
+            recent = [cut] if cut else []
+            used += sum(map(self.writer.price.count, cut))
+        return recent, used
+
+    def _summary(self, covered: Sequence[Step], room: int) -> SummaryStep | None:
+        return self.writer.summary(covered, min(self.summary_tokens, room))
