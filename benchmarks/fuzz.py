@@ -5,7 +5,7 @@
 
 Each target of tests/fuzz/targets.py is given to libFuzzer for so long, in a process of its own, guided by which code of
 tinymem an input reaches. Exit status 1, and the input's place, if one ended it. The same targets run with hypothesis in
-tests/test_fuzz.py.
+tests/reliability/test_fuzz.py.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Targets for fuzzing: run by tests/test_fuzz.py with hypothesis, and by `python tests/fuzz TARGET` with atheris."""
+"""Targets for fuzzing, which tests/reliability/test_fuzz.py runs with hypothesis, and `python tests/fuzz` with atheris."""

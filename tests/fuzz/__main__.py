@@ -4,7 +4,7 @@
     python tests/fuzz readers -max_total_time=300
 
 What it finds ends the run with a traceback, and stays in a file `crash-...` in the current folder; `python tests/fuzz
-readers crash-...` runs it again. Findings get a test in tests/test_fuzz.py.
+readers crash-...` runs it again. Findings get a test in tests/reliability/test_fuzz.py.
 """
 
 from __future__ import annotations

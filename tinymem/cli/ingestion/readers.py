@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -52,7 +52,8 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
     before it in the file has been given by then.
     """
     path = a_path("path", path)
-    with closing(text_lines(path, raw=raw)) as lines:
+    lines = text_lines(path, raw=raw)
+    with _closed_when_damaged(lines):
         first = next(lines, None)
         if first is None:
             raise InputError(f"{path} is empty")
@@ -64,16 +65,22 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
             rest = ((number, parsed(text, path, number)) for number, text in lines)
             runs = _of_lines(path, chain([(first[0], value)], rest), is_message(value))
         for run in runs:
-            yield Run(run.name, _closing(run.steps, lines))
+            yield Run(run.name, _guarded(run.steps, lines))
 
 
-def _closing(steps: Iterator[Step], lines: Generator[Line, None, None]) -> Iterator[Step]:
-    """The steps; after a damaged one the file is closed at once, not when the error is forgotten."""
+@contextmanager
+def _closed_when_damaged(lines: Generator[Line, None, None]) -> Iterator[None]:
+    """Close the file at once when it is damaged, not when the error is forgotten."""
     try:
-        yield from steps
+        yield
     except InputError:
         lines.close()
         raise
+
+
+def _guarded(steps: Iterator[Step], lines: Generator[Line, None, None]) -> Iterator[Step]:
+    with _closed_when_damaged(lines):
+        yield from steps
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,467 @@
+"""Several processes on one memory, which do as two memories do that are opened side by side; see also
+tests/reliability/test_processes.py."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memories import python
+from strategies import MODERATE
+
+import tinymem.archive.index
+from tinymem import (
+    ActionStep,
+    FormatError,
+    HierarchicalMemory,
+    InputError,
+    MessageError,
+    MessageStep,
+    PruneReport,
+    Step,
+    SystemPromptStep,
+    ToolCall,
+    keep_last_n_steps,
+    no_pruning,
+    problems,
+    prune_old_observations,
+)
+from tinymem.archive.durable_window import MOST_CALLS
+from tinymem.summarizers.extractive import ExtractiveSummarizer
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", prune_strategy=no_pruning())
+Pair = tuple[HierarchicalMemory, HierarchicalMemory]
+
+
+def said(text: str, **more: Any) -> MessageStep:
+    return MessageStep("user", text, **more)
+
+
+def talk(count: int, **more: Any) -> list[Step]:
+    return [said(f"Remark {i}: lot {i} holds {i * 7} crates.", **more) for i in range(count)]
+
+
+def call(id: str) -> ActionStep:
+    return ActionStep("Look.", [ToolCall("look", {}, id)])
+
+
+def result(id: str, text: str = "plums") -> MessageStep:
+    return MessageStep("tool", text, id)
+
+
+def numbers(memory: HierarchicalMemory) -> list[int | None]:
+    """Of the steps that the memory's next context is made of."""
+    memory.stats()
+    return [step.step_number for step in memory.short_term.steps]
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Any:
+    with open_memory(tmp_path) as one, open_memory(tmp_path) as other:
+        yield one, other
+
+
+# one window
+
+
+def test_what_one_adds_stands_in_the_others_window(both: Pair) -> None:
+    one, other = both
+    added = [one.add(said("a")), other.add(said("b")), *one.add_steps(talk(2)), other.add(said("c"))]
+    assert [step.step_number for step in added] == [1, 2, 3, 4, 5]
+    for memory in both:
+        assert numbers(memory) == [1, 2, 3, 4, 5]
+        assert [m["content"] for m in memory.context("").messages] == [step.text for step in added]
+    positions = [row.position for row in one.long_term.journal.rows()]
+    assert positions == sorted(set(positions))
+    assert one._window.positions == other._window.positions == {s.id: p for s, p in zip(added, positions, strict=True)}
+
+
+def test_nothing_is_read_again_while_nobody_else_writes(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = both
+    one.add_steps(talk(3))
+    other.context("")
+
+    def never(*_: object) -> None:
+        raise AssertionError("the window was read again")
+
+    monkeypatch.setattr(other.long_term.journal, "window", never)
+    other.add(said("mine"))
+    other.context("")
+    with pytest.raises(AssertionError):
+        one.add(said("theirs"))
+        other.context("")
+
+
+def test_what_one_prunes_or_archives_leaves_the_others_window(both: Pair) -> None:
+    one, other = both
+    one.add_steps(talk(6))
+    assert numbers(other) == [1, 2, 3, 4, 5, 6]
+    one.short_term.prune(keep_last_n_steps(2))
+    other.archive(talk(2))
+    assert numbers(one) == numbers(other) == [5, 6]
+    assert other.add(said("next")).step_number == 9
+    assert [step.step_number for step in one.short_term.steps] == [5, 6], "until it is asked"
+    assert numbers(one) == [5, 6, 9]
+
+
+def test_what_one_forgets_is_gone_from_the_other(both: Pair) -> None:
+    one, other = both
+    one.add_steps(talk(30))
+    one.short_term.prune(keep_last_n_steps(3))
+    assert "lot 4 holds" in other.recall("lot 4", 200).text and "lot 28" in str(other.context("").messages)
+    assert one.forget([one.get(5).id, one.get(29).id]) == 2
+    assert "lot 4 holds" not in other.recall("lot 4", 2_000).text
+    assert "lot 28" not in str(other.context("lot 28").messages)
+    assert numbers(other) == [28, 30]
+    assert len(other.long_term.catalog) == other.stats().passages == 28
+    with pytest.raises(InputError, match="no step 5"):
+        other.get(5)
+
+
+def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
+    both: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 10)
+    for memory in both:
+        memory.long_term._exact_up_to = 0
+    one, other = both
+    one.archive(talk(60))
+    for memory in both:
+        assert "lot 7 holds" in memory.recall("lot 7", 200).text
+        memory.long_term.index.follow()
+        assert memory.long_term.index.store.count() == memory.long_term.index.watermark == 60
+    one.forget([one.get(8).id])
+    assert "lot 7 holds" not in other.recall("lot 7", 2_000).text
+    assert "lot 9 holds" in other.recall("lot 9", 200).text
+    other.long_term.index.follow()
+    assert other.long_term.index.store.count() == 59
+    assert one.long_term.journal.setting("indexed") == "0", "what is in memory only is nobody else's business"
+
+
+def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.archive.index, "BATCH", 20)
+    for memory in both:
+        memory.long_term._exact_up_to = 0
+    one, other = both
+    one.archive(talk(40))
+    one.recall("lot", 200)
+    other.recall("lot", 200)
+    one.long_term.index.follow()
+    other.archive([said(f"Barn {i} has {i} owls.") for i in range(60)])
+    other.long_term.embed_pending()
+    other.long_term.index.follow()  # the first one's store lacks these 60
+    for memory in both:
+        for asked in ("lot 3 holds", "barn 33 has"):
+            assert asked in memory.recall(asked, 200).text.lower()
+
+
+def test_a_mark_of_one_counts_for_the_other(both: Pair) -> None:
+    one, other = both
+    one.archive(talk(20))
+    assert not other.long_term.catalog.milestone.any()
+    one.mark(7)
+    assert other.long_term.catalog.step[other.long_term.catalog.milestone].tolist() == []  # as it was loaded
+    other.recall("lot", 100)
+    assert other.long_term.catalog.step[other.long_term.catalog.milestone].tolist() == [7]
+
+
+def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:
+    one, other = both
+    one.add_steps([ActionStep("Look.", tool_name="cat", observation="line " * 200), *talk(4)])
+    assert numbers(other) == [1, 2, 3, 4, 5] and not other._window.shortened
+    cut = one.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
+    gone = one.short_term.prune(keep_last_n_steps(3))
+    assert numbers(one) == numbers(other) == [3, 4, 5]
+    one.restore(gone)
+    one.stats()
+    assert other.stats().window_steps == 5
+    assert other.short_term.steps == one.short_term.steps != ()
+    assert len(other.short_term.steps[0].text) < 200 and other._window.shortened == one._window.shortened != set()
+    other.restore(cut)
+    assert numbers(one) == [1, 2, 3, 4, 5]
+    assert one.short_term.steps == other.short_term.steps and not one._window.shortened
+    assert one._window.positions == other._window.positions
+
+
+def test_summaries_that_one_made_are_told_by_the_other_and_not_made_again(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    class Counting(ExtractiveSummarizer):
+        def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+            asked.append(len(steps))
+            return super().summarize(steps, max_tokens)
+
+    shared = partial(open_memory, tmp_path, summarizer=Counting())
+    with shared() as one, shared() as other:
+        for session in "abc":
+            one.archive(talk(5, session=session))
+            assert len(list(other.medium_term)) == len(list(one.medium_term))
+        assert asked == [5, 5]
+        one.forget(session="a")
+        assert [episode.session for episode in other.medium_term] == ["b"]
+
+
+def test_a_system_prompt_is_added_once_however_many_begin_with_it(tmp_path: Path) -> None:
+    program = """
+import sys
+from tinymem import HierarchicalMemory
+sys.stdin.readline()
+HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", system_prompt="Be brief.").close()
+"""
+    begun = [python(program, tmp_path / "memory") for _ in range(4)]
+    for process in begun:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.wait(timeout=600) for process in begun] == [0] * 4
+    for process in begun:
+        process.communicate()
+    with open_memory(tmp_path / "memory") as memory:
+        assert [type(step) for step in memory.short_term.steps] == [SystemPromptStep]
+
+
+# numbers
+
+
+def meanwhile(act: Callable[[], object], then: Callable[[Sequence[Step]], list[Step]]) -> Any:
+    """A strategy that lets another process act while it thinks, once."""
+    todo = [act]
+
+    def strategy(steps: Sequence[Step]) -> list[Step]:
+        if todo and len(steps) > 1:
+            todo.pop()()
+        return then(steps)
+
+    return strategy
+
+
+def test_what_is_added_while_a_strategy_thinks_gets_the_numbers_before(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as other:
+        think = meanwhile(lambda: other.add_steps(talk(3)), lambda steps: list(steps))
+        with open_memory(tmp_path, prune_strategy=think) as one:
+            one.add(said("first"))
+            assert one.add(said("second")).step_number == 5
+            assert numbers(one) == numbers(other) == [1, 2, 3, 4, 5]
+            assert one.get(5).text == "second"
+
+
+def test_a_pruning_that_another_process_overtook_takes_out_what_it_chose(tmp_path: Path) -> None:
+    reports: list[PruneReport] = []
+    with open_memory(tmp_path) as other:
+        think = meanwhile(lambda: other.add_steps(talk(2)), keep_last_n_steps(0))
+        with open_memory(tmp_path, prune_strategy=think, on_prune=reports.append) as one:
+            one.add_steps([said("a"), said("b")])
+            assert [step.step_number for step in reports[0].removed] == [3, 4]
+            assert numbers(one) == numbers(other) == [1, 2]
+            one.short_term.restore(reports[0])
+            assert [step.text for step in one.short_term.steps if step.step_number in (3, 4)] == ["a", "b"]
+
+
+def test_a_step_that_is_shortened_as_it_comes_keeps_its_number_when_another_was_quicker(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as other:
+        think = meanwhile(lambda: other.add(said("quick")), prune_old_observations(keep_last_n=0, max_length=40))
+        with open_memory(tmp_path, prune_strategy=think) as one:
+            long = ActionStep("Look.", tool_name="cat", observation="line " * 200)
+            one.add_steps([said("x"), long])
+            assert [(s.step_number, len(s.text) < 200) for s in one.short_term.steps] == [
+                (1, True),
+                (2, True),
+                (3, True),
+            ]
+            assert one.get(3).text.count("line") == 200
+            assert numbers(other) == [1, 2, 3] and other.short_term.steps == one.short_term.steps
+
+
+def test_a_step_is_added_once_by_whichever_process(both: Pair) -> None:
+    step = said("once")
+    both[0].add(step)
+    for memory in both:
+        with pytest.raises(InputError, match="held already"):
+            memory.add(step)
+    both[0].short_term.prune(keep_last_n_steps(0))
+    for memory in both:
+        with pytest.raises(InputError, match=r"in the memory already|held already"):
+            memory.add(step)
+        assert numbers(memory) == []
+    assert both[1].stats().steps == 1 and both[1].add(said("next")).step_number == 2
+
+
+# calls and results
+
+
+def test_a_call_of_one_is_answered_by_the_other_once(both: Pair) -> None:
+    one, other = both
+    one.add(call("c1"))
+    other.add_messages([{"role": "tool", "tool_call_id": "c1", "content": "plums"}])
+    for memory in both:
+        assert problems(messages := memory.context("").messages) == [] and len(messages) == 2
+        with pytest.raises(MessageError, match=r"answers no call before it \(no call is open\)"):
+            memory.add(result("c1"))
+        assert memory.short_term.open_calls == frozenset()
+
+
+def test_a_call_that_was_answered_while_a_strategy_thinks_is_not_answered_again(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as other:
+        other.add(call("c1"))
+        think = meanwhile(lambda: other.add(result("c1")), lambda steps: list(steps))
+        with open_memory(tmp_path, prune_strategy=think) as one:
+            with pytest.raises(MessageError, match="no call is open"):
+                one.add(result("c1"))
+            assert numbers(one) == numbers(other) == [1, 2]
+
+
+def test_open_calls_are_known_where_they_have_left_every_window(both: Pair) -> None:
+    one, other = both
+    one.add_steps([call("c1"), said("meanwhile")])
+    one.add(call("c2"))
+    one.short_term.prune(keep_last_n_steps(0))
+    assert numbers(one) == numbers(other) == [] and other.short_term.open_calls == {"c1", "c2"}
+    other.add(result("c1"))
+    one.add(call("c1"))  # an id that is used again
+    other.add_steps([result("c1"), result("c2")])
+    one.stats()
+    assert one.short_term.open_calls == other.short_term.open_calls == frozenset()
+
+
+def test_many_calls_without_a_result_are_not_remembered_for_ever(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add_steps([call(f"c{i}") for i in range(MOST_CALLS + 50)])
+        memory.short_term.prune(keep_last_n_steps(0))
+    with open_memory(tmp_path) as memory:
+        assert memory.short_term.open_calls == {f"c{i}" for i in range(50, MOST_CALLS + 50)}
+
+
+def test_a_call_that_is_forgotten_waits_for_no_result_and_is_named_in_no_file(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as one, open_memory(tmp_path) as other:
+        one.add_steps([call("call-xylophone"), call("c2")])
+        one.forget([one.get(1).id])
+        for memory in (one, other):
+            with pytest.raises(MessageError, match=r"\(open calls: c2\)"):
+                memory.add(result("call-xylophone"))
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"xylophone" in file.read_bytes()]
+
+
+@pytest.mark.parametrize("garbage", ["nonsense", "[1]", '{"c1": "x"}', "5"])
+def test_garbage_in_the_place_of_open_calls_is_a_format_error(tmp_path: Path, garbage: str) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.long_term.journal.keep({"open_calls": garbage})
+    with pytest.raises(FormatError, match="open calls"):
+        open_memory(tmp_path)
+
+
+# conflicts
+
+
+def test_a_step_that_both_take_out_leaves_once(tmp_path: Path) -> None:
+    told: list[list[int | None]] = []
+
+    def note(steps: Any) -> None:
+        told.append([step.step_number for step in steps])
+
+    shared = partial(open_memory, tmp_path, on_archive=note)
+    with shared() as one, shared() as other:
+        one.add_steps(talk(6))
+        other.stats()
+        one.short_term.prune(keep_last_n_steps(3))
+        other.short_term.prune(keep_last_n_steps(2))
+        assert numbers(other) == [5, 6] == numbers(one)
+        assert told == [[1, 2, 3, 4]]
+        assert [row.window for row in one.long_term.journal.rows()] == [0, 0, 0, 0, 1, 1]
+
+
+def test_a_step_that_one_takes_out_and_the_other_shortens_is_out(both: Pair) -> None:
+    one, other = both
+    one.add_steps([ActionStep("Look.", tool_name="cat", observation="line " * 200), *talk(2)])
+    other.stats()
+    other.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
+    one.short_term.prune(keep_last_n_steps(2))
+    one._window.keep()
+    assert numbers(other) == numbers(one) == [2, 3]
+    assert [row.view for row in one.long_term.journal.rows()] == [None] * 3
+
+
+@settings(MODERATE, max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("aaampkrfsx")), max_size=20), st.integers(0, 9))
+def test_whatever_three_do_they_see_what_the_journal_has(
+    tmp_path_factory: pytest.TempPathFactory, deeds: list[tuple[int, str]], seed: int
+) -> None:
+    dice, folder = random.Random(seed), tmp_path_factory.mktemp("shared")
+    memories = [open_memory(folder, prune_strategy=keep_last_n_steps(6)) for _ in range(3)]
+    reports: list[PruneReport] = []
+    alive: dict[str, str] = {}
+    for who, deed in deeds:
+        memory = memories[who]
+        if deed in "am":
+            steps = talk(1 if deed == "a" else 3)
+            alive |= {step.id: step.text for step in memory.add_steps(steps)}
+        elif deed == "p":
+            reports.append(memory.short_term.prune(keep_last_n_steps(dice.randrange(4))))
+        elif deed == "k":
+            memory.stats()
+        elif deed == "r" and reports:
+            memory.restore(dice.choice(reports))
+        elif deed == "f" and alive:
+            forgotten = dice.choice(sorted(alive))
+            assert memory.forget(forgotten) == 1
+            del alive[forgotten]
+        elif deed == "s":
+            memory.short_term.prune(prune_old_observations(keep_last_n=0, max_length=10))
+        elif deed == "x":
+            memory.close()
+            memories[who] = open_memory(folder, prune_strategy=keep_last_n_steps(6))
+    for memory in [*memories, *memories]:
+        memory.stats()
+    rows = memories[0].long_term.journal.rows()
+    assert {row.id for row in rows} == alive.keys()
+    shown = [row.id for row in rows if row.window]
+    for memory in memories:
+        assert [step.id for step in memory.short_term.steps] == shown
+        assert memory._window.positions == {row.id: row.position for row in rows if row.window}
+        assert memory.short_term.next_number == memory.long_term.journal.next_number()
+    for memory in memories:
+        memory.close()
+
+
+# threads
+
+
+def test_threads_and_tasks_may_share_a_memory_that_another_one_writes_to(both: Pair) -> None:
+    one, other = both
+
+    def work(memory: HierarchicalMemory, name: str) -> None:
+        for i in range(15):
+            memory.add(said(f"{name} says {i}"))
+            memory.short_term.add(said(f"{name} adds {i}"))
+            assert problems(memory.context("says").messages) == []
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(asyncio.to_thread(work, both[n % 2], f"n{n}") for n in range(4)))
+
+    asyncio.run(all_at_once())
+    assert numbers(one) == numbers(other) == list(range(1, 121))
+
+
+def test_adding_in_one_is_not_held_up_by_a_strategy_of_another(tmp_path: Path) -> None:
+    thinking, done = threading.Event(), threading.Event()
+
+    def slow(steps: Sequence[Step]) -> list[Step]:
+        thinking.set()
+        assert done.wait(30)
+        return list(steps)
+
+    with open_memory(tmp_path, prune_strategy=slow) as one, open_memory(tmp_path) as other:
+        thread = threading.Thread(target=one.add, args=[said("slow")])
+        thread.start()
+        assert thinking.wait(30)
+        assert other.add(said("quick")).step_number == 1
+        done.set()
+        thread.join(30)
+        assert numbers(other) == [1, 2]

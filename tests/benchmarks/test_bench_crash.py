@@ -1,0 +1,169 @@
+"""benchmarks.crash: processes are really killed, nothing is lost; and what is lost or left over, it sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tinymem.archive.archive
+import tinymem.archive.embedding
+import tinymem.archive.index
+from benchmarks.crash import rounds
+from benchmarks.crash_check import Expected, check
+from benchmarks.crash_work import OPERATIONS
+from benchmarks.crash_worker import Worker, opened, read_ledger, word
+from benchmarks.summary import read_summary
+
+pytestmark = pytest.mark.skipif(
+    not (hasattr(os, "fork") and hasattr(signal, "SIGKILL")), reason="no fork or no SIGKILL on this system"
+)
+ROOT = Path(__file__).parents[2]
+
+
+def killed(tmp_path: Path, kills: int, seed: int) -> dict[str, Any]:
+    """The summary of a run, which must have been survived."""
+    out = tmp_path / "crash.summary.json"
+    command = [sys.executable, "-m", "benchmarks.crash", "--kills", str(kills), "--seed", str(seed), "--jobs", "4"]
+    paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([*command, "--out", str(out)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{kills} of {kills} kills survived" in done.stdout
+    return read_summary(out)
+
+
+def test_kills_at_random_moments_of_every_operation_are_survived(tmp_path: Path) -> None:
+    record = killed(tmp_path, kills=60, seed=1)
+    assert {name: one["kills"] for name, one in record["operations"].items()} == dict.fromkeys(OPERATIONS, 4)
+    assert all(one["survived"] == 4 for one in record["operations"].values())
+    assert sum(one["inside"] for one in record["operations"].values()) > 20
+    assert record["wrong"] == [] and record["seconds"] > 0
+
+
+@pytest.mark.slow
+def test_hundreds_of_kills_are_survived(tmp_path: Path) -> None:
+    assert killed(tmp_path, kills=300, seed=2)["survived"] == 300
+
+
+def test_every_operation_is_killed_equally_often_on_memories_of_its_store() -> None:
+    plan = rounds(150, 3, list(OPERATIONS))
+    names = [name for _, some in plan for name in some]
+    assert {names.count(name) for name in OPERATIONS} == {10}
+    assert all(len({OPERATIONS[name].store for name in some}) == 1 for _, some in plan)
+    assert len({seed for seed, _ in plan}) == len(plan)
+    assert rounds(150, 3, list(OPERATIONS)) == plan != rounds(150, 4, list(OPERATIONS))
+
+
+# what the check sees
+
+
+@pytest.fixture
+def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Expected]:
+    """A memory as a process left it that added, archived, forgot, noted and marked, and what that process told."""
+    for module, name in (
+        (tinymem.archive.archive, "WAITING"),
+        (tinymem.archive.embedding, "BATCH"),
+        (tinymem.archive.index, "BATCH"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name))  # the worker changes them
+    worker = Worker(tmp_path / "memory", tmp_path / "ledger", "000", "7")
+    worker.open("exact")
+    for name in ("add", "archive", "update the scratchpad", "forget", "summarise episodes", "mark milestones"):
+        OPERATIONS[name].work(worker)
+    worker.memory.long_term.embed_pending()
+    worker.memory.close()
+    expected = Expected()
+    expected.read(read_ledger(tmp_path / "ledger"))
+    assert check(tmp_path / "memory", "exact", expected, "1")[0] == []
+    assert expected.steps and expected.gone and expected.notes and expected.marked
+    return tmp_path / "memory", expected
+
+
+def changed(folder: Path, sql: str, *values: Any) -> None:
+    with sqlite3.connect(folder / "default" / "journal.db") as db:
+        assert db.execute(sql, values).rowcount
+    db.close()
+
+
+NEWEST = "(SELECT max(number) FROM steps)"
+DAMAGES: dict[str, tuple[str, str]] = {
+    "a step is lost": (f"DELETE FROM steps WHERE number = {NEWEST}", "and now None"),
+    "a step has another number": (f"UPDATE steps SET number = 999 WHERE number = {NEWEST}", "and now 999"),
+    "a passage is lost": ("DELETE FROM passages WHERE id = (SELECT max(id) FROM passages)", "passages are not those"),
+    "a passage is there twice": (
+        "INSERT INTO passages SELECT NULL, step, part, start, end, kind, asks, vector, tokens, identifiers, tools "
+        "FROM passages LIMIT 1",
+        "passages are not those",
+    ),
+    "a vector is another": (
+        "UPDATE passages SET vector = zeroblob(128) WHERE id = (SELECT max(id) FROM passages)",
+        "vectors are not those",
+    ),
+    "terms are lost": (
+        "DELETE FROM fulltext_docsize WHERE id = (SELECT max(id) FROM passages)",
+        "full text and passages differ",
+    ),
+    "a milestone is none": ("UPDATE steps SET milestone = 0", "was made a milestone"),
+    "a note is lost": ("DELETE FROM meta WHERE key = 'scratchpad'", "the scratchpad has"),
+    "a summary is lost": ("DELETE FROM summaries", "a summary is lost"),
+    "the mark went back": ("UPDATE meta SET value = '1 0' WHERE key = 'made'", "what was embedded is not any more"),
+}
+
+
+@pytest.mark.parametrize(("sql", "seen"), DAMAGES.values(), ids=DAMAGES)
+def test_what_is_wrong_is_seen(worked: tuple[Path, Expected], sql: str, seen: str) -> None:
+    folder, expected = worked
+    changed(folder, sql)
+    found, _, _ = check(folder, "exact", expected, "1")
+    assert any(seen in one for one in found), found
+
+
+SEEN: dict[str, tuple[Callable[[Expected], object], str]] = {
+    "a strange step": (lambda e: e.steps.popitem(), "steps that nobody added"),
+    "another order": (lambda e: e.see(dict(reversed(e.steps.items())), e.notes), "not in the order"),
+    "half a batch": (lambda e: e.last.lines.append(["adding", [*[*e.steps][:1], "never"]]), "added in part"),
+    "half a forgetting": (lambda e: e.last.lines.append(["forgetting", [*e.steps][:1]]), ""),
+}
+
+
+@pytest.mark.parametrize(("change", "seen"), SEEN.values(), ids=SEEN)
+def test_what_was_told_otherwise_is_seen(
+    worked: tuple[Path, Expected], change: Callable[[Expected], object], seen: str
+) -> None:
+    folder, expected = worked
+    change(expected)
+    found, _, _ = check(folder, "exact", expected, "1")
+    assert any(seen in one for one in found) if seen else not found
+
+
+def test_text_that_was_forgotten_and_is_left_in_a_file_is_seen(worked: tuple[Path, Expected]) -> None:
+    folder, expected = worked
+    id = expected.gone[-1]
+    (folder / "default" / "index.tmp").write_text(f"... {word(id)} ...", encoding="utf-8")
+    found, _, _ = check(folder, "exact", expected, "1")
+    assert found == [f"index.tmp still has the text of {id}"]
+
+
+def test_a_ledger_is_read_up_to_where_the_kill_cut_it_off(tmp_path: Path) -> None:
+    lines = [["begin"], ["adding", ["a"]], ["added", {"a": 1}], ["end"], ["begin"], ["adding", ["b"]]]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "ledger").write_text(f'{text}["added", {{"b"', encoding="utf-8")
+    told = read_ledger(tmp_path / "ledger")
+    assert told.inside and told.of("added") == [{"a": 1}]
+    expected = Expected()
+    expected.read(told)
+    assert expected.begun("adding", "added") == ["b"] and expected.steps == {"a": 1}
+
+
+def test_a_memory_for_killing_leaves_its_window_all_the_time(tmp_path: Path) -> None:
+    with opened(tmp_path, "exact") as memory:
+        assert memory.window_tokens < 200

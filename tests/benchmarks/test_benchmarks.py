@@ -1,0 +1,390 @@
+"""The benchmarks: every method end to end on haystacks made here, and the scoring against values worked out by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import recall, scoring, table
+from benchmarks.baselines import BM25, Dense, Recency
+from benchmarks.data import Call, Question, Unit, read_haystacks
+from benchmarks.documents import placed
+from benchmarks.methods import METHODS, Setup, Tinymem, loaded
+from benchmarks.summary import read_summary, shown_adapter, summary_path
+from tinymem import InputError, TiktokenCounter
+
+ROOT = Path(__file__).parents[2]
+BUDGETS = (128, 512)
+TOPICS = ["weather", "trains", "football", "soup", "gardening", "laundry", "cinema", "bicycles", "coffee", "painting"]
+
+
+def conversation() -> dict[str, Any]:
+    """Two people over three days; what is asked was said early on, and once only."""
+    lines = [
+        ("Ana", f"Let us talk about {TOPICS[i % 10]} again, item {i}, before the evening gets late.") for i in range(90)
+    ]
+    lines[4] = ("Ben", "My sister Clara adopted a parrot called Figaro from the shelter in Lyon.")
+    lines[7] = ("Ana", "I am allergic to walnuts,\n  so no walnut cake for me.")
+    lines[20] = ("Ben", "Some long story. " + "It went on and on without much of a point. " * 40)
+
+    def at(day: int) -> dict[str, str]:
+        return {"timestamp": f"2024-03-0{1 + day}T10:00:00", "session": f"s{day}"}
+
+    units = [{"id": f"u{i}", "speaker": who, "text": text, **at(i // 30)} for i, (who, text) in enumerate(lines)]
+
+    def query(name: str, text: str, kind: str, *gold: str, **more: str) -> dict[str, Any]:
+        return {"id": name, "text": text, "type": kind, "gold": gold, **more}
+
+    queries = [
+        query("parrot", "Which parrot did Clara adopt?", "single", "u4"),
+        query("walnuts", "What is Ana allergic to?", "single", "u7", timestamp="2024-03-04T09:00:00"),
+        query("both", "Tell me about the parrot Figaro and the walnut cake.", "multi", "u4", "u7"),
+        query("trap", "Which dog did Clara adopt?", "adversarial", "u4"),
+    ]
+    return {"id": "talk", "units": units, "queries": queries}
+
+
+def agent_run() -> dict[str, Any]:
+    """A run with calls (parallel ones, a cutoff between call and result) and a token seen once, early."""
+    units: list[dict[str, Any]] = [
+        {"speaker": "system", "text": "You are a careful operator of a fleet of servers."},
+        {"speaker": "user", "text": "Move the billing database to the new cluster."},
+    ]
+
+    def call(name: str, command: str) -> dict[str, str]:
+        return {"id": name, "name": "bash", "arguments": json.dumps({"command": command})}
+
+    def turn(number: int, output: str) -> None:
+        made = call(f"c{number}", f"cat step-{number}.log")
+        units.append({"speaker": "assistant", "text": f"Look at step {number}.", "tool_calls": [made]})
+        units.append({"speaker": "tool", "text": output, "tool_call_id": f"c{number}"})
+
+    keys = "spare key material for the staging cluster only. " * 4
+    turn(0, f"listing of the vault\n{keys}\nbilling token: tok-9f27ac31\n" + "audited entry. " * 12)
+    for number in range(1, 25):
+        moved = f"worker {number} moved shard {number * 7} without any errors. "
+        turn(number, f"log of {TOPICS[number % 10]}: {moved * 8}")
+    calls = [call("p1", "date"), call("p2", "uptime")]
+    units.append({"speaker": "assistant", "text": "", "tool_calls": calls})
+    units.append({"speaker": "tool", "text": "Mon Mar 4 12:00:00 UTC 2024", "tool_call_id": "p1"})
+    split = len(units)
+    units.append({"speaker": "tool", "text": "up 41 days, 3 users", "tool_call_id": "p2"})
+    end = "The billing token tok-9f27ac31 opened the vault, and the database was moved to the new cluster."
+    units.append({"speaker": "exit", "text": end})
+    units = [{"id": f"u{i}", "timestamp": None, "session": "s0", **unit} for i, unit in enumerate(units)]
+    asked = "I need the billing token of the vault listing now."
+    common = {"text": asked, "type": "provenance", "gold": ["u3"], "needle": "tok-9f27ac31"}
+    queries = [{"id": "late", "cutoff": split, **common}, {"id": "early", "cutoff": 30, **common}]
+    return {"id": "run", "units": units, "queries": queries}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "made.jsonl.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(haystack) + "\n" for haystack in (conversation(), agent_run()))
+    return path
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def results(request: pytest.FixtureRequest, data: Path) -> Path:
+    out = data.with_name(f"{request.param}.jsonl")
+    recall.main(["--data", str(data), "--budgets", "512,128", "--method", request.param, "--out", str(out)])
+    return out
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+# -- end to end -------------------------------------------------------------------------------------------------------
+
+
+def test_every_query_is_asked_once_at_every_budget_and_no_budget_is_exceeded(results: Path) -> None:
+    lines, count = lines_of(results), TiktokenCounter().count
+    wanted = [(h["id"], q["id"], b) for h in (conversation(), agent_run()) for q in h["queries"] for b in BUDGETS]
+    assert sorted((x["haystack"], x["query"], x["budget"]) for x in lines) == sorted(wanted)
+    assert all(count(line["text"]) == line["tokens"] <= line["budget"] for line in lines)
+    assert all(line["tokens"] > 0 and line["latency_ms"] > 0 for line in lines)
+
+
+def test_every_claim_stands_in_the_text(results: Path, data: Path) -> None:
+    stacks = {haystack.id: haystack for haystack in read_haystacks(data)}
+    for line in lines_of(results):
+        assert line["units"]
+        for claim in line["units"]:
+            haystack = stacks[line["haystack"]]
+            text = haystack.units[haystack.places[claim["id"]]].text
+            assert 0 <= claim["start"] <= claim["end"] <= len(text)
+            assert scoring.fold(text[claim["start"] : claim["end"]]) in scoring.fold(line["text"])
+
+
+def test_nothing_from_after_the_cutoff_is_told(results: Path) -> None:
+    lines = [line for line in lines_of(results) if line["haystack"] == "run"]
+    assert not any("opened the vault" in line["text"] or "up 41 days" in line["text"] for line in lines)
+    early = [line for line in lines if line["query"] == "early"]
+    assert not any("step-15" in line["text"] or "worker 15 " in line["text"] for line in early)
+
+
+def test_search_finds_what_recency_has_lost(results: Path, data: Path) -> None:
+    rows = scoring.score(read_haystacks(data), scoring.read_results(results))[512]
+    found = [row.value for row in rows if row.type != "adversarial"]
+    assert found == ([0.0] * 5 if results.stem == "recency" else [1.0] * 5)
+
+
+def test_the_summary_holds_the_figures_and_no_path(results: Path, data: Path) -> None:
+    summary = read_summary(results)
+    rows = scoring.score(read_haystacks(data), scoring.read_results(results))
+    (made,) = summary["sets"]
+    assert (made["data"], made["haystacks"], made["queries"]) == ("made.jsonl.gz", 2, 6)
+    assert made["figures"]["512"]["recall"] == round(scoring.figures(rows[512]).recall, 6)
+    assert ("embedder" in summary) == (summary["method"] in ("tinymem", "dense"))
+    assert str(data.parent) not in json.dumps(summary) and str(ROOT) not in json.dumps(summary)
+
+
+@pytest.mark.skipif("TINYMEM_REFEREE" not in os.environ, reason="TINYMEM_REFEREE names no independent referee script")
+def test_an_independent_referee_agrees(results: Path, data: Path) -> None:
+    ran = subprocess.run([sys.executable, os.environ["TINYMEM_REFEREE"], data, results], capture_output=True, text=True)
+    rows = scoring.score(read_haystacks(data), scoring.read_results(results))
+    assert ran.stdout.strip() == scoring.report({budget: scoring.figures(found) for budget, found in rows.items()})
+
+
+def test_the_command_prints_the_figures_and_says_what_is_wrong(data: Path, tmp_path: Path) -> None:
+    def command(module: str, *given: object) -> subprocess.CompletedProcess[str]:
+        ran = [sys.executable, "-m", f"benchmarks.{module}", *map(str, given)]
+        return subprocess.run(ran, cwd=ROOT, capture_output=True, text=True)
+
+    out = tmp_path / "r.jsonl"
+    ran = command("recall", "--data", data, "--budgets", "256", "--method", "bm25", "--limit", "1", "--out", out)
+    assert ran.returncode == 0 and ran.stderr == ""
+    assert "recall@256 1.000 all@256 1.000" in ran.stdout and "1 haystacks, 90 units" in ran.stdout
+    assert read_summary(out)["limit"] == 1
+    again = command("scoring", data, out)
+    assert "MISSING 2" in again.stdout and "recall@256 0.600" in again.stdout
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"id": "a", "units": [], "queries": []}\n{"id": 3,\n', encoding="utf-8")
+    ran = command("recall", "--data", bad, "--budgets", "256", "--method", "bm25", "--out", out)
+    assert ran.returncode == 1 and "bad.jsonl, line 2" in ran.stderr and "Traceback" not in ran.stderr
+    ran = command("recall", "--data", data, data, "--budgets", "256", "--method", "recency", "--out", out)
+    assert ran.returncode == 1 and "two haystacks have the id 'talk'" in ran.stderr
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_method_cannot_see_what_is_for_scoring() -> None:
+    seen = {field.name for field in dataclasses.fields(Unit)}
+    assert seen == {"speaker", "text", "timestamp", "session", "tool_calls", "tool_call_id"}
+    assert {field.name for field in dataclasses.fields(Question)} == {"text", "now"}
+
+
+def test_times_are_utc_and_queries_in_order_of_their_cutoffs(data: Path) -> None:
+    talk, run = read_haystacks(data)
+    assert talk.units[0].timestamp == datetime(2024, 3, 1, 10, tzinfo=timezone.utc)
+    assert talk.queries[1].question.now == datetime(2024, 3, 4, 9, tzinfo=timezone.utc)
+    assert [query.id for query in run.queries] == ["early", "late"] and run.is_agent_run and not talk.is_agent_run
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"queries": [{"id": "q", "text": "?", "type": "t", "gold": ["u9"]}]}, "units that are not there: u9"),
+        ({"queries": [{"id": "q", "text": "?", "type": "t", "gold": []}]}, "neither gold nor a needle"),
+        ({"units": [{"id": "u0", "speaker": "a", "text": None}]}, "must be strings"),
+        ({"units": [{"id": "u0", "speaker": "a", "text": "x", "timestamp": "soon"}]}, "soon"),
+        ({"units": [{"id": "u0", "speaker": "a", "text": "x"}] * 2}, "two units have the same id"),
+        ({"units": 3}, "line 1"),
+    ],
+)  # fmt: skip
+def test_a_bad_haystack_is_refused_with_its_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = tmp_path / "h.jsonl"
+    path.write_text(json.dumps({"id": "h", "units": [], "queries": []} | change), encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(message)):
+        list(read_haystacks(path))
+
+
+def test_a_file_cut_short_is_refused(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.jsonl.gz"
+    path.write_bytes(data.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"cut\.jsonl\.gz"):
+        list(read_haystacks(path))
+
+
+# -- scoring ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gold_unit_counts_by_its_verified_share() -> None:
+    text = "0123456789" * 10
+    assert scoring.unit_share(text, [(0, 100)], f"said: {text}") == 1.0
+    assert scoring.unit_share(text, [(0, 50)], text[:50]) == 0.5
+    assert scoring.unit_share(text, [(0, 30), (20, 60)], text[:60]) == 0.6
+    assert scoring.unit_share(text, [(5, 95)], text[5:95]) == 1.0  # nine tenths are the whole
+    assert scoring.unit_share(text, [(0, 100)], text[:99]) == 0.0  # a claim that does not stand there
+    assert scoring.unit_share("a \n b", [(0, 5)], "x a b y") == 1.0
+
+
+def test_a_needle_needs_its_own_context() -> None:
+    text = "x" * 150 + " needle " + "y" * 150
+    assert scoring.needle_found("needle", text, [(50, 260)], text)
+    assert not scoring.needle_found("needle", text, [(100, 200)], text)
+    assert scoring.needle_found("needle", "a needle", [(0, 8)], "a needle")
+
+
+def score_of(data: Path, *lines: dict[str, Any]) -> dict[int, list[scoring.Row]]:
+    return scoring.score(read_haystacks(data), {(x["haystack"], x["query"], x["budget"]): x for x in lines})
+
+
+def line(query: str, text: str, *units: str, haystack: str = "talk", budget: int = 100) -> dict[str, Any]:
+    claims = [{"id": unit} for unit in units]
+    return {"haystack": haystack, "query": query, "budget": budget, "text": text, "units": claims, "latency_ms": 2.0}
+
+
+def test_figures_by_hand(data: Path) -> None:
+    talk, _ = read_haystacks(data)
+    parrot = talk.units[4].text
+    rows = score_of(
+        data, line("parrot", parrot, "u4"), line("both", parrot, "u4"), line("trap", parrot, "u4"),
+        line("walnuts", "many words " * 100, "u7"),
+    )[100]  # fmt: skip
+    found = scoring.figures(rows)
+    assert found.recall == pytest.approx((1 + 0 + 0.5 + 0 + 0) / 5)  # walnuts over budget, the run's two missing
+    assert found.all == pytest.approx(1 / 5)
+    assert (found.adversarial, found.missing, found.over_budget) == (1.0, 2, 1)
+    assert (found.latency_p50_ms, found.types["multi"], found.types["missing"]) == (2.0, (0.5, 1), (0.0, 2))
+
+
+def test_the_future_may_be_neither_claimed_nor_quoted(data: Path) -> None:
+    _, run = read_haystacks(data)
+    with pytest.raises(InputError, match="claims u40, from after its cutoff"):
+        score_of(data, line("early", "x", "u40", haystack="run"))
+    with pytest.raises(InputError, match="quotes u31, from after its cutoff"):
+        score_of(data, line("early", run.units[31].text, haystack="run", budget=999))
+
+
+def test_the_same_line_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(2 * (json.dumps(line("parrot", "x")) + "\n"), encoding="utf-8")
+    with pytest.raises(InputError, match="line 2: the same line twice"):
+        scoring.read_results(path)
+    path.write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match="line 1: not a line of results"):
+        scoring.read_results(path)
+
+
+# -- methods ----------------------------------------------------------------------------------------------------------
+
+
+def test_baselines_take_whole_units_in_order_of_rank_and_skip_what_is_too_long() -> None:
+    newest = Recency()
+    newest.add(
+        [
+            Unit("a", "first"),
+            Unit("b", "word " * 100),
+            Unit("c", "last", datetime(2024, 3, 1, 9, 5, tzinfo=timezone.utc)),
+        ]
+    )
+    found = newest.recall(Question("?"), 40)
+    assert found.text == "[2024-03-01 09:05] c: last\na: first"
+    assert found.claims == ((2, 0, 4), (0, 0, 5))
+    assert newest.recall(Question("?"), 1).text == ""
+
+
+def test_bm25_stems_and_leaves_stop_words_out() -> None:
+    search = BM25()
+    search.add([Unit("a", "The dogs were barking."), Unit("b", "What is it with you and the cat?")])
+    assert [claim.place for claim in search.recall(Question("Which dog barks with you?"), 100).claims] == [0]
+    assert search.recall(Question("What is it?"), 100).text == ""
+    assert search.recall(Question('"cat" OR NEAR(* --'), 100).claims[0].place == 1
+    many = Question(" ".join(f"word{i}" for i in range(500)) + " cat")
+    assert [claim.place for claim in search.recall(many, 100).claims] == [1]
+    search.close()
+
+
+def test_dense_gives_the_nearest_units(tmp_path: Path) -> None:
+    plain = Dense(tmp_path, loaded("static"))
+    plain.add([Unit("a", "The invoice was paid by bank transfer."), Unit("b", "Tigers sleep in the shade.")])
+    plain.add([Unit("a", "")])
+    assert plain.recall(Question("When was the bill paid?"), 12).claims[0].place == 0
+    plain.close()
+
+
+def test_claims_of_tinymem_name_the_unit_that_was_said(data: Path, tmp_path: Path) -> None:
+    _, run = read_haystacks(data)
+    memory = Tinymem(Setup(tmp_path, agent_run=True))
+    for start, end in ((0, 30), (30, 54), (54, len(run.units))):  # the second cut parts two calls from one result
+        memory.add(run.units[start:end])
+    found = memory.recall(Question("uptime: 41 days, 3 users? And the date, Mon Mar 4?"), 4000)
+    memory.close()
+    said = {claim.place: run.units[claim.place].text[claim.start : claim.end] for claim in found.claims}
+    assert "up 41 days, 3 users" in said.values() and "Mon Mar 4 12:00:00 UTC 2024" in said.values()
+    assert all(scoring.fold(text) in scoring.fold(found.text) for text in said.values())
+
+
+def test_other_speakers_are_persons_and_calls_are_kept(tmp_path: Path) -> None:
+    memory = Tinymem(Setup(tmp_path, agent_run=True))
+    call = Call("c1", "pay", '{"invoice": 7}')
+    memory.add(
+        [Unit("Zoe", "Please pay."), Unit("assistant", "", tool_calls=(call,)), Unit("tool", "paid", tool_call_id="c1")]
+    )
+    found = memory.recall(Question("pay invoice"), 500)
+    memory.close()
+    assert 'pay({"invoice": 7})' in found.text and {0, 2} <= {claim.place for claim in found.claims}
+
+
+# -- summaries and tables ---------------------------------------------------------------------------------------------
+
+
+def test_an_adapter_is_shown_without_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "minilm").mkdir()
+    assert shown_adapter(f"sentence-transformers:{tmp_path / 'minilm'}") == "sentence-transformers:minilm"
+    assert shown_adapter(f"x:{Path(pytest.__file__).parent}") == "x:pytest"
+    assert shown_adapter("static") == "static"
+
+
+def test_tables_are_written_and_checked(results: Path, tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    paths = [str(results), "--readme", str(readme), "--front", str(readme.with_name("FRONT.md"))]
+    readme.with_name("FRONT.md").write_text("\n".join(table.MARKS), encoding="utf-8")
+    readme.write_text("before\n{}\nold\n{}\nafter\n".format(*table.MARKS), encoding="utf-8")
+    with pytest.raises(SystemExit, match="run with --write"):
+        table.main([*paths, "--check"])
+    table.main([*paths, "--write"])
+    table.main([*paths, "--check"])
+    recall_at = read_summary(results)["sets"][0]["figures"]["512"]["recall"]
+    text = readme.read_text(encoding="utf-8")
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    assert f"| made | {results.stem}" in text and f"{recall_at:.3f} |" in text
+    with pytest.raises(InputError):
+        placed("no marks", "x", *table.MARKS)
+    with pytest.raises(InputError, match="not a summary"):
+        read_summary(readme)
+
+
+def test_the_readme_holds_the_committed_figures() -> None:
+    table.main(["--check"])
+
+
+def test_the_summary_stands_beside_the_results() -> None:
+    assert summary_path(Path("a/b.jsonl")) == Path("a/b.summary.json")
+
+
+def test_without_data_a_sample_shows_how_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recall.main([])
+    out = capsys.readouterr().out
+    assert out.startswith("sample.jsonl: 1 haystacks, 48 units") and "@256: recall" in out
+    assert "say nothing about quality" in out and [*tmp_path.iterdir()] == []
+    recall.main(["--explain", "kiwi"])
+    assert "Tomke" in capsys.readouterr().out

@@ -1,0 +1,443 @@
+"""The command `tinymem`: real processes where it matters that they are, its `main` in this process where not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Run, process
+from commands import tinymem as tinymem  # the fixture
+from memories import START
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, __version__
+from tinymem.cli.demo import QUESTIONS, RECORDING
+
+CHAT = [
+    {"role": "user", "content": "The staging server is at 10.0.0.7."},
+    {"role": "assistant", "content": "Noted."},
+    {"role": "user", "content": "Lunch is at noon."},
+]
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    path = tmp_path / "chat.jsonl"
+    path.write_text("".join(json.dumps(message) + "\n" for message in CHAT), encoding="utf-8")
+    return path
+
+
+# -- what everybody sees first
+
+
+def modules_after(*args: str) -> set[str]:
+    """What is imported once the command has run."""
+    code = (
+        "import sys\nfrom tinymem.cli.main import main\nsys.argv = ['tinymem', *sys.argv[1:]]\ntry:\n    main()\n"
+        "except SystemExit:\n    pass\nprint(*sys.modules, file=sys.stderr)"
+    )
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-c", code, *args]
+    env = os.environ | {"PYTHONPATH": paths}
+    return set(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stderr.split())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["recall", "--help"], ["--version"]])
+def test_help_is_quick_since_it_imports_little(args: list[str]) -> None:
+    """0.2 s of one core, of which Python and typer take 0.15: a command imports what it needs when it runs."""
+    loaded = modules_after(*args)
+    ours = {name for name in loaded if name.partition(".")[0] == "tinymem"}
+    assert len(ours) <= 16, sorted(ours)
+    heavy = ("rich", "numpy", "chromadb", "torch", "sqlite3", "tokenizers", "tiktoken", "asyncio")
+    assert loaded.isdisjoint(heavy)
+    assert len(loaded) < 400  # 165 for --help, 280 for that of a command
+
+
+def test_help_lists_what_one_needs_first_in_groups() -> None:
+    done = process("--help")
+    assert (done.status, done.err) == (0, "")
+    groups = re.findall(r"^(\S.*):\n((?:  .*\n)+)", done.out, re.MULTILINE)
+    listed = {name: re.findall(r"^  (\w+) ", rows, re.MULTILINE) for name, rows in groups}
+    del listed["Options"]
+    assert next(iter(listed.items())) == ("Begin here", ["demo", "ingest", "recall", "context", "show"])
+    names = [name for group in listed.values() for name in group]
+    assert len(names) == len(set(names)) == 18 and "visualize" not in names
+    assert "..." not in done.out.replace("[ARGS]...", "") and "tinymem recall which test was flaky" in done.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_options(tmp_path: Path, shell: str) -> None:
+    completing = {"_PYTHON _M TINYMEM.CLI_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "tinymem re"}
+    completing["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    done = process(cwd=tmp_path, COMP_WORDS="tinymem re", COMP_CWORD="1", **completing)
+    assert {"recall", "retain", "rebuild", "reindex"} <= set(re.findall(r"\w+", done.out))
+    assert "salvage" not in done.out
+
+
+@pytest.mark.parametrize("command", ["demo", "ingest", "recall", "context", "stats", "salvage", "get", "namespaces"])
+def test_help_of_commands(tinymem: Run, command: str) -> None:
+    done = tinymem(command, "--help")
+    assert done.status == 0
+    assert "--json" in done.out
+
+
+def test_version(tinymem: Run) -> None:
+    assert tinymem("--version") == (0, f"tinymem {__version__}\n", "")
+
+
+def test_no_command_shows_help(tinymem: Run) -> None:
+    done = tinymem()
+    assert done.status == 2
+    assert "Usage" in done.out + done.err
+
+
+# -- the whole way
+
+
+def test_demo_as_a_process(tmp_path: Path) -> None:
+    done = process("demo", cwd=tmp_path)
+    assert (done.status, done.err) == (0, "")
+    assert f"{len(QUESTIONS)} of {len(QUESTIONS)} answers came back" in done.out
+    assert list(tmp_path.iterdir()) == []  # it leaves nothing behind
+
+
+def test_demo_as_json(tinymem: Run) -> None:
+    done = tinymem("demo", "--json", "--path", "kept")
+    report = json.loads(done.out)
+    assert done.status == 0
+    assert report["answered"] == len(report["asked"]) == len(QUESTIONS)
+    again = tinymem("demo", "--path", "kept")
+    assert again.status == 2
+    assert "choose a new folder" in again.err
+
+
+def test_demo_fails_when_answers_do_not_come_back(tinymem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinymem.cli.demo.BUDGET", 40)  # too little for anything
+    done = tinymem("demo")
+    assert done.status == 1
+    assert "not recalled" in done.out
+
+
+def test_ingest_recall_context_stats_as_processes(tmp_path: Path, chat: Path) -> None:
+    done = process("ingest", str(chat), str(RECORDING), "--path", "mem", cwd=tmp_path)
+    assert (done.status, done.err) == (0, "")
+    assert "of 2 runs" in done.out
+
+    done = process("recall", "Where is staging?", "--max-tokens", "100", cwd=tmp_path, TINYMEM_PATH="mem")
+    assert done.status == 0
+    assert "10.0.0.7" in done.out
+    assert "of 100 tokens" in done.err
+
+    done = process("context", "Where is staging?", "--max-tokens", "2000", "--json", cwd=tmp_path, TINYMEM_PATH="mem")
+    built = json.loads(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert built["tokens"] <= 2000
+    assert any("10.0.0.7" in str(message["content"]) for message in built["messages"])
+
+    done = process("stats", "--json", cwd=tmp_path, TINYMEM_PATH="mem")
+    assert json.loads(done.out)["steps"] == 182
+
+
+def test_context_explains(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("context", "lunch", "--max-tokens", "300")
+    assert done.status == 0
+    assert "of 300 tokens" in done.out
+
+
+def test_recall_as_json(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("recall", "Where is the staging server?", "--json", "--max-tokens", "80")
+    found = json.loads(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert found["tokens"] <= found["budget"] == 80
+    best = max(found["items"], key=lambda item: float(item["score"]))
+    assert (best["step"], best["session"]) == (1, "chat.jsonl#1")
+    assert "10.0.0.7" in best["text"]
+
+
+def test_questions_need_no_quotes(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    for command in ("recall", "explain"):
+        quoted = json.loads(tinymem(command, "Where is staging?", "--json").out)
+        plain = json.loads(tinymem(command, "Where", "is", "--json", "staging?").out)
+        assert quoted["items"] == plain["items"] and quoted["question"] == plain["question"] == "Where is staging?"
+    built = [
+        json.loads(tinymem("context", *words, "--json").out) for words in (["when is lunch"], ["when", "is", "lunch"])
+    ]
+    assert built[0] == built[1]
+
+
+def test_recall_has_the_filters_of_the_api(tinymem: Run) -> None:
+    with HierarchicalMemory("memory") as memory:
+        memory.add(MessageStep("user", "The staging server is red.", speaker="Ann", session="may", timestamp=START))
+        memory.add(MessageStep("user", "The staging server is blue.", speaker="Bob", session="june"))
+        memory.add(ActionStep("Paint.", tool_name="paint", tool_args={"what": "staging server"}, observation="done"))
+    for options, number in (
+        (["--speaker", "Ann"], 1),
+        (["--session", "may"], 1),
+        (["--until", "2025-03-02"], 1),
+        (["--since", "2025-03-02", "--type", "message"], 2),
+        (["--tool", "paint"], 3),
+        (["--type", "action", "--now", "2026-01-01", "--diversity", "0"], 3),
+    ):
+        found = json.loads(tinymem("recall", "staging", "server", *options, "--json").out)
+        assert {item["step"] for item in found["items"]} == {number}, options
+
+
+def test_get_opens_a_step_whole(tinymem: Run) -> None:
+    text = "word " * 3_000
+    with HierarchicalMemory("memory") as memory:
+        step = memory.add(ActionStep("Look.", tool_name="cat", observation=text, session="may", timestamp=START))
+    by_number, by_id = tinymem("get", "1"), tinymem("get", step.id)
+    assert by_number == by_id and text in by_id.out and by_id.out.startswith("[thought]\nLook.\n\n[call]\n")
+    assert by_id.err == f"step 1, action, may, 2025-03-01 12:00 UTC, id {step.id}\n"
+    assert Step.from_dict(json.loads(tinymem("get", "1", "--json").out)) == step
+    missing = tinymem("get", "2")
+    assert (missing.status, missing.out) == (2, "") and "no step 2" in missing.err
+
+
+def test_a_sample_is_there_to_try_it_on(tinymem: Run) -> None:
+    assert "Added 179 steps of 1 run in" in tinymem("ingest", "--sample").out
+    assert "seed 12" in tinymem("recall", "which", "test", "was", "flaky", "--max-tokens", "500").out
+
+
+def test_ingesting_twice_is_ingesting_once(tinymem: Run, chat: Path) -> None:
+    assert "Added 3 steps of 1 run in" in tinymem("ingest", str(chat)).out
+    assert "Added 0 steps of 1 run (3 were added before) in" in tinymem("ingest", str(chat)).out
+    chat.write_text(chat.read_text("utf-8") + '{"role": "assistant", "content": "Enjoy."}\n', encoding="utf-8")
+    assert "Added 1 step of 1 run (3 were added before) in" in tinymem("ingest", str(chat)).out
+    done = tinymem("ingest", str(chat), "--json")
+    assert json.loads(done.out)["files"][0] | {"file": ""} == {
+        "file": "", "runs": 1, "steps": 0, "known": 4, "error": None,
+    }  # fmt: skip
+
+
+def test_standard_input_can_be_ingested(tmp_path: Path, chat: Path) -> None:
+    text = chat.read_text("utf-8")
+    for piped, said in ((text, "Added 3 steps of 1 run in"), (text + "{", "Added 0 steps of 1 run (3 were")):
+        done = process("ingest", "-", "--path", "mem", cwd=tmp_path, input=piped)
+        assert said in done.out
+    assert (done.status, done.err) == (1, "tinymem: stdin, line 4, column 2: not valid JSON: "
+        "Expecting property name enclosed in double quotes\n")  # fmt: skip
+    assert process("recall", "staging", "--session", "stdin#1", "--path", "mem", cwd=tmp_path).status == 0
+
+
+def test_recall_finds_nothing(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("recall", "staging", "--max-tokens", "1")
+    assert (done.status, done.out) == (0, "")
+    assert "Nothing found" in done.err
+
+
+def test_stats(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    done = tinymem("stats")
+    assert done.status == 0
+    assert ["steps", "3"] in [line.split() for line in done.out.splitlines()]
+
+
+def test_namespaces_are_apart(tinymem: Run, chat: Path) -> None:
+    assert tinymem("ingest", str(chat), "--namespace", "a").status == 0
+    assert "10.0.0.7" in tinymem("recall", "staging", "--namespace", "a").out
+    done = tinymem("recall", "staging", "--namespace", "b")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "tinymem: there is no namespace 'b' in the memory at memory: it has 'a'\n"
+
+
+def test_namespaces_are_listed(tinymem: Run, chat: Path) -> None:
+    for name in ("b", "Ann & Bob", "a"):
+        tinymem("ingest", str(chat), "--namespace", name)
+    assert tinymem("namespaces") == (0, "Ann & Bob\na\nb\n", "")
+    assert json.loads(tinymem("namespaces", "--json").out) == ["Ann & Bob", "a", "b"]
+    for number in range(6):
+        tinymem("ingest", str(chat), "--namespace", f"n{number}")
+    assert "and 4 more (tinymem namespaces --path memory)" in tinymem("stats").err
+
+
+def test_surrogates_are_printed_somehow(tinymem: Run, tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text('{"role": "user", "content": "the code is \\ud800 X41"}\n', encoding="utf-8")
+    assert tinymem("ingest", str(path)).status == 0
+    assert "X41" in tinymem("recall", "code").out
+
+
+# -- ingesting what is damaged
+
+
+def test_ingest_keeps_what_stands_before_the_damage(tinymem: Run, chat: Path) -> None:
+    chat.write_text(chat.read_text("utf-8") + '{"role": "user", "cont', encoding="utf-8")
+    done = tinymem("ingest", str(chat), str(RECORDING))
+    assert done.status == 1
+    assert f"Added {3 + 179} steps of 2 runs" in done.out
+    assert "chat.jsonl, line 4, column" in done.err
+    assert "(the 3 steps before it were added)" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert "10.0.0.7" in tinymem("recall", "staging", "--max-tokens", "100").out
+
+
+def test_ingest_damage_as_json(tinymem: Run, chat: Path) -> None:
+    chat.write_text(chat.read_text("utf-8") + "[", encoding="utf-8")
+    done = tinymem("ingest", str(chat), "--json")
+    result = json.loads(done.out)
+    assert done.status == 1
+    assert [(one["runs"], one["steps"]) for one in result["files"]] == [(1, 3)]
+    assert "line 4" in result["files"][0]["error"]
+    assert result["memory"]["steps"] == 3
+
+
+def test_ingest_of_runs_with_the_same_call_ids(tinymem: Run, tmp_path: Path) -> None:
+    asked = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    unanswered = [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": [asked]}]
+    answered = [*unanswered, {"role": "tool", "tool_call_id": "c1", "content": "42"}]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(run) + "\n" for run in (unanswered, answered, answered)), encoding="utf-8")
+    assert tinymem("ingest", str(path)).status == 0
+    with HierarchicalMemory("memory", create=False) as memory:
+        sessions = {step.session for step in memory.short_term.steps}
+    assert sessions == {"runs.jsonl#1", "runs.jsonl#2", "runs.jsonl#3"}
+
+
+# -- mistakes: status 2, one line, no traceback
+
+
+# -- damaged memories
+
+
+def test_salvage_reads_what_can_be_read(tinymem: Run, tmp_path: Path, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    journal = tmp_path / "memory" / "default" / "journal.db"
+    journal.write_bytes(bytes(100) + journal.read_bytes()[100:])
+    asked = tinymem("recall", "staging")
+    assert (asked.status, asked.out) == (1, "") and "tinymem salvage" in asked.err
+    assert tinymem("salvage", "steps.jsonl") == (0, "Wrote 3 steps to steps.jsonl.\n", "")
+    steps = [Step.from_dict(json.loads(line)) for line in (tmp_path / "steps.jsonl").read_text("ascii").splitlines()]
+    assert [step.text for step in steps] == [message["content"] for message in CHAT]
+    again = tinymem("salvage", "steps.jsonl")
+    assert again.status == 2 and "there already" in again.err
+    done = tinymem("salvage", "more.jsonl", "--path", str(journal), "--json")
+    assert (done.status, json.loads(done.out)) == (0, {"steps": 3, "missing": 0})
+
+
+def test_salvage_of_nothing_fails(tinymem: Run, tmp_path: Path) -> None:
+    (tmp_path / "journal.db").write_bytes(b"nothing of ours" * 999)
+    assert tinymem("salvage", "steps.jsonl", "--path", "journal.db") == (1, "Wrote 0 steps to steps.jsonl.\n", "")
+
+
+def test_salvage_tells_of_gaps(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    with HierarchicalMemory("memory") as memory:
+        memory.forget([memory.get(1).id])
+    assert "Wrote 2 steps to steps.jsonl; 1 before the last is missing" in tinymem("salvage", "steps.jsonl").out
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ["recall", "x"],
+            "there is no memory at ./memory: make one with `tinymem ingest FILE --path ./memory`, or give",
+        ),
+        (["stats"], "there is no memory"),
+        (["context"], "there is no memory"),
+        (["recall", "x", "--path", "full"], "is not a memory"),
+        (["ingest", "chat.jsonl", "--path", "full"], "is not a memory"),
+        (["ingest", "chat.jsonl", "--path", "chat.jsonl"], "is not a memory"),
+        (["ingest", "chat.jsonl", "--embedder", "nix"], "no embedder 'nix'"),
+        (["ingest", "chat.jsonl", "--namespace", ""], "namespace"),
+        (["recall", "x", "--path", "a b"], "`tinymem ingest FILE --path './a b'`"),
+        (["get", "1"], "there is no memory at ./memory"),
+        (["namespaces"], "there is no memory at ./memory"),
+        (["doctor"], "there is no memory at ./memory"),
+        (["salvage", "steps.jsonl"], "there is no memory at ./memory"),
+        (["salvage", "steps.jsonl", "--path", "full"], "is not a memory"),
+        (["ingest"], "say what to ingest: one file or more, - for standard input, or --sample"),
+        (["recall", "x", "--since", "yesterday"], "--since must be a time such as"),
+    ],
+)
+def test_mistakes(tinymem: Run, tmp_path: Path, chat: Path, args: list[str], said: str) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine", encoding="utf-8")
+    done = tinymem(*args)
+    assert (done.status, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not (tmp_path / "memory" / "default" / "journal.db").exists()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["recall"],
+        ["recall", "x", "--max-tokens", "0"],
+        ["recall", "x", "--max-tokens", "many"],
+        ["get"],
+        ["recall", "x", "--diversity", "2"],
+        ["ingest", "nowhere.jsonl"],
+        ["ingest", "."],
+        ["remember"],
+        ["stats", "--colour"],
+    ],
+)
+def test_usage(tinymem: Run, args: list[str]) -> None:
+    done = tinymem(*args)
+    assert (done.status, done.out) == (2, "")
+    assert "Usage" in done.err
+
+
+def test_another_embedder(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat), "--embedder", "hashing")
+    done = tinymem("recall", "staging", "--embedder", "static")
+    assert done.status == 2
+    assert "hashing" in done.err
+    for more in ([], ["--embedder", "hashing"]):
+        assert tinymem("recall", "staging", *more).status == 0
+
+
+def test_budget_too_small(tinymem: Run) -> None:
+    tinymem("ingest", str(RECORDING))
+    done = tinymem("context", "x", "--max-tokens", "20")
+    assert (done.status, done.out) == (2, "")
+    assert "budget of 20" in done.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, chat: Path) -> None:
+    assert process("ingest", str(RECORDING), "--path", "mem", cwd=tmp_path).status == 0
+    command = [sys.executable, "-m", "tinymem.cli", "recall", "loans", "--path", "mem", "--max-tokens", "20000"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    reader, writer = os.pipe()
+    os.close(reader)  # nobody will ever read
+    env = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-m", "tinymem.cli", "ingest", str(RECORDING), "--path", "mem", "--json"]
+    env = os.environ | {"PYTHONPATH": paths, "TERM": "xterm"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True)
+    os.close(theirs)
+    assert json.loads(done.stdout)["memory"]["steps"] == 179
+    assert b"ingesting" in os.read(ours, 100_000)
+    os.close(ours)
+
+
+def test_console_script_is_the_same(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("tinymem")
+    if not script.exists():
+        pytest.skip("tinymem is not installed, only importable")
+    done = subprocess.run([script, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"tinymem {__version__}\n"

@@ -1,0 +1,190 @@
+"""`tinymem inspect`, `show` and `explain`: piped, on a terminal, and without rich."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Done, Run, process
+from commands import tinymem as tinymem  # the fixture
+from hostile import HOSTILE
+from memories import START
+from rich.cells import cell_len
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, draw_memory
+from tinymem.memory.inspection.report import report_of
+
+COMMANDS = (["inspect"], ["show"], ["visualize"], ["explain", "Where is [red]staging?"])
+WITH_RICH = f"""
+import sys
+from tinymem.cli.main import main
+for command in {COMMANDS!r}:
+    sys.argv = ["tinymem", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+"""
+WITHOUT_RICH = f"import sys; sys.modules['rich'] = None{WITH_RICH}"
+unix = pytest.mark.skipif(os.name != "posix", reason="terminals of Unix")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    """A memory of some steps, one of them hostile."""
+    path = tmp_path / "memory"
+    with HierarchicalMemory(path, max_tokens=400) as opened:
+        opened.add(TaskStep("Find out where [red]staging runs.", timestamp=START))
+        opened.add(MessageStep("user", "The staging server is at 10.0.0.7.", session="may", timestamp=START))
+        opened.add(ActionStep("Look.", tool_name="ping", observation=HOSTILE.replace("\ud800", ""), timestamp=START))
+        opened.add_steps(
+            [MessageStep("user", f"Lot {i} holds {i * 7} crates.", session="june", timestamp=START) for i in range(40)]
+        )
+    return path
+
+
+def environment(**more: str) -> dict[str, str]:
+    without = ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TINYMEM_PATH", "TINYMEM_NAMESPACE", "TINYMEM_EMBEDDER")
+    kept = {name: value for name, value in os.environ.items() if name not in without}
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return kept | {"PYTHONPATH": paths, "TERM": "xterm-256color", "COLUMNS": "90", "PYTHONUTF8": "1"} | more
+
+
+def piped(program: str, cwd: Path, **env: str) -> str:
+    """What the commands write to a pipe, all in one process."""
+    command, env = [sys.executable, "-c", program], environment(**env)
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=True, timeout=600)
+    assert done.stderr == b""
+    return done.stdout.decode("utf-8")
+
+
+def on_terminal(program: str, cwd: Path, **env: str) -> str:
+    """What they write to a terminal of 90 columns."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    command, env = [sys.executable, "-c", program], environment(**env)
+    with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as running:
+        os.close(theirs)
+        written = b""
+        while piece := _read(ours):
+            written += piece
+        assert running.wait(60) == 0, running.stderr and running.stderr.read()
+    os.close(ours)
+    return written.decode("utf-8").replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # how Linux says that the other side is closed
+        return b""
+
+
+# -- piped
+
+
+def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    with HierarchicalMemory(memory, create=False) as opened:
+        opened.long_term.embed_pending()
+    with HierarchicalMemory(memory, create=False) as opened:
+        opened.path = Path("memory")
+        report, picture = report_of(opened, steps=5), draw_memory(opened)
+        explained = opened.explain("Where is staging?", 200)
+    shown = tinymem("inspect", "--steps", "5")
+    size = re.compile(r"on disk .*\n")  # the journal grows when it is opened
+    assert (shown.status, size.sub("", shown.out), shown.err) == (0, size.sub("", f"{report}\n"), "")
+    assert tinymem("show") == tinymem("visualize") == Done(0, f"{picture}\n", "")
+    assert tinymem("explain", "Where is staging?", "--max-tokens", "200") == Done(0, f"{explained}\n", "")
+
+
+def test_piped_output_is_the_same_without_rich_and_has_no_escapes(memory: Path) -> None:
+    shown = piped(WITH_RICH, memory.parent, FORCE_COLOR="1")
+    assert shown == piped(WITHOUT_RICH, memory.parent, FORCE_COLOR="1")
+    assert "\x1b" not in shown and shown.count("HierarchicalMemory") == 3
+
+
+def test_json_holds_what_the_reports_hold(tinymem: Run, memory: Path) -> None:
+    held = json.loads(tinymem("inspect", "--json", "--steps", "3").out)
+    stats = json.loads(tinymem("stats", "--json").out)
+    assert held["steps"] == stats["steps"] and 0 < held["tokens"] <= stats["tokens"]
+    assert sum(tier["tokens"] for tier in held["tiers"]) == stats["tokens"] and len(held["listed"]) == 3
+    picture = json.loads(tinymem("show", "--json").out)
+    assert picture["sessions"][0]["first"] == "2025-03-01T12:00:00+00:00" and picture["tiers"] == held["tiers"]
+    explained = json.loads(tinymem("explain", "Where is staging?", "--json", "--max-tokens", "100").out)
+    recalled = json.loads(tinymem("recall", "Where is staging?", "--json", "--max-tokens", "100").out)
+    assert sorted(explained["items"], key=lambda item: int(item["step"])) == recalled["items"]
+    assert explained["tokens"] == recalled["tokens"] <= explained["budget"] == 100
+    assert {"rank", "reason", "score", "why", "text"} <= explained["left_out"][0].keys()
+
+
+def test_an_output_that_has_ascii_only_gets_a_picture_in_ascii(memory: Path) -> None:
+    done = process("show", cwd=memory.parent, PYTHONIOENCODING="ascii")
+    assert done.status == 0 and done.out.isascii() and "====" in done.out
+
+
+def test_a_picture_has_the_width_that_is_asked_for(tinymem: Run, memory: Path) -> None:
+    for width in ("1", "33", "150"):
+        done = tinymem("show", "--width", width)
+        assert done.status == 0 and max(map(cell_len, done.out.splitlines())) <= int(width)
+
+
+# -- on a terminal
+
+
+@unix
+def test_a_terminal_gets_colours_from_rich_and_nothing_from_what_is_archived(memory: Path) -> None:
+    shown = on_terminal(WITH_RICH, memory.parent)
+    assert len(re.findall(r"\x1b\[[0-9;]*3[4-6]m", shown)) > 40
+    assert "\x1b]8" not in shown and "\x1b[31m" not in shown and "\u202e" not in shown
+    assert "[red]" in shown  # as text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "\x1b" not in plain and max(map(cell_len, plain.splitlines())) <= 90
+
+
+@unix
+def test_a_terminal_without_rich_gets_plain_text(memory: Path) -> None:
+    assert on_terminal(WITHOUT_RICH, memory.parent) == piped(WITHOUT_RICH, memory.parent)
+
+
+@unix
+def test_no_colour_is_respected(memory: Path) -> None:
+    assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", on_terminal(WITH_RICH, memory.parent, NO_COLOR="1"))
+    assert "\x1b" not in on_terminal(WITH_RICH, memory.parent, TERM="dumb")
+
+
+# -- help and mistakes
+
+
+@pytest.mark.parametrize("name", ["inspect", "show", "visualize", "explain"])
+def test_help_of_the_commands(tinymem: Run, name: str) -> None:
+    done = tinymem(name, "--help")
+    assert done.status == 0 and "--json" in done.out and "--namespace" in done.out
+
+
+def test_help_lists_each_command_once(tinymem: Run) -> None:
+    out = tinymem("--help").out
+    assert all(re.search(rf"^\W*{name} ", out, re.MULTILINE) for name in ("inspect", "show", "explain"))
+    assert not re.search(r"^\W*visualize ", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["explain"], ["explain", "x", "--max-tokens", "0"], ["inspect", "--steps", "-1"], ["show", "--width", "0"]],
+)
+def test_usage(tinymem: Run, args: list[str]) -> None:
+    done = tinymem(*args)
+    assert (done.status, done.out) == (2, "") and "Usage" in done.err
+
+
+@pytest.mark.parametrize("args", COMMANDS)
+def test_without_a_memory_it_is_a_mistake_in_one_line(tinymem: Run, args: list[str]) -> None:
+    done = tinymem(*args)
+    assert (done.status, done.out) == (2, "")
+    assert "there is no memory at ./memory" in done.err and len(done.err.splitlines()) == 1

@@ -1,0 +1,269 @@
+"""`tinymem export`, `import`, `forget`, `retain` and `reindex`."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Run, process
+from commands import tinymem as tinymem  # the fixture
+from memories import START, texts_in
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep
+from tinymem.cli.counting import counted
+from tinymem.upkeep.progress import bar
+
+COMMANDS = ("export", "import", "forget", "retain", "reindex")
+
+
+@pytest.fixture
+def memory(tinymem: Run) -> Path:
+    """A memory of 43 steps, in the folder that commands look in, with the embedder hashing."""
+    with HierarchicalMemory("memory", embedder="hashing", store="exact", max_tokens=400) as opened:
+        opened.add(MessageStep("user", "The ladder is behind the shed.", speaker="Ann", id="ladder", timestamp=START))
+        opened.add(ActionStep("Look.", tool_name="look", observation="nothing", session="may"))
+        opened.add(MessageStep("assistant", "zyxqvortex", session="may"))
+        opened.archive([MessageStep("user", f"Lot {n} holds {n * 7} crates.", session="june") for n in range(40)])
+        opened.scratchpad.observe("It rains.")
+    return Path("memory").resolve()
+
+
+@pytest.fixture(autouse=True)
+def embedder(monkeypatch: pytest.MonkeyPatch, tinymem: Run) -> None:
+    monkeypatch.setenv("TINYMEM_EMBEDDER", "hashing")
+
+
+def steps(tinymem: Run, *options: str) -> int:
+    return int(json.loads(tinymem("stats", "--json", *options).out)["steps"])
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(tinymem: Run, command: str) -> None:
+    done = tinymem(command, "--help")
+    assert done.status == 0 and f"Example: tinymem {command}" in done.out
+
+
+# export and import
+
+
+def test_a_memory_goes_to_a_file_and_back(tinymem: Run, memory: Path) -> None:
+    assert tinymem("export", "memory.jsonl") == (0, "", "Exported 43 steps and 0 episodes.\n")
+    done = tinymem("import", "memory.jsonl", "--namespace", "copy")
+    assert done.status == 0 and "Imported 43 steps" in done.out and "and the scratchpad into memory" in done.out
+    assert tinymem("export", "-", "--namespace", "copy").out == Path("memory.jsonl").read_text()
+    assert "behind the shed" in tinymem("recall", "Where is the ladder?", "--namespace", "copy").out
+
+
+def test_an_export_is_piped_into_an_import_of_another_process(tmp_path: Path, memory: Path) -> None:
+    command = [sys.executable, "-m", "tinymem.cli"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen([*command, "export", "--vectors"], env=environment, stdout=subprocess.PIPE) as export:
+        into = [*command, "import", "/dev/stdin", "--path", "other", "--json"]
+        done = subprocess.run(into, env=environment, stdin=export.stdout, capture_output=True, check=True, timeout=600)
+    came = json.loads(done.stdout)
+    assert (came["steps"], came["scratchpad"], came["embedded"]) == (43, True, 0)
+
+
+def test_an_export_asks_before_it_overwrites(
+    tinymem: Run, memory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "notes.jsonl"
+    file.write_text("mine", encoding="utf-8")
+    for answer in ("n\n", ""):  # nobody is there
+        answering(monkeypatch, answer)
+        done = tinymem("export", "notes.jsonl")
+        assert (done.status, done.out) == (1, "") and "notes.jsonl is there already. Overwrite it? [y/N]" in done.err
+        assert "Nothing was exported; --force" in done.err and file.read_text("utf-8") == "mine"
+    answering(monkeypatch, "y\n")
+    assert tinymem("export", "notes.jsonl").status == 0
+    written = file.read_text("utf-8")
+    file.write_text("mine", encoding="utf-8")
+    assert tinymem("export", "notes.jsonl", "--force") == (0, "", "Exported 43 steps and 0 episodes.\n")
+    assert file.read_text("utf-8") == written != "mine"
+
+
+def test_an_import_into_a_namespace_in_use_is_a_mistake_unless_it_appends(tinymem: Run, memory: Path) -> None:
+    tinymem("export", "memory.jsonl")
+    Path("memory.jsonl").write_text(Path("memory.jsonl").read_text().replace('"id":"', '"id":"again-'))
+    done = tinymem("import", "memory.jsonl")
+    assert done.status == 2 and "is in use" in done.err and len(done.err.splitlines()) == 1
+    assert tinymem("import", "memory.jsonl", "--append").status == 0
+    assert steps(tinymem) == 86
+
+
+def test_what_is_wrong_with_a_file_is_one_line(tinymem: Run, memory: Path) -> None:
+    tinymem("export", "memory.jsonl")
+    lines = Path("memory.jsonl").read_text().splitlines(keepends=True)
+    Path("memory.jsonl").write_text("".join([*lines[:4], "[]\n", *lines[5:]]))
+    done = tinymem("import", "memory.jsonl", "--namespace", "copy")
+    assert (done.status, done.out) == (2, "") and "memory.jsonl, line 5: a line must be" in done.err
+    assert len(done.err.splitlines()) == 1 and not (memory / "copy").exists()
+    Path("memory.jsonl").write_text('{"tinymem_export":2}\n')
+    done = tinymem("import", "memory.jsonl", "--namespace", "copy")
+    assert done.status == 1 and "upgrade tinymem" in done.err
+
+
+# forget
+
+
+def test_forgetting_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, "n\n")
+    done = tinymem("forget", "--session", "may")
+    assert done.status == 1 and "Forget 2 steps of namespace 'default' for good? [y/N]" in done.err
+    answering(monkeypatch, "")  # nobody is there
+    done = tinymem("forget", "--session", "may")
+    assert done.status == 1 and "Nothing was forgotten." in done.err
+    assert steps(tinymem) == 43
+    answering(monkeypatch, "y\n")
+    done = tinymem("forget", "--session", "may")
+    assert (done.status, done.out) == (0, "Forgot 2 steps.\n")
+    assert steps(tinymem) == 41 and texts_in(memory, b"zyxqvortex") == {b"zyxqvortex": []}
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--id", "ladder", "--id", "nobody"], 1),
+        (["--id", "ladder", "--type", "action"], 2),
+        (["--speaker", "Ann"], 1),
+        (["--tool", "look"], 1),
+        (["--type", "message", "--session", "june"], 40),
+        (["--before", "2025-03-02"], 1),
+        (["--before", "2025-03-01T12:00:00+00:00"], 0),
+        (["--since", "2025-03-01T12:00:00Z", "--until", "2025-03-01T12:00:00"], 1),
+        (["--since", "2025-03-01T12:00:00-01:00", "--until", "2025-12-31"], 0),
+    ],
+)
+def test_what_would_go_is_what_goes(tinymem: Run, memory: Path, options: list[str], count: int) -> None:
+    dry = tinymem("forget", *options, "--dry-run")
+    assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {counted(count, 'step')}.\n", 43)
+    done = tinymem("forget", *options, "--yes", "--json")
+    assert (json.loads(done.out), steps(tinymem)) == ({"steps": count, "dry_run": False}, 43 - count)
+
+
+def test_a_namespace_is_forgotten_with_its_folder(tinymem: Run, memory: Path) -> None:
+    tinymem("export", "memory.jsonl")
+    tinymem("import", "memory.jsonl", "--namespace", "copy")
+    everything = ("forget", "--namespace", "copy", "--everything")
+    assert "Would remove memory/copy" in tinymem(*everything, "--dry-run").out
+    assert (memory / "copy").exists()
+    done = tinymem(*everything, "--yes")
+    assert (done.status, done.out) == (0, "Removed memory/copy.\n")
+    assert not (memory / "copy").exists() and steps(tinymem) == 43
+    assert tinymem(*everything, "--yes").status == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["forget", "--yes"], "say what to forget"),
+        (["forget", "--before", "yesterday"], "--before must be a time such as"),
+        (["forget", "--type", "acton", "--yes"], "type must be one of"),
+        (["forget", "--everything", "--session", "may"], "--everything stands alone"),
+        (["retain"], "say what to retain"),
+        (["retain", "--max-age", "90"], "'90' is no age: give a whole number and a unit of m, h, d, w"),
+        (["retain", "--max-bytes", "-1MB"], "is no size"),
+        (["retain", "--max-bytes", "٣MB"], "is no size"),
+        (["reindex", "--embedder", "nix"], "no embedder 'nix'"),
+        (["reindex", "--embedder", "hashing", "--namespace", "nobody"], "there is no namespace 'nobody'"),
+        (["export", "--namespace", "nobody"], "there is no namespace 'nobody'"),
+    ],
+)
+def test_mistakes_are_one_line(tinymem: Run, memory: Path, args: list[str], said: str) -> None:
+    done = tinymem(*args)
+    assert (done.status, done.out) == (2, "") and said in done.err and len(done.err.splitlines()) == 1
+    assert steps(tinymem) == 43
+
+
+# retain
+
+
+def test_retaining_tells_why_and_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = ("retain", "--max-age", "4w", "--max-steps", "40")
+    with HierarchicalMemory(memory, embedder="hashing", store="exact") as opened:
+        opened.archive([MessageStep("user", "Old.", timestamp=START)])
+    assert tinymem(*limits, "--dry-run").out == "Would forget 4 steps (1 by max_age, 3 by max_steps); 40 stay.\n"
+    answering(monkeypatch, "n\n")
+    done = tinymem(*limits)
+    assert done.status == 1 and "Forget 4 steps (1 by max_age, 3 by max_steps)? [y/N]" in done.err
+    assert steps(tinymem) == 44
+    report = json.loads(tinymem(*limits, "--yes", "--json").out)
+    assert report["reasons"] == {"max_age": 1, "max_steps": 3} and report["kept"] == steps(tinymem) == 40
+    assert report["removed"][-1] | {"id": ""} == {
+        "number": 44, "id": "", "type": "message", "session": None, "timestamp": "2025-03-01T12:00:00+00:00",
+        "reason": "max_age",
+    }  # fmt: skip
+    assert tinymem(*limits).out == "Forgot 0 steps; 40 stay.\n"
+
+
+@pytest.mark.parametrize(("size", "gone"), [("1TB", False), ("999 GB", False), ("1kB", True), ("1", True)])
+def test_sizes_have_units(tinymem: Run, memory: Path, size: str, gone: bool) -> None:
+    report = json.loads(tinymem("retain", "--max-bytes", size, "--dry-run", "--json").out)
+    assert bool(report["removed"]) == gone and report["bytes_before"] > 1_000
+
+
+@pytest.mark.parametrize("age", ["999999999999999w", "5d"])
+def test_ages_may_be_long(tinymem: Run, memory: Path, age: str) -> None:
+    assert tinymem("retain", "--max-age", age, "--dry-run").out == "Would forget 0 steps; 43 stay.\n"
+
+
+# reindex
+
+
+def test_reindexing_is_what_the_error_says(tinymem: Run, memory: Path) -> None:
+    done = tinymem("recall", "ladder", "--embedder", "hashing:32")
+    assert done.status == 2 and "tinymem reindex --embedder hashing:32" in done.err
+    done = tinymem("reindex", "--embedder", "hashing:32")
+    assert done.status == 0 and "from hashing/crc32/256/1 to hashing/crc32/32/1" in done.out
+    assert "behind the shed" in tinymem("recall", "Where is the ladder?", "--embedder", "hashing:32").out
+    report = json.loads(tinymem("reindex", "--embedder", "hashing:32", "--json").out)
+    assert report["embedded"] == 0 and report["before"] == report["after"]
+
+
+# on a terminal
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals of Unix")
+@pytest.mark.parametrize(
+    ("args", "doing"),
+    [
+        (["export", "x.jsonl"], b"exporting"),
+        (["import", "m.jsonl", "--namespace", "copy"], b"importing"),
+        (["reindex", "--embedder", "hashing:64"], b"reindexing"),
+    ],
+)
+def test_progress_is_shown_on_a_terminal_only(tinymem: Run, memory: Path, args: list[str], doing: bytes) -> None:
+    import pty
+
+    tinymem("export", "m.jsonl")
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TERM": "xterm"}
+    command = [sys.executable, "-m", "tinymem.cli", *args]
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=theirs, check=True, timeout=600)
+    os.close(theirs)
+    assert doing in os.read(ours, 100_000)
+    os.close(ours)
+    Path("x.jsonl").unlink(missing_ok=True)
+    again = process(*[arg.replace("copy", "other").replace("64", "32") for arg in args])
+    assert again.status == 0 and doing.decode() not in again.err
+
+
+def test_without_rich_nobody_sees_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("rich.console", "rich.progress"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with bar(stream := Terminal(), "doing", "things") as progress:
+        progress(1, 2)
+    assert stream.getvalue() == ""

@@ -1,0 +1,78 @@
+"""Adapters by other people: the page that explains how to write one, and a package of them, really installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = REPOSITORY / "tests" / "example_adapter"
+PAGE = REPOSITORY / "docs" / "adapters.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_code_on_the_page_runs() -> None:
+    code = "\n".join(blocks("python"))
+    assert all(f"check_{kind}(" in code for kind in ("embedder", "store", "summarizer"))
+    exec(compile(code, str(PAGE), "exec"), {"__name__": "page"})
+
+
+def test_the_page_shows_the_package() -> None:
+    shown = [block for block in blocks("python") if "class " in block or "def " in block]
+    written = (PACKAGE / "example_adapter.py").read_text(encoding="utf-8")
+    assert len(shown) == 4
+    for block in shown:
+        assert block[re.search("^(class|def) ", block, re.MULTILINE).start() :] in written  # type: ignore[union-attr]
+    assert all(block in (PACKAGE / "pyproject.toml").read_text(encoding="utf-8") for block in blocks("toml"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which pip has installed the package, built by its own backend, offline."""
+    if not all(map(importlib.util.find_spec, ("pip", "setuptools"))):
+        pytest.skip("pip or setuptools is not installed (extra: test)")
+    folder = tmp_path_factory.mktemp("installed")
+    shutil.copytree(PACKAGE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    command += ["--disable-pip-version-check", "--target", str(folder / "target"), str(folder / "source")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return folder / "target"
+
+
+def test_an_installed_package_is_found_by_name(installed: Path, tmp_path: Path) -> None:
+    program = """
+import sys
+from tinymem import HierarchicalMemory
+from tinymem.registry import embedder_names, store_names, summarizer_from, summarizer_names
+assert "example" in embedder_names() and "example" in store_names() and "example" in summarizer_names()
+assert "example_adapter" not in sys.modules
+with HierarchicalMemory(sys.argv[1], embedder="example:64", store="example", window_tokens=50) as memory:
+    memory.long_term._exact_up_to = 0  # ask the store, however little there is
+    memory.add_messages([{"role": "user", "content": f"Message {n} is about nothing."} for n in range(30)])
+    memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
+    memory.long_term.embed_pending()
+    memory.long_term.index.follow()
+    store = memory.long_term.index.store
+    assert store.count() == 31, store.count()
+    print(memory.recall("stagign sevrer", max_tokens=100).text)
+    assert summarizer_from("example").summarize(memory.short_term.steps, 2).startswith("Message ")
+    print(memory.stats().embedder, memory.stats().store, type(store).__module__)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(REPOSITORY)])}
+    command = [sys.executable, "-W", "error", "-c", program, str(tmp_path / "memory")]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "10.0.0.7" in done.stdout
+    assert done.stdout.splitlines()[-1] == "example:64 example example_adapter"
+    assert list((tmp_path / "memory").rglob("vectors.npz"))

@@ -1,0 +1,308 @@
+"""The agents of examples/, as real processes, against a server whose model knows only what stands in the messages."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from scripted_model import (
+    BUDGET,
+    LOST,
+    PLACE,
+    QUESTION,
+    TASK,
+    World,
+    calling,
+    coding,
+    in_turn,
+    make_world,
+    texts,
+    with_code,
+    with_tools,
+)
+from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
+
+from tinymem import HierarchicalMemory, count_tokens, problems
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+EXAMPLES = REPOSITORY / "examples"
+AGENTS: dict[str, Callable[[dict[str, Any]], Answer]] = {"react_agent": with_tools, "code_agent": with_code}
+
+
+class Run(NamedTuple):
+    """How an agent's process ended, the messages of each of its requests, and the tools that the first offers."""
+
+    status: int
+    out: str
+    err: str
+    requests: list[list[dict[str, Any]]]
+    tools: list[dict[str, Any]]
+
+
+Started = tuple["subprocess.Popen[str]", OpenAIServer]
+
+
+def start(server: OpenAIServer, program: Path, *args: object, folder: Path, **env: str) -> Started:
+    environment = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY, **env}
+    environment["PYTHONPATH"] = str(REPOSITORY)
+    command = [sys.executable, str(program), *map(str, args)]
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=folder, env=environment, text=True, encoding="utf-8", **pipes), server
+
+
+def ended(started: Started) -> Run:
+    process, server = started
+    out, err = process.communicate(timeout=600)
+    bodies = server.requests
+    tools = bodies[0].get("tools", []) if bodies else []
+    return Run(process.returncode, out.strip(), err, [body["messages"] for body in bodies], tools)
+
+
+def run(agent: str, model: Any, folder: Path, *args: object, **env: str) -> Run:
+    with openai_server() as server:
+        server.chat = model
+        return ended(start(server, EXAMPLES / f"{agent}.py", *args, folder=folder, **env))
+
+
+def check(one: Run, budget: int = BUDGET) -> None:
+    """Every request is valid, and within the budget as the server counts it."""
+    assert one.requests
+    assert [found for messages in one.requests if (found := problems(messages))] == []
+    assert max(map(count_tokens, one.requests)) <= budget
+
+
+# -- what was seen 100 steps ago ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world") / "sheets")
+
+
+@pytest.fixture(scope="module")
+def runs(world: World) -> dict[str, Run]:
+    """Both agents, each with tinymem and with a window alone, all at once."""
+    task, window_only = TASK.format(first="hosts/000.md"), Path(__file__).parents[1] / "support" / "window_only.py"
+    options = ("--max-tokens", BUDGET, "--max-steps", 200, "--memory", world.folder.parent / "memory")
+    started: dict[str, Started] = {}
+    with ExitStack() as stack:
+        for agent, model in AGENTS.items():
+            commands: dict[str, tuple[object, ...]] = {
+                agent: (EXAMPLES / f"{agent}.py", task, *options),
+                f"{agent}, window": (window_only, agent, task, world.folder, BUDGET),
+            }
+            for kind, (program, *args) in commands.items():
+                server = stack.enter_context(openai_server())
+                server.chat = model
+                started[kind] = start(server, Path(str(program)), *args, folder=world.folder)
+        return {kind: ended(one) for kind, one in started.items()}
+
+
+def needing(one: Run) -> list[dict[str, Any]]:
+    """The messages of the request in which the model needed the port: the first that showed it the checklist."""
+    return next(messages for messages in one.requests if any("# Checklist" in text for text in texts(messages)))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_uses_what_it_saw_100_steps_ago(runs: dict[str, Run], world: World, agent: str) -> None:
+    done = runs[agent]
+    assert (done.status, done.out) == (0, world.word), done.err
+    check(done)
+    assert len(done.requests) == world.sheets + 3  # for the sheets, the checklist, the tunnel and the answer
+    assert world.sheets - PLACE > 100
+    (where,) = [text for text in texts(needing(done)) if world.port in text]
+    assert re.match("<recalled-[0-9a-f]{8} ", where)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, Run], world: World, agent: str) -> None:
+    done, with_memory = runs[f"{agent}, window"], runs[agent]
+    assert (done.status, done.out) == (0, LOST), done.err
+    check(done)
+    assert len(done.requests) == world.sheets + 2  # for the sheets, the checklist and giving up
+    assert not any(world.port in text for text in texts(needing(done)))
+    assert count_tokens(needing(done)) > BUDGET - 150  # one more step would not have fitted
+    spent, spent_with_memory = (sum(map(count_tokens, one.requests[:-2])) for one in (done, with_memory))
+    assert spent > 0.9 * spent_with_memory
+
+
+def test_nothing_but_the_sheet_tells_the_port(world: World) -> None:
+    """And other sheets say the same of other hosts, so that the right one has to be found."""
+    files = {path.name: path.read_text("utf-8") for path in world.folder.rglob("*.md")}
+    assert [name for name, text in files.items() if world.port in text] == [f"{PLACE:03}.md"]
+    asked = TASK + QUESTION + files["checklist.md"]
+    assert not any(hint in asked for hint in (world.port, "PostgreSQL", "environment"))
+    same = re.compile(r"^(.*) of the (.*) environment\. It listens on TCP port \d{5}\.$", re.MULTILINE)
+    hosts = [found for text in files.values() for found in same.findall(text)]
+    assert len(hosts) == world.sheets
+    assert sum(role == "Primary PostgreSQL server" for role, _ in hosts) == 8
+    assert sum(environment == "staging" for _, environment in hosts) == 14
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_next_task_knows_of_the_one_before(runs: dict[str, Run], world: World, agent: str) -> None:
+    assert runs[agent].status == 0
+    memory = world.folder.parent / "memory"
+    asked = run(agent, AGENTS[agent], world.folder, QUESTION, "--memory", memory, "--max-tokens", BUDGET)
+    assert (asked.status, asked.out, len(asked.requests)) == (0, world.port, 1), asked.err
+    check(asked)
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_wrong_with_a_call_is_told_to_the_model(tmp_path: Path) -> None:
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+    (tmp_path / "secret").write_text("hidden")
+    (tmp_path / "work" / "odd").write_bytes(b"caf\xe9 \x00 \xf0\x9f\x90\x98")
+    (tmp_path / "work" / "none").touch()
+    wrong: list[tuple[str, object, str]] = [
+        ("read_file", '{"path": "odd"', "Error: JSONDecodeError: Expecting"),
+        ("read_file", "", "Error: JSONDecodeError"),
+        ("read_file", "[1]", "must be a mapping"),
+        ("read_file", {}, "missing 1 required positional argument: 'path'"),
+        ("read_file", {"path": "odd", "mode": "r"}, "unexpected keyword argument 'mode'"),
+        ("read_file", {"path": 3}, "Error: TypeError"),
+        ("read_file", {"path": "\ud800"}, "Error: UnicodeEncodeError"),
+        ("read_file", {"path": "a\0b"}, "Error: ValueError"),
+        ("read_file", {"path": "nowhere"}, "No such file"),
+        ("read_file", {"path": "sub"}, "Is a directory"),
+        ("read_file", {"path": "../secret"}, "../secret is not inside the working folder"),
+        ("list_folder", {"path": "/"}, "/ is not inside the working folder"),
+        ("delete_file", {"path": "odd"}, "there is no tool delete_file; the tools are list_folder, read_file"),
+        ("run_shell", {"command": "ls"}, "there is no tool run_shell"),
+    ]
+    right: list[tuple[str, object, str]] = [
+        ("list_folder", {"path": "."}, "none\nodd\nsub/"),
+        ("read_file", {"path": "odd"}, "caf\ufffd \0 \U0001f418"),
+        ("read_file", {"path": "none"}, "(nothing)"),
+        ("list_folder", {"path": "sub"}, "(nothing)"),
+    ]
+    turns = [calling((name, given)) for name, given, _ in wrong]
+    turns += [calling(*[(name, given) for name, given, _ in right], thought=None), chat_answer_with("")]
+    turns += [chat_answer_with("Done \U0001f418.")]
+    done = run("react_agent", in_turn(turns), tmp_path, "Try.", "--folder", "work", "--max-tokens", 4_000)
+    assert (done.status, done.out) == (0, "Done \U0001f418."), done.err
+    check(done, 4_000)
+    told = [texts(messages)[-1] for messages in done.requests[1 : 1 + len(wrong)]]
+    assert [(said, expected) for said, (_, _, expected) in zip(told, wrong, strict=True) if expected not in said] == []
+    assert texts(done.requests[-1])[-4:] == [expected for _, _, expected in right]
+    assert done.requests[-1] == done.requests[-2]  # an empty answer is none: the model is asked again
+    with HierarchicalMemory(tmp_path / "memory", namespace="react") as memory:
+        *_, action, answer = memory.short_term.steps
+    assert (action.type, answer.type, answer.text) == ("action", "final_answer", "Done \U0001f418.")
+
+
+def test_a_command_is_run_and_ended_with_its_children(tmp_path: Path) -> None:
+    commands = {
+        "echo out; echo err >&2; exit 3": "out\nerr\n[exit status 3]",
+        "cat": "[exit status 0]",  # there is no input to wait for
+        "sleep 3000 & echo started": "started\n[exit status 0]",  # nor for what goes on in the background
+        "echo begun; while sleep 0.1; do echo >> alive; done | cat": "begun\n[killed after 4 s]",
+        "printf '%0200000d' 7": "0" * 100_000 + "\n[100015 more characters]",
+    }
+    turns = [*(calling(("run_shell", {"command": command})) for command in commands), chat_answer_with("Done.")]
+    done = run("react_agent", in_turn(turns), tmp_path, "Try.", "--shell", "--timeout", 4, "--max-tokens", 200_000)
+    assert (done.status, done.out) == (0, "Done."), done.err
+    size = (tmp_path / "alive").stat().st_size
+    time.sleep(0.4)
+    assert (tmp_path / "alive").stat().st_size == size  # nobody writes any more
+    assert [text for text in texts(done.requests[-1]) if text.endswith("]")] == [*commands.values()]
+
+
+def notebook(messages: Any) -> list[str]:
+    """What a prompt shows of the scratchpad."""
+    return [text for text in texts(messages) if text.startswith("<scratchpad-")]
+
+
+def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
+    turns: list[tuple[Answer, str]] = [
+        (coding("x = 6\nprint('one'); 1 / 0"), "ZeroDivisionError: division by zero\nObservation: one\n"),
+        (coding("print(x * 7"), "SyntaxError: '(' was never closed"),
+        (coding("print(x * 7)"), "Observation: 42\n"),  # names stay
+        (coding("def f(n: int): ...\nprint(f.__annotations__)"), "{'n': <class 'int'>}"),  # nothing is inherited
+        (coding("x"), "Observation: (nothing was printed)"),
+        (coding(""), "Observation: (nothing was printed)"),
+        (coding("import sys; print('e', file=sys.stderr); sys.exit(3)"), "SystemExit: 3\nObservation: e\n"),
+        (coding("input()"), "EOFError"),
+        (coding(r"print('\ud800 \0 \U0001f418')"), "Observation: ? \0 \U0001f418\n"),
+        (coding(r"raise ValueError('\ud800' * 200_000)"), " more characters]"),
+        (coding(r"print('\n```\n')" + "\nprint(2)"), "Observation: \n```\n\n2\n"),
+        (chat_answer_with("I think it is 42."), "Error: There is no block of Python in this"),
+        (chat_answer_with("```python\nprint(1)\n```\nIt printed 2.\n```python\nprint(2)\n```"), "Observation: 1\n"),
+        (coding("store('class', 1)"), "InputError: name must be a Python identifier"),
+        (coding("store('half', x / 2); observe('x is six'); fail('guessing')"), "- half: 3.0\n"),
+        (coding("final_answer = store = None; print(half)"), "Observation: 3.0\n"),
+    ]
+    last = coding("try:\n    final_answer(f'{half} \\ud800')\nexcept Exception:\n    print('kept')")
+    model = in_turn([chat_answer_with(None), *(turn for turn, _ in turns), last])
+    done = run("code_agent", model, tmp_path, "Try.", "--max-tokens", 4_000)
+    assert (done.status, done.out) == (0, "3.0 ?"), done.err
+    check(done, 4_000)
+    assert done.requests[0] == done.requests[1]  # an empty answer is none: the model is asked again
+    told = ["\n".join([*notebook(messages), *texts(messages)[-2:]]) for messages in done.requests[2:]]
+    assert [(said, expected) for said, (_, expected) in zip(told, turns, strict=True) if expected not in said] == []
+    notes = (
+        "## Working Memory\n\n### Stored Values\n- half: 3.0\n\n### Observations\n- x is six\n\n"
+        "### Failed Approaches (avoid these)\n- guessing"
+    )
+    assert notes in notebook(done.requests[-1])[0]
+    shown = "\n".join(text for messages in done.requests for text in texts(messages))
+    assert "It printed 2." not in shown  # what the model makes up about its code
+    assert "code_agent.py" not in shown  # tracebacks are of its code alone
+
+
+def test_a_full_notebook_stays_within_the_budget_and_its_oldest_notes_are_archived(tmp_path: Path) -> None:
+    notes = [coding(f"observe('Shed {at} opens with code {70_000 + at}. ' + 'It is green. ' * 9)") for at in range(104)]
+    model = in_turn([*notes, coding("final_answer(len(memory.observations))")])
+    done = run("code_agent", model, tmp_path, "Note them.", "--max-tokens", 1_000, "--max-steps", 200)
+    assert (done.status, done.out) == (0, "100"), done.err
+    check(done, 1_000)
+    with HierarchicalMemory(tmp_path / "memory", namespace="code") as memory:
+        assert "code 70003" in memory.recall("code of shed 3", 200, type="scratchpad").text
+
+
+def test_what_cannot_go_on_ends_with_a_line_that_says_why(tmp_path: Path) -> None:
+    endless, refused = calling(("list_folder", {"path": "."})), failure(400, "The model is asleep.")
+    cases: list[tuple[Answer, tuple[object, ...], dict[str, str], str]] = [
+        (endless, ("--max-steps", 3), {}, "No answer after 3 steps."),
+        (refused, (), {}, "The model is asleep."),
+        (endless, ("--max-tokens", 30), {}, "more than the budget of 30"),
+        (endless, (), {"OPENAI_API_KEY": ""}, "error: "),
+    ]
+    for at, (answer, args, env, expected) in enumerate(cases):
+        done = run("react_agent", lambda body, said=answer: said, tmp_path, "Try.", "--memory", at, *args, **env)
+        assert done.status == 1
+        assert expected in done.out + done.err and "Traceback" not in done.err, (at, done.out, done.err)
+
+
+def test_the_tools_are_offered_as_the_api_wants_them(tmp_path: Path) -> None:
+    done = run("react_agent", in_turn([chat_answer_with("Done.")]), tmp_path, "Try.", "--shell")
+    offered = [tool["function"] for tool in done.tools]
+    assert {tool["type"] for tool in done.tools} == {"function"}
+    assert {one["name"]: [*one["parameters"]["properties"]] for one in offered} == {
+        "list_folder": ["path"], "read_file": ["path"], "run_shell": ["command"]
+    }  # fmt: skip
+    assert all(one["description"] and one["parameters"]["required"] for one in offered)
+
+
+# -- as texts to read --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_example_is_short_and_says_how_to_run_it(agent: str) -> None:
+    text = (EXAMPLES / f"{agent}.py").read_text("utf-8")
+    assert len(text.splitlines()) < 150
+    assert f"python examples/{agent}.py" in text.split('"""')[1]
+
+
+def test_the_code_agent_says_that_it_is_no_sandbox() -> None:
+    assert "THIS IS NO SANDBOX" in (EXAMPLES / "code_agent.py").read_text("utf-8").split('"""')[1]

@@ -1,0 +1,400 @@
+"""The embedders: each passes the public contract; what is special to one is below."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tinymem.embedders
+from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder
+from tinymem.errors import EmbedderError, InputError
+from tinymem.protocols import Embedder, TokenEmbedder
+from tinymem.registry import embedder_from
+from tinymem.testing import EMBEDDER_CHECKS, check_embedder, check_token_embedder, gives_unit_vectors
+
+TEXTS = ["Ship version 2.4", "the test of the parser is flaky", "  two  spaces ", "line\n\nline", "Käse 日本語 🙂", "x"]
+
+
+@pytest.fixture(scope="session")
+def transformer(minilm: Path) -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder(minilm, device="cpu")
+
+
+class OneByOne:
+    """What a user may have: one method, for one text."""
+
+    def embed(self, text: str) -> list[float]:
+        return [1_000 * float(number) for number in HashingEmbedder().embed_documents([text])[0]]
+
+
+@pytest.fixture(params=["static", "hashing", "hashing:8", "sentence-transformers", "object"])
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    if request.param == "object":
+        return embedder_from(OneByOne())
+    if request.param == "sentence-transformers":
+        found: Embedder = request.getfixturevalue("transformer")
+        return found
+    return embedder_from(request.param)
+
+
+@pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
+def test_embedder_keeps_the_contract(embedder: Embedder, check: Callable[[Embedder], None]) -> None:
+    check(embedder)
+
+
+@pytest.mark.parametrize("embedder", [StaticEmbedder(), HashingEmbedder()], ids=["static", "hashing"])
+def test_token_embedder_keeps_the_contract(embedder: TokenEmbedder) -> None:
+    check_token_embedder(embedder)
+
+
+def test_a_text_instead_of_a_list_is_an_error_that_says_so(embedder: Embedder) -> None:
+    with pytest.raises(InputError, match="put it in a list"):
+        embedder.embed_documents("one text")
+
+
+def test_the_contract_fails_an_embedder_that_breaks_it() -> None:
+    class Long(HashingEmbedder):
+        def embed_documents(self, texts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+            return super().embed_documents(texts) * 2
+
+    with pytest.raises(AssertionError, match="length 1"):
+        check_embedder(Long())
+
+
+def test_an_object_that_embeds_is_known_by_its_type_or_by_what_it_says_of_itself() -> None:
+    class Named(OneByOne):
+        name = "letters"
+
+    class Known(Named):
+        fingerprint, dimensions = "letters/2", 256
+
+    plain = embedder_from(OneByOne())
+    assert plain.name == f"{OneByOne.__module__}.OneByOne" and plain.fingerprint == f"{plain.name}/256"
+    named = embedder_from(Named())
+    assert (named.name, named.fingerprint, named.dimensions) == ("letters", "letters/256", 256)
+    known = embedder_from(Known())
+    assert (known.name, known.fingerprint, known.dimensions) == ("letters", "letters/2", 256)
+
+
+def test_an_object_is_asked_one_text_at_a_time_without_what_cannot_be_encoded_and_never_for_blank_ones() -> None:
+    class Remembers(OneByOne):
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        def embed(self, text: str) -> list[float]:
+            self.asked.append(text)
+            return super().embed(text)
+
+    embeds = Remembers()
+    embedder_from(embeds).embed_documents(["a", " ", "b \ud83d", ""])
+    assert embeds.asked == ["a", "b \ufffd"]
+
+
+def test_an_object_whose_first_dimensions_are_not_those_it_said_is_an_error() -> None:
+    class Wrong(OneByOne):
+        dimensions = 3
+
+    with pytest.raises(EmbedderError, match="gave 256 numbers, not 3"):
+        embedder_from(Wrong()).embed_queries(["a"])
+
+
+def test_a_vector_of_zeros_and_very_large_or_small_ones_are_vectors() -> None:
+    class Given:
+        def __init__(self, *numbers: float) -> None:
+            self.numbers = numbers
+
+        def embed(self, text: str) -> tuple[float, ...]:
+            return self.numbers
+
+    for numbers, length in (((0.0, 0.0), 0), ((1e300, 1e300), 1), ((5e-324, 0.0), 1), ((3, -4), 1)):
+        vector = embedder_from(Given(*numbers)).embed_documents(["a"])[0]
+        assert abs(float(np.linalg.norm(vector)) - length) < 1e-6
+
+
+@pytest.mark.parametrize("module", ["static", "hashing", "objects"])
+def test_examples_in_the_docstrings_are_true(module: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(f"tinymem.embedders.{module}"))
+    assert tried and not failed
+
+
+# static
+
+
+def test_static_vectors_equal_those_of_wordllama(tmp_path: Path) -> None:
+    # In a process of its own: importing wordllama reconfigures logging.
+    program = """
+import sys, pathlib, numpy as np, wordllama
+folder = pathlib.Path(wordllama.__file__).parent
+model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+np.save(sys.argv[1], model.embed(sys.argv[2:], norm=True))
+"""
+    longer = [*TEXTS, "a longer text, cut in slices.\n" * 2_000]
+    run([program, str(tmp_path / "theirs.npy"), *longer])
+    theirs, ours = np.load(tmp_path / "theirs.npy"), StaticEmbedder().embed_documents(longer)
+    assert np.allclose((theirs * ours).sum(axis=1), 1, atol=1e-6)
+
+
+def test_static_embeds_a_long_text_as_if_it_were_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "Some   words,\tand\n\nlines; 日本語 and_identifiers() too.  " * 300
+    cut = StaticEmbedder().token_ids([text])[0]
+    monkeypatch.setattr("tinymem.embedders.static.SLICE", 10**9)
+    whole = StaticEmbedder().token_ids([text])[0]
+    monkeypatch.setattr("tinymem.embedders.static.SLICE", 50)
+    small = StaticEmbedder().token_ids([text])[0]
+    assert whole.tolist() == cut.tolist() == small.tolist()
+
+
+def test_static_vector_is_the_same_to_the_last_bit_in_any_batch() -> None:
+    embedder = StaticEmbedder()
+    together = embedder.embed_documents([*TEXTS, "word " * 50_000, *TEXTS])
+    alone = np.concatenate([embedder.embed_documents([text]) for text in TEXTS])
+    assert (together[: len(TEXTS)] == alone).all()
+    assert (together[-len(TEXTS) :] == alone).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(exclude_categories=[]), max_size=60))
+def test_static_takes_every_text(text: str) -> None:
+    (vector,) = StaticEmbedder().embed_documents([text])
+    assert np.linalg.norm(vector) == pytest.approx(1 if text.strip() else 0, abs=1e-6)
+
+
+def test_static_needs_little_memory_for_one_long_text_among_short_ones() -> None:
+    pytest.importorskip("resource", reason="Unix only")
+    program = """
+import resource
+from tinymem.embedders import StaticEmbedder
+StaticEmbedder().embed_documents(["warm"])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+long = "a long observation of a tool\\n" * 70_000  # 2 MB
+StaticEmbedder().embed_documents(["short"] * 100 + [long] + ["short"] * 100)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    assert int(run([program])) < 250 * 1024  # KiB on Linux
+
+
+def test_static_mends_surrogate_pairs() -> None:
+    broken, whole = StaticEmbedder().embed_documents(["\ud83d\ude42 yes", "🙂 yes"])
+    assert (broken == whole).all()
+
+
+def test_static_reads_special_tokens_as_text() -> None:
+    assert not {0, 1, 2} & set(StaticEmbedder().token_ids(["<s>struck</s> <unk>"])[0].tolist())
+
+
+def test_static_maxsim_finds_the_same_words() -> None:
+    embedder = StaticEmbedder()
+    query, document = (embedder.token_table[ids] for ids in embedder.token_ids(["flaky test", "a flaky test again"]))
+    assert np.allclose((query @ document.T).max(axis=1), 1, atol=1e-5)
+
+
+def test_static_can_be_used_by_many_threads() -> None:
+    expected = StaticEmbedder().embed_documents(TEXTS)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: StaticEmbedder().embed_documents(TEXTS), range(40)))
+    assert all((vectors == expected).all() for vectors in found)
+
+
+def test_static_is_closer_to_a_paraphrase_than_to_another_subject() -> None:
+    query, *documents = StaticEmbedder().embed_documents(
+        ["CI is red on win32", "the build fails on Windows", "a recipe for bread", "my flight to Oslo"]
+    )
+    assert int(np.argmax(np.stack(documents) @ query)) == 0
+
+
+def test_static_fingerprint_is_the_same_in_another_process() -> None:
+    program = "from tinymem.embedders import StaticEmbedder; print(StaticEmbedder().fingerprint)"
+    assert run([program]).strip() == StaticEmbedder().fingerprint
+
+
+def test_static_leaves_logging_alone_and_prints_nothing() -> None:
+    program = """
+import logging, sys
+from tinymem.embedders import StaticEmbedder
+StaticEmbedder().embed_documents(["a text"])
+assert not logging.getLogger().handlers and logging.getLogger().level == logging.WARNING
+assert not {"wordllama", "torch", "chromadb"} & set(sys.modules), "imported too much"
+"""
+    assert run([program]) == ""
+
+
+def test_importing_the_packages_imports_no_adapter() -> None:
+    program = """
+import sys
+import tinymem.embedders, tinymem.stores
+heavy = {"chromadb", "torch", "wordllama", "tokenizers", "safetensors", "sentence_transformers", "filelock"}
+print(heavy & set(sys.modules))
+"""
+    assert run([program]).strip() == "set()"
+
+
+def test_package_lists_its_names_and_refuses_others() -> None:
+    assert dir(tinymem.embedders) == sorted(tinymem.embedders.__all__)
+    assert all(hasattr(tinymem.embedders, name) for name in tinymem.embedders.__all__)
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = tinymem.embedders.Nothing
+
+
+def test_static_without_its_files_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tinymem.embedders import static
+
+    static._read_model.cache_clear()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    try:
+        with pytest.raises(EmbedderError, match="pip install wordllama"):
+            StaticEmbedder().embed_documents(["a"])
+    finally:
+        static._read_model.cache_clear()
+
+
+# hashing
+
+
+def test_hashing_vector_counts_words() -> None:
+    embedder = HashingEmbedder()
+    one, two, both = embedder.embed_documents(["apple", "pear", "Apple, apple; pear!"])
+    assert np.allclose(both, (2 * one + two) / np.sqrt(5))
+
+
+def test_hashing_is_the_same_in_every_process() -> None:
+    program = "from tinymem.embedders import HashingEmbedder; print(HashingEmbedder().token_ids(['apple pear'])[0])"
+    assert run([program]).strip() == str(HashingEmbedder().token_ids(["apple pear"])[0])
+
+
+@pytest.mark.parametrize("dimensions", [0, -1, 5_000])
+def test_hashing_refuses_senseless_dimensions(dimensions: int) -> None:
+    with pytest.raises(InputError, match=str(dimensions)):
+        HashingEmbedder(dimensions)
+
+
+# sentence-transformers
+
+
+def test_transformer_is_named_by_what_was_given(transformer: SentenceTransformerEmbedder, minilm: Path) -> None:
+    assert transformer.name == f"sentence-transformers:{minilm}"
+    assert transformer.fingerprint.startswith("sentence-transformers/model/384/")
+
+
+def test_transformer_fingerprint_sees_changed_weights(minilm: Path) -> None:
+    one, other = SentenceTransformerEmbedder(minilm, device="cpu"), SentenceTransformerEmbedder(minilm, device="cpu")
+    same = one.fingerprint
+    for parameter in other._model().parameters():
+        parameter.data *= 1.01
+    assert other.fingerprint != same
+
+
+@pytest.fixture(scope="session")
+def prompted(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model in a folder of its own, with prompts as asymmetric models have them."""
+    folder = tmp_path_factory.mktemp("prompted") / "model"
+    shutil.copytree(minilm, folder)
+    config = {
+        "prompts": {"query": "Represent this question: ", "document": "In: ", "passage": "Represent this passage: "}
+    }
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_transformer_gives_queries_and_documents_the_prompts_of_the_model(
+    prompted: Path, transformer: SentenceTransformerEmbedder
+) -> None:
+    embedder = SentenceTransformerEmbedder(prompted, device="cpu")
+    query, document = transformer.embed_documents(["Represent this question: a", "In: a"])
+    assert np.allclose(embedder.embed_queries(["a"])[0], query, atol=1e-5)
+    assert np.allclose(embedder.embed_documents(["a"])[0], document, atol=1e-5)
+    assert embedder.fingerprint != transformer.fingerprint
+
+
+def test_transformer_takes_prompts_by_name_and_as_text(
+    prompted: Path, transformer: SentenceTransformerEmbedder
+) -> None:
+    embedder = SentenceTransformerEmbedder(prompted, device="cpu", query_prompt="passage", document_prompt="to: ")
+    bare = SentenceTransformerEmbedder(prompted, device="cpu", query_prompt="", document_prompt="")
+    named, text, plain = transformer.embed_documents(["Represent this passage: a", "to: a", "a"])
+    assert np.allclose(embedder.embed_queries(["a"])[0], named, atol=1e-5)
+    assert np.allclose(embedder.embed_documents(["a"])[0], text, atol=1e-5)
+    assert np.allclose([bare.embed_queries(["a"])[0], bare.embed_documents(["a"])[0]], plain, atol=1e-5)
+    own = SentenceTransformerEmbedder(prompted, device="cpu")
+    assert len({embedder.fingerprint, bare.fingerprint, own.fingerprint}) == 3
+
+
+def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
+    minilm: Path, transformer: SentenceTransformerEmbedder
+) -> None:
+    embedder = SentenceTransformerEmbedder(minilm, device="cpu", truncate_dim=64)
+    assert embedder.dimensions == 64 and embedder.fingerprint != transformer.fingerprint
+    gives_unit_vectors(embedder)
+    whole = transformer.embed_documents(TEXTS)[:, :64]
+    expected = whole / np.linalg.norm(whole, axis=1, keepdims=True)
+    assert np.allclose(embedder.embed_documents(TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("more", [{"truncate_dim": 0}, {"backend": "tensorflow"}, {"batch_size": 0}], ids=str)
+def test_transformer_refuses_senseless_settings(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(more))):
+        SentenceTransformerEmbedder("all-MiniLM-L6-v2", **more)
+
+
+def test_transformer_backend_that_is_not_installed_says_what_to_install(minilm: Path) -> None:
+    if importlib.util.find_spec("optimum"):
+        pytest.skip("optimum is installed")
+    with pytest.raises(EmbedderError, match=r"sentence-transformers\[onnx\]"):
+        SentenceTransformerEmbedder(minilm, backend="onnx").embed_queries(["a"])
+
+
+def test_transformer_with_onnx_gives_the_same_vectors_under_another_fingerprint(
+    minilm: Path, transformer: SentenceTransformerEmbedder, tmp_path: Path
+) -> None:
+    pytest.importorskip("optimum.onnxruntime")
+    from sentence_transformers import SentenceTransformer
+
+    SentenceTransformer(str(minilm), backend="onnx").save_pretrained(str(tmp_path / "model"))
+    embedder = SentenceTransformerEmbedder(tmp_path / "model", backend="onnx", device="cpu")
+    check_embedder(embedder)
+    assert np.allclose(embedder.embed_documents(TEXTS), transformer.embed_documents(TEXTS), atol=1e-4)
+    again = SentenceTransformerEmbedder(tmp_path / "model", backend="onnx", device="cpu")
+    assert embedder.fingerprint == again.fingerprint != transformer.fingerprint
+
+
+@pytest.mark.slow  # another process that imports torch
+def test_transformer_prints_nothing(minilm: Path) -> None:
+    program = """
+import sys
+from tinymem.embedders import SentenceTransformerEmbedder
+SentenceTransformerEmbedder(sys.argv[1], device="cpu").embed_queries(["a text"] * 100)
+"""
+    assert run([program, str(minilm)]) == ""
+
+
+def test_transformer_that_is_not_at_hand_says_what_to_do() -> None:
+    with pytest.raises(EmbedderError, match="give the folder"):
+        SentenceTransformerEmbedder("all-MiniLM-L6-v2").embed_queries(["a"])
+
+
+def test_transformer_without_a_model_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="all-MiniLM-L6-v2"):
+        SentenceTransformerEmbedder.from_name("")
+
+
+def run(arguments: list[str]) -> str:
+    """What a Python program of its own prints, on standard output and standard error."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", *arguments]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return done.stdout

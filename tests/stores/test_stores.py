@@ -1,0 +1,418 @@
+"""The vector stores: each passes the public contract; what is special to one is below."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import numpy as np
+import pytest
+from chromadb.config import Settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from servers import ChromaServer
+
+import tinymem.stores
+from tinymem.errors import ClosedError, FormatError, InputError, StorageError
+from tinymem.protocols import VectorStore
+from tinymem.stores import ChromaStore, ExactStore, exact
+from tinymem.testing import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
+
+OpenStore = Callable[[], VectorStore]
+PLAIN = Settings(anonymized_telemetry=False)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Chroma server on the loopback interface."""
+    with ChromaServer(tmp_path_factory.mktemp("server")) as started:
+        yield started.url
+
+
+@pytest.fixture(params=["exact", "chroma on disk", "chroma in memory", "chroma server"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    if request.param == "chroma server":
+        url = request.getfixturevalue("server")
+        return lambda: ChromaStore.from_name(url, tmp_path)
+    if request.param == "chroma in memory":  # all ephemeral clients share one store: the collection must be unique
+        return lambda: ChromaStore(
+            client=chromadb.EphemeralClient(PLAIN), collection=f"c-{tmp_path.name}-{os.getpid()}"
+        )
+    return ExactStore if request.param == "exact" else lambda: ChromaStore(tmp_path / "chroma")
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> Iterator[VectorStore]:
+    opened = open_store()
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
+def test_store_keeps_the_contract(open_store: OpenStore, check: Callable[[OpenStore], None]) -> None:
+    check(open_store)
+
+
+def test_chroma_keeps_its_vectors_on_disk(tmp_path: Path) -> None:
+    check_persistence(lambda: ChromaStore(tmp_path / "new" / "chroma"))
+
+
+def test_chroma_keeps_its_vectors_on_a_server(server: str, tmp_path: Path) -> None:
+    check_persistence(lambda: ChromaStore.from_name(server, tmp_path))
+
+
+def test_the_last_vector_counts_if_an_id_occurs_twice(store: VectorStore) -> None:
+    first, second = unit_vectors(2)
+    store.upsert([1, 2, 1], np.stack([first, first, second]))
+    assert store.count() == 2
+    assert store.query(second, 1)[0].tolist() == [1]
+
+
+def test_wrong_shapes_and_numbers_are_input_errors_that_change_nothing(store: VectorStore) -> None:
+    vectors = unit_vectors(2)
+    store.upsert([1, 2], vectors)
+    for ids, wrong in [
+        ([3], vectors),
+        ([3], vectors[0]),
+        ([3, 4], vectors[:, :5]),
+        ([3, 4], np.full_like(vectors, np.nan)),
+    ]:
+        with pytest.raises(InputError):
+            store.upsert(ids, wrong)
+    for query in (vectors, vectors[0, :5], np.full_like(vectors[0], np.inf)):
+        with pytest.raises(InputError):
+            store.query(query, 1)
+    assert store.count() == 2
+
+
+def test_no_neighbours_are_asked_for_and_none_come(store: VectorStore) -> None:
+    store.upsert([1], unit_vectors(1))
+    ids, similarities = store.query(unit_vectors(1)[0], 0)
+    assert (ids.tolist(), similarities.tolist()) == ([], [])
+
+
+def test_ids_may_be_numpy_integers_and_large(store: VectorStore) -> None:
+    keys = np.array([0, 2**62], dtype=np.int64)
+    store.upsert(keys, unit_vectors(2))  # type: ignore[arg-type]
+    assert sorted(store.query(unit_vectors(1)[0], 2)[0].tolist()) == [0, 2**62]
+    store.delete(keys[1:])  # type: ignore[arg-type]
+    assert store.count() == 1
+
+
+def test_a_closed_store_says_that_it_is_closed(open_store: OpenStore) -> None:
+    store = open_store()
+    store.close()
+    for call in (store.count, store.clear, lambda: store.query(unit_vectors(1)[0], 1), lambda: store.delete([1])):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_many_threads_can_write_and_search(store: VectorStore) -> None:
+    vectors = unit_vectors(400)
+    store.upsert([0], vectors[:1])
+
+    def work(start: int) -> None:
+        for row in range(start, start + 50, 10):
+            store.upsert(range(row, row + 10), vectors[row : row + 10])
+            assert len(store.query(vectors[row], 5)[0])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(0, 400, 50)))
+    assert store.count() == 400
+    assert store.query(vectors[377], 1)[0].tolist() == [377]
+
+
+# exact
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("udc"), st.lists(st.integers(0, 30), max_size=12)), max_size=12))
+def test_exact_holds_what_a_dictionary_would(operations: list[tuple[str, list[int]]]) -> None:
+    store, held = ExactStore(), dict[int, Any]()
+    fresh = iter(unit_vectors(200, 4))
+    for kind, ids in operations:
+        if kind == "u":
+            new = {key: next(fresh) for key in ids}
+            held.update(new)
+            store.upsert(list(new), np.array(list(new.values()), dtype=np.float32).reshape(len(new), 4))
+        elif kind == "d":
+            store.delete(ids)
+            held = {key: vector for key, vector in held.items() if key not in ids}
+        else:
+            store.clear()
+            held = {}
+    assert store.count() == len(held)
+    if held:
+        query = unit_vectors(1, 4, seed=9)[0]
+        expected = exact_neighbours(list(held), np.stack(list(held.values())), query, 7)[0]
+        assert store.query(query, 7)[0].tolist() == expected.tolist()
+
+
+def test_the_example_in_the_docstring_is_true() -> None:
+    failed, tried = doctest.testmod(exact)
+    assert tried and not failed
+
+
+def test_exact_refuses_an_id_that_is_no_64_bit_integer_and_stays_as_it_was() -> None:
+    store = ExactStore()
+    with pytest.raises(OverflowError):
+        store.upsert([1, 2**63], unit_vectors(2))
+    assert store.count() == 0
+
+
+def test_exact_cuts_ties_by_lower_id() -> None:
+    store = ExactStore()
+    store.upsert(range(500, 0, -1), unit_vectors(1).repeat(500, axis=0))
+    assert store.query(unit_vectors(1)[0], 3)[0].tolist() == [1, 2, 3]
+
+
+def test_exact_gives_cosines_of_vectors_of_any_length() -> None:
+    store = ExactStore()
+    store.upsert([1, 2], np.array([[3, 0], [0, 1e-3]], dtype=np.float32))
+    assert store.query(np.array([0, 50], dtype=np.float32), 2)[1].tolist() == [1, 0]
+
+
+# chroma
+
+
+def test_chroma_makes_a_cosine_index_that_misses_little(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    hnsw = store._collection.configuration_json["hnsw"]
+    assert (hnsw["space"], hnsw["ef_construction"], hnsw["ef_search"], hnsw["max_neighbors"]) == (
+        "cosine",
+        100,
+        200,
+        32,
+    )
+    vectors = unit_vectors(3_000, 32)
+    store.upsert(range(3_000), vectors)
+    assert all(store.query(vectors[key], 1)[0].tolist() == [key] for key in range(0, 3_000, 50))
+    store.close()
+
+
+def test_chroma_takes_more_vectors_than_fit_in_one_of_its_batches(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    assert store._connected().get_max_batch_size() < 6_000
+    store.upsert(range(6_000), unit_vectors(6_000, 4))
+    assert store.count() == 6_000
+    store.delete(range(5_999))
+    assert store.count() == 1
+    store.close()
+
+
+def test_chroma_folder_that_is_open_in_this_process_is_refused(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    with pytest.raises(StorageError, match="chroma run"):
+        ChromaStore(tmp_path)
+    store.upsert([1], unit_vectors(1))
+    store.close()
+    again = ChromaStore(tmp_path)
+    assert again.count() == 1
+    again.close()
+
+
+def test_chroma_folder_that_is_open_in_another_process_is_refused_at_once(tmp_path: Path) -> None:
+    program = "import sys, tinymem.stores as t; store = t.ChromaStore(sys.argv[1]); print(1, flush=True); input()"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin and other.stdout and other.stdout.readline() == b"1\n"
+        with pytest.raises(StorageError, match="another process"):  # while that lives
+            ChromaStore(tmp_path)
+        other.kill()  # the lock goes with the process
+    ChromaStore(tmp_path).close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork\\(\\) may lead to deadlocks:DeprecationWarning")  # Python 3.12 on
+def test_chroma_in_a_forked_child_is_an_error_and_the_parent_goes_on(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    store.upsert([1], unit_vectors(1))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            store.count()
+        except StorageError as error:
+            code = 0 if "fork" in str(error) else 2
+        store.close()
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.count() == 1
+    with pytest.raises(StorageError, match="close the other"):  # the child has not released the parent's lock
+        ChromaStore(tmp_path)
+    store.close()
+
+
+def test_chroma_refuses_a_collection_that_it_did_not_make(tmp_path: Path) -> None:
+    foreign("tinymem", tmp_path, {"hnsw": {"space": "cosine"}})
+    with pytest.raises(StorageError, match="not made by tinymem"):
+        ChromaStore(tmp_path)
+    adopted = ChromaStore(tmp_path, adopt=True)
+    assert adopted.query(unit_vectors(1)[0], 5)[0].tolist() == [1]
+    adopted.close()
+
+
+def test_chroma_refuses_another_space_even_when_it_adopts(tmp_path: Path) -> None:
+    foreign("tinymem", tmp_path, {"hnsw": {"space": "l2"}})
+    with pytest.raises(StorageError, match="'l2'"):
+        ChromaStore(tmp_path, adopt=True)
+
+
+def test_chroma_refuses_a_newer_format(tmp_path: Path) -> None:
+    foreign("tinymem", tmp_path, {"hnsw": {"space": "cosine"}}, {"tinymem": 2})
+    with pytest.raises(FormatError, match="update tinymem"):
+        ChromaStore(tmp_path)
+
+
+def test_clearing_leaves_no_vector_in_any_file(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    vectors = unit_vectors(2_000, 8)  # past 1,000 records Chroma writes its index files
+    store.upsert(range(2_000), vectors)
+    assert any(vectors[7].tobytes() in file.read_bytes() for file in files(tmp_path))
+    store.clear()
+    assert not any(vectors[7].tobytes() in file.read_bytes() for file in files(tmp_path))
+    store.close()
+
+
+def test_clearing_spares_other_collections_in_the_folder(tmp_path: Path) -> None:
+    foreign("theirs", tmp_path, {"hnsw": {"space": "l2"}})
+    (tmp_path / "notes.txt").write_text("mine")
+    store = ChromaStore(tmp_path)
+    store.upsert([1], unit_vectors(1))
+    store.clear()
+    assert store.count() == 0
+    assert store._connected().get_collection("theirs", embedding_function=None).count() == 1
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    store.close()
+
+
+def test_a_clear_that_was_killed_half_way_is_finished_on_opening(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    store.upsert(range(1_500), unit_vectors(1_500))
+    store.close()
+    (tmp_path / "chroma.sqlite3").unlink()
+    assert [child for child in tmp_path.iterdir() if child.is_dir()]
+    store = ChromaStore(tmp_path)
+    assert store.count() == 0
+    assert not [child for child in tmp_path.iterdir() if child.is_dir()]
+    store.close()
+
+
+def test_damaged_chroma_files_are_a_storage_error_and_release_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "chroma.sqlite3").write_bytes(b"not a database" * 500)
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"could not open .*rebuilt from the journal"):
+            ChromaStore(tmp_path)
+
+
+def test_chroma_lists_the_ids_that_it_holds(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path / "chroma")
+    assert store.ids().tolist() == []
+    store.upsert([5, 3, 2**40], np.eye(3, dtype=np.float32))
+    store.delete([3])
+    assert sorted(store.ids().tolist()) == [5, 2**40]
+    store.close()
+    with pytest.raises(ClosedError):
+        store.ids()
+
+
+def test_chroma_files_are_removed_unread_and_nothing_else_is(tmp_path: Path) -> None:
+    ChromaStore.remove(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+    store = ChromaStore(tmp_path)
+    store.upsert(range(1_500), np.random.default_rng(1).normal(size=(1_500, 8)).astype(np.float32))
+    with pytest.raises(StorageError, match="another store"):
+        ChromaStore.remove(tmp_path)
+    assert store.count() == 1_500
+    store.close()
+    (tmp_path / "chroma.sqlite3").write_bytes(b"garbage")
+    (tmp_path / "mine.txt").write_text("mine")
+    ChromaStore.remove(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == ["mine.txt"]
+    store = ChromaStore(tmp_path)
+    assert store.count() == 0
+    store.close()
+
+
+def test_chroma_files_that_were_cut_short_are_a_storage_error_and_not_a_crash(tmp_path: Path) -> None:
+    store = ChromaStore(tmp_path)
+    store.upsert(range(1_500), unit_vectors(1_500))
+    store.close()
+    (data,) = tmp_path.rglob("data_level0.bin")
+    os.truncate(data, data.stat().st_size // 2)
+    with pytest.raises(StorageError, match="instead of"):
+        ChromaStore(tmp_path)
+
+
+def test_closing_leaves_the_client_of_the_caller_open(tmp_path: Path) -> None:
+    client: Any = chromadb.PersistentClient(str(tmp_path), settings=PLAIN)
+    ChromaStore(client=client).close()
+    assert client.get_collection("tinymem", embedding_function=None).count() == 0
+    client.close()
+
+
+def test_two_folders_on_one_server_do_not_see_each_other(server: str, tmp_path: Path) -> None:
+    one, other = (ChromaStore.from_name(server, tmp_path / name) for name in ("one", "other"))
+    one.upsert([1], unit_vectors(1))
+    assert (one.count(), other.count(), one.name) == (1, 0, f"chroma:{server}")
+    for store in (one, other):
+        store.close()
+
+
+def test_no_server_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9"):
+        ChromaStore.from_name("http://127.0.0.1:9", tmp_path)
+
+
+@pytest.mark.parametrize("argument", ["localhost:8000", "ftp://host", "http://", "http://host/path"])
+def test_what_is_no_server_is_an_input_error(argument: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="http://localhost:8000"):
+        ChromaStore.from_name(argument, tmp_path)
+
+
+def test_chroma_wants_either_a_path_or_a_client() -> None:
+    with pytest.raises(InputError, match="path or a client"):
+        ChromaStore()
+
+
+def test_chroma_leaves_logging_alone_and_prints_nothing(tmp_path: Path) -> None:
+    program = """
+import logging, sys
+import numpy as np
+from tinymem.stores import ChromaStore
+store = ChromaStore(sys.argv[1])
+store.upsert([1], np.ones((1, 4), dtype=np.float32))
+store.close()
+assert not logging.getLogger().handlers and logging.getLogger().level == logging.WARNING
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-W", "error", "-c", program, str(tmp_path)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_package_lists_its_names_and_refuses_others() -> None:
+    assert dir(tinymem.stores) == sorted(tinymem.stores.__all__)
+    assert all(hasattr(tinymem.stores, name) for name in tinymem.stores.__all__)
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = tinymem.stores.Nothing
+
+
+def foreign(title: str, folder: Path, configuration: Any, metadata: dict[str, Any] | None = None) -> None:
+    """A collection made by somebody else, with one vector under the id 1."""
+    client: Any = chromadb.PersistentClient(str(folder), settings=PLAIN)
+    made = client.create_collection(title, configuration=configuration, metadata=metadata, embedding_function=None)
+    made.add(ids=["1"], embeddings=unit_vectors(1))
+    client.close()
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]

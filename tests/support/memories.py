@@ -1,0 +1,207 @@
+"""Small journals and archives, and steps to fill them with."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinymem.archive.archive import Archive
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.messages.tokens import default_counter
+from tinymem.protocols import Embedder, PassageRow, StepRow, TokenIds, Vectors, VectorStore
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.passages import passages_of
+from tinymem.recall.render import block, header, line
+from tinymem.recall.results import Excerpt
+from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.types import MessageStep, Step
+from tinymem.stores.chroma.store import ChromaStore
+from tinymem.stores.exact import ExactStore
+from tinymem.stores.sqlite.journal import Mark, SqliteJournal
+
+START = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
+LATER = START + timedelta(days=365)
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+Entry = tuple[StepRow, list[PassageRow]]
+
+
+def said(text: str, number: int | None = None, *, role: str = "user", **more: Any) -> MessageStep:
+    """A chat message; with a number, also an id and a time that follow from it."""
+    if number is not None:
+        more = {"id": f"id-{number:06}", "timestamp": START + timedelta(minutes=number), **more}
+    return MessageStep(role, text, step_number=number, **more)
+
+
+def entry(step: Step, position: int = 0, tokens: int = 7) -> Entry:
+    """What the journal is given for a numbered step: first the row, later the passages."""
+    assert step.step_number is not None
+    time = step.timestamp.timestamp()
+    place = (step.step_number, step.id, step.type, step.session, step.speaker, time, tokens, position)
+    row = StepRow(*place, dump_step(step), milestone=step.type == "final_answer")
+    return row, passages_of(step)
+
+
+def put(
+    journal: SqliteJournal,
+    entries: Sequence[Entry],
+    *,
+    since: Mark | None = None,
+    until: Mark | None = None,
+    vectors: Vectors | None = None,
+    tokens: Sequence[TokenIds] | None = None,
+) -> bool:
+    """Give the journal the passages of steps that it has, with vectors of eight equal numbers unless said otherwise."""
+    passages = [(row.number, passage) for row, some in entries for passage in some]
+    return journal.put_passages(
+        journal.mark if since is None else since,
+        Mark(max(row.number for row, _ in entries) + 1, 0) if until is None else until,
+        passages,
+        np.full((len(passages), 8), 0.3, np.float32) if vectors is None else vectors,
+        [np.array([1, 2], np.uint16)] * len(passages) if tokens is None else tokens,
+    )
+
+
+def add(journal: SqliteJournal, entries: Sequence[Entry]) -> None:
+    """Give the journal steps, and then their passages."""
+    journal.add([row for row, _ in entries])
+    assert put(journal, entries)
+
+
+def catch_up(journal: SqliteJournal) -> None:
+    """Give the journal the passages of all its steps, whoever else does the same."""
+    while records := journal.records((since := journal.mark).step, 1_000):
+        put(journal, [entry(load_step(record)) for _, record in records], since=since)
+
+
+def open_archive(
+    folder: Path, embedder: Embedder | None = None, store: str | Callable[[], VectorStore] = "exact", **more: Any
+) -> Archive:
+    """An archive in `folder`, with the hashing embedder and the exact store unless said otherwise."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def make() -> VectorStore:
+        return ExactStore() if store == "exact" else ChromaStore(folder / "index")
+
+    opened = make if isinstance(store, str) else store
+    return Archive(folder, embedder or HashingEmbedder(), opened, default_counter(), **more)
+
+
+def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:
+    """Number the steps, write them, and give them back."""
+    first = archive.journal.next_number()
+    numbered = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
+    archive.write(numbered)
+    return numbered
+
+
+def numbered_texts(texts: Sequence[str], **more: Any) -> list[Step]:
+    """A chat of these texts."""
+    return [said(text, at, **more) for at, text in enumerate(texts, 1)]
+
+
+@cache
+def vocabulary(size: int, seed: int = 0) -> tuple[str, ...]:
+    """Made-up words, each once."""
+    dice = random.Random(seed)
+    syllables = ["ba", "ke", "li", "mo", "nu", "ra", "se", "ti", "vo", "zu", "dra", "gro", "plin", "sto", "kra"]
+    words = dict.fromkeys("".join(dice.choices(syllables, k=dice.randint(2, 5))) for _ in range(4 * size))
+    return tuple(words)[:size]
+
+
+@cache
+def sentences(count: int, seed: int = 0, length: int = 12, size: int = 600) -> tuple[str, ...]:
+    """Sentences of made-up words, some of which are much more frequent than others."""
+    dice, known = random.Random(seed), vocabulary(size)
+    weights = [1 / (rank + 3) for rank in range(len(known))]
+    return tuple(" ".join(dice.choices(known, weights, k=dice.randint(4, length))) + "." for _ in range(count))
+
+
+def texts_in(folder: Path, *needles: bytes) -> dict[bytes, list[str]]:
+    """In which files of `folder` each needle stands."""
+    contents = {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+    return {needle: [name for name, content in contents.items() if needle in content] for needle in needles}
+
+
+def python(program: str, *arguments: object) -> subprocess.Popen[str]:
+    """`program` in a Python process of its own, with pipes."""
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests'}"}
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """As a user that permissions bind: root can write anywhere."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def catalog_of(
+    vectors: Vectors | None = None,
+    steps: Sequence[int] | None = None,
+    tokens: Sequence[Sequence[int]] = (),
+    **more: Any,
+) -> Catalog:
+    """A catalog of passages with these vectors, each of a step of its own unless `steps` says otherwise.
+
+    `more` are columns of `SqliteJournal.passages`, such as `kind`, `session`, `time`, one value for each passage.
+    """
+    count = len(vectors) if vectors is not None else len(tokens)
+    vectors = np.zeros((count, 4), np.float32) if vectors is None else vectors
+    catalog = Catalog(vectors.shape[1], 1 + max((max(ids, default=0) for ids in tokens), default=0))
+    catalog.extend(passage_rows(vectors, steps, tokens, **more))
+    return catalog
+
+
+def passage_rows(
+    vectors: Vectors, steps: Sequence[int] | None = None, tokens: Sequence[Sequence[int]] = (), **more: Any
+) -> list[tuple[Any, ...]]:
+    """Rows as `SqliteJournal.passages` gives them; see `catalog_of`."""
+    count = len(vectors)
+    columns: dict[str, Sequence[Any]] = {
+        "id": range(1, count + 1),
+        "step": range(1, count + 1) if steps is None else steps,
+        "part": [0] * count,
+        "start": [0] * count,
+        "end": [100] * count,
+        "kind": ["message"] * count,
+        "asks": [0] * count,
+        "vector": [v.tobytes() for v in vectors.astype("<f2")],
+        "tokens": [np.array(ids, np.uint16).tobytes() for ids in tokens or [[]] * count],
+        "type": ["message"] * count,
+        "session": [None] * count,
+        "speaker": [None] * count,
+        "time": [START.timestamp() + at for at in range(count)],
+        "identifiers": [b""] * count,
+        "tools": [""] * count,
+        "milestone": [0] * count,
+        **more,
+    }
+    return list(zip(*columns.values(), strict=True))
+
+
+def line_of(excerpt: Excerpt) -> str:
+    """An excerpt as it stands in a block."""
+    return line(excerpt.step, excerpt.step.parts()[excerpt.part], excerpt.start, excerpt.end)
+
+
+def block_of(excerpts: Iterable[Excerpt], key: bytes) -> str:
+    """The block of excerpts that are in order."""
+    return block([(header(excerpt.step), line_of(excerpt)) for excerpt in excerpts], key)

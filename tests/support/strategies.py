@@ -1,0 +1,352 @@
+"""Random steps, histories and chat messages for property tests."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from tinymem.steps.ids import new_id
+from tinymem.steps.types import (
+    ActionStep,
+    FinalAnswerStep,
+    MessageStep,
+    PlanningStep,
+    ScratchpadStep,
+    Signal,
+    Step,
+    SummaryStep,
+    SystemPromptStep,
+    TaskStep,
+    ToolCall,
+)
+from tinymem.window.semantic import semantic_pruning
+from tinymem.window.strategies import (
+    PruneStrategy,
+    compose,
+    keep_last_n_steps,
+    keep_system_and_recent,
+    no_pruning,
+    prune_old_observations,
+    token_budget,
+)
+from tinymem.window.summarize import summarize_strategy
+
+MODERATE = settings(
+    max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+NOW = datetime(2030, 1, 1, tzinfo=timezone.utc)
+THOROUGH = settings(MODERATE, max_examples=120)
+
+Chat = list[dict[str, Any]]
+
+
+def data_folder() -> Path | None:
+    """Where the benchmark traces lie, if they are on this machine: $TINYMEM_DATA, or ../shared/data."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    folder = Path(os.environ.get("TINYMEM_DATA") or beside)
+    return folder if folder.is_dir() else None
+
+
+def texts(max_size: int = 40) -> st.SearchStrategy[str]:
+    """Any text that a Python string can hold: NUL, control characters and lone surrogates too."""
+    awkward = st.sampled_from(
+        ["", " ", "\x00", "\ud800", "a\udfffb", "\x1b[31m", "日本語", "👩‍👩‍👧", "<|endoftext|>", "\r\n"]
+    )
+    return st.one_of(st.text(st.characters(), max_size=max_size), awkward)
+
+
+IMAGE: dict[str, Any] = {
+    "type": "image_url",
+    "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"},
+}
+FILE: dict[str, Any] = {"type": "file", "file": {"file_id": "file-1"}}
+
+
+def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
+    """A list of content parts: texts, images, files, refusals, parts with a key of their own."""
+    text = texts(20).map(lambda t: {"type": "text", "text": t})
+    cached = texts(20).map(lambda t: {"type": "text", "text": t, "cache_control": {"type": "ephemeral"}})
+    refusal = texts(20).map(lambda t: {"type": "refusal", "refusal": t})
+    return st.lists(st.one_of(text, cached, refusal, st.just(IMAGE), st.just(FILE)), max_size=3)
+
+
+def contents() -> st.SearchStrategy[str | list[dict[str, Any]]]:
+    return st.one_of(texts(), texts(200), parts())
+
+
+def json_values() -> st.SearchStrategy[Any]:
+    leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts(10))
+    return st.recursive(leaves, lambda v: st.one_of(st.lists(v, max_size=3), _objects(v)), max_leaves=6)
+
+
+def _objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(texts(8), values, max_size=3)
+
+
+def timestamps() -> st.SearchStrategy[datetime]:
+    zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+    return st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=zones)
+
+
+PINNED = st.integers(0, 9).map(lambda i: i == 0)
+
+
+def _common() -> dict[str, st.SearchStrategy[Any]]:
+    return {
+        "timestamp": timestamps(),
+        "session": st.none() | texts(5),
+        "speaker": st.none() | texts(5),
+        "pinned": PINNED,
+        "metadata": _objects(json_values()),
+    }
+
+
+def tool_calls(answered: st.SearchStrategy[bool], arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[ToolCall]:
+    """A call with an id of its own; answered, failed, both or not yet."""
+
+    def call(name: str, arguments: Any, observation: Any, error: str | None, answer: bool) -> ToolCall:
+        observation = "" if answer and observation is None and error is None else observation
+        return ToolCall(name, arguments, observation=observation if answer else None, error=error if answer else None)
+
+    return st.builds(call, texts(8), arguments, st.none() | contents(), st.none() | texts(), answered)
+
+
+def actions() -> st.SearchStrategy[ActionStep]:
+    """Actions with up to three tool calls, or code, or only a thought; with every field that a step can have."""
+    more = {
+        "signals": st.lists(st.builds(Signal, texts(5), texts(10)), max_size=2),
+        "is_final": st.booleans(),
+        "raw_llm_response": st.none() | texts(),
+        "style": st.none() | st.sampled_from(["tools", "observation"]),
+        **_common(),
+    }
+    return _actions(st.booleans(), st.one_of(_objects(json_values()), texts()), more)
+
+
+def _actions(
+    answered: st.SearchStrategy[bool], arguments: st.SearchStrategy[Any], more: dict[str, st.SearchStrategy[Any]]
+) -> st.SearchStrategy[ActionStep]:
+    thought = st.none() | contents()
+    calls = st.lists(tool_calls(answered, arguments), min_size=1, max_size=3)
+    code = {"code": st.none() | texts(), "observation": st.none() | contents(), "error": st.none() | texts()}
+    return st.one_of(st.builds(ActionStep, thought, calls, **more), st.builds(ActionStep, thought, **code, **more))
+
+
+def messages() -> st.SearchStrategy[MessageStep]:
+    roles = st.sampled_from(["user", "assistant", "system", "developer"])
+    return st.builds(MessageStep, roles, st.none() | contents(), **_common())
+
+
+def steps() -> st.SearchStrategy[Step]:
+    """Any step, alone: of every type, tool messages too."""
+    plain: list[st.SearchStrategy[Step]] = [
+        st.builds(cls, contents(), **_common())
+        for cls in (SystemPromptStep, TaskStep, PlanningStep, ScratchpadStep, FinalAnswerStep)
+    ]
+    summaries = st.builds(SummaryStep, contents(), covers=st.lists(st.builds(new_id), max_size=3), **_common())
+    results = st.builds(MessageStep, st.just("tool"), contents(), texts(8), **_common())
+    return st.one_of(*plain, summaries, messages(), results, actions())
+
+
+@st.composite
+def histories(draw: st.DrawFn, max_chunks: int = 12) -> list[Step]:
+    """A run as an agent makes it: valid, with parallel calls, results that come late, and calls nobody answers."""
+    found: list[Step] = [draw(st.builds(SystemPromptStep, texts(10)))] if draw(st.booleans()) else []
+    for kind in draw(st.lists(st.sampled_from("ttmmmmaaaallldpsf"), max_size=max_chunks)):
+        found += draw(_late()) if kind == "l" else [draw(CHUNKS[kind])]
+    return found
+
+
+def _short_actions(answered: st.SearchStrategy[bool]) -> st.SearchStrategy[ActionStep]:
+    return _actions(answered, st.just({"a": 1}), {"pinned": PINNED})
+
+
+SHORT_MESSAGES = st.builds(MessageStep, st.sampled_from(["user", "assistant"]), contents(), pinned=PINNED)
+OPEN_ACTIONS = _short_actions(st.booleans())
+CHUNKS: dict[str, st.SearchStrategy[Any]] = {
+    "t": st.builds(TaskStep, contents()),
+    "m": SHORT_MESSAGES,
+    "a": _short_actions(st.just(True)),
+    "d": _short_actions(st.just(False)),
+    "p": st.builds(PlanningStep, contents()),
+    "s": st.builds(SummaryStep, contents()),
+    "f": st.builds(FinalAnswerStep, contents()),
+}
+
+
+@st.composite
+def _late(draw: st.DrawFn) -> list[Step]:
+    """An action, and in any order the results it still waits for; now and then something is said in between."""
+    action = draw(OPEN_ACTIONS)
+    found: list[Step] = [action]
+    for call in draw(st.permutations([call for call in action.tool_calls if not call.answered])):
+        if draw(st.integers(0, 3)) == 0:
+            found.append(draw(SHORT_MESSAGES))
+        found.append(MessageStep("tool", draw(contents()), call.id))
+    return found
+
+
+@st.composite
+def chats(draw: st.DrawFn, max_turns: int = 6) -> Chat:
+    """OpenAI messages as an API would take them: every tool result answers a call that is still open."""
+    found: Chat = []
+    if draw(st.booleans()):
+        found.append(
+            _dressed(draw, {"role": draw(st.sampled_from(["system", "developer"])), "content": draw(contents())})
+        )
+    for _ in range(draw(st.integers(0, max_turns))):
+        found += _tool_turn(draw) if draw(st.booleans()) else [_line(draw)]
+    return found
+
+
+def _line(draw: st.DrawFn) -> dict[str, Any]:
+    role = draw(st.sampled_from(["user", "user", "assistant", "assistant", "system", "developer", "function"]))
+    message: dict[str, Any] = {"role": role, "content": draw(contents())}
+    if role == "assistant" and draw(st.integers(0, 4)) == 0:
+        message |= {"content": None, "function_call": {"name": "f", "arguments": draw(texts(5))}}
+    if role == "assistant" and draw(st.integers(0, 4)) == 0:
+        message["tool_calls"] = draw(st.sampled_from([None, []]))
+    if draw(st.integers(0, 9)) == 0:
+        message.pop("content")
+    return _dressed(draw, message)
+
+
+def _dressed(draw: st.DrawFn, message: dict[str, Any]) -> dict[str, Any]:
+    """`message` with keys that an API may add, and in another order."""
+    extra = {
+        "name": texts(6) | st.none(),
+        "refusal": st.none() | texts(5),
+        "annotations": st.just([]),
+        "reasoning_content": texts(),
+        "x": json_values(),
+    }
+    for key in draw(st.sets(st.sampled_from(sorted(extra)), max_size=2)) if draw(st.booleans()) else ():
+        message[key] = draw(extra[key])
+    return dict(draw(st.permutations(list(message.items()))))
+
+
+def _call(draw: st.DrawFn, id: str) -> dict[str, Any]:
+    arguments = draw(st.one_of(texts(), st.just('{"a": 1}'), st.just("")))
+    call: dict[str, Any] = {"id": id, "type": "function", "function": {"name": draw(texts(6)), "arguments": arguments}}
+    shape = draw(st.integers(0, 9))
+    if shape == 0:
+        call = {"id": id, "type": "custom", "custom": {"name": "grep", "input": arguments}}
+    if shape == 1:
+        call |= {"index": 0, "extra": draw(json_values())}
+    if shape == 2:
+        del call["type"]
+    return call
+
+
+def _tool_turn(draw: st.DrawFn) -> Chat:
+    ids = [f"c{draw(st.integers(0, 99))}-{at}" for at in range(draw(st.integers(1, 3)))]
+    said: dict[str, Any] = {"role": "assistant", "tool_calls": [_call(draw, id) for id in ids]}
+    if draw(st.booleans()):
+        said["content"] = draw(st.none() | contents())
+    found = [_dressed(draw, said)]
+    order = draw(st.permutations(ids)) if draw(st.booleans()) else ids
+    for id in order[: draw(st.integers(0, len(ids)))] if draw(st.booleans()) else order:
+        if draw(st.integers(0, 5)) == 0:
+            found.append(_line(draw))
+        content = None if draw(st.integers(0, 9)) == 0 else draw(contents())
+        found.append(_dressed(draw, {"role": "tool", "tool_call_id": id, "content": content}))
+    return found
+
+
+def broken_chats() -> st.SearchStrategy[Chat]:
+    """Messages of the right shape in any order: orphans, duplicates, calls without results, empty ones."""
+    ids = st.sampled_from(["a", "b", "c"])
+    calls = ids.map(lambda id: {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}})
+    content = st.one_of(st.none(), st.sampled_from(["", " ", "text"]), parts())
+    said = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", "system"]), "content": content})
+    called = st.fixed_dictionaries(
+        {"role": st.just("assistant"), "content": content, "tool_calls": st.lists(calls, max_size=3)}
+    )
+    result = st.fixed_dictionaries({"role": st.just("tool"), "tool_call_id": ids, "content": content})
+    return st.lists(st.one_of(said, called, called, result, result, result), max_size=14)
+
+
+class Words:
+    """A token a word, and how often it was asked."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def count(self, text: str) -> int:
+        self.asked += 1
+        return len(text.split())
+
+
+WORDS = Words()
+
+
+def prune_strategies() -> st.SearchStrategy[PruneStrategy]:
+    """Any built-in strategy."""
+    small = st.integers(0, 6)
+    budgets = st.builds(
+        lambda high, low, style, tasks: token_budget(
+            high, low_water=min(low, high), counter=WORDS, style=style, tasks=tasks
+        ),
+        st.integers(0, 150),
+        st.integers(0, 150),
+        st.sampled_from(["auto", "tools", "observation"]),
+        st.sampled_from(["all", "current"]),
+    )
+    observations = st.builds(
+        lambda n, length, age, batch: prune_old_observations(
+            keep_last_n=n, max_length=length, max_age_seconds=age, now=NOW, batch=batch
+        ),
+        small,
+        st.integers(0, 99),
+        st.sampled_from([None, 0, 60]),
+        st.integers(0, 3),
+    )
+    simple = st.one_of(
+        st.builds(keep_last_n_steps, small),
+        st.builds(lambda n, low: keep_last_n_steps(n, low_water=min(n, low)), small, small),
+        st.builds(lambda n, low: keep_system_and_recent(n, low_water=min(n, low)), small, small),
+        observations,
+        budgets,
+        st.builds(no_pruning),
+    )
+    return st.one_of(simple, simple, st.builds(compose, observations, simple), semantic_strategies())
+
+
+def summary_strategies() -> st.SearchStrategy[PruneStrategy]:
+    """`summarize_strategy` with any options, by the extractive summarizer."""
+    return st.builds(
+        lambda high, low, share, recent, style, tasks: summarize_strategy(
+            max_tokens=high, low_water=min(low, high), summary_tokens=min(low, high, share), keep_recent=recent,
+            counter=WORDS, style=style, tasks=tasks,
+        ),
+        st.integers(0, 200),
+        st.integers(0, 200),
+        st.integers(0, 200),
+        st.integers(0, 4),
+        st.sampled_from(["auto", "tools", "observation"]),
+        st.sampled_from(["all", "current"]),
+    )  # fmt: skip
+
+
+def semantic_strategies() -> st.SearchStrategy[PruneStrategy]:
+    """`semantic_pruning` with any options."""
+    return st.builds(
+        lambda high, low, style, tasks, query, recent, shorten: semantic_pruning(
+            "hashing:32", high, query, recent, low_water=min(low, high), counter=WORDS, style=style, tasks=tasks,
+            shorten=shorten,
+        ),
+        st.integers(0, 150),
+        st.integers(0, 150),
+        st.sampled_from(["auto", "tools", "observation"]),
+        st.sampled_from(["all", "current"]),
+        st.sampled_from([None, "", "What failed?"]),
+        st.integers(0, 4),
+        st.booleans(),
+    )  # fmt: skip

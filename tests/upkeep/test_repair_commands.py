@@ -1,0 +1,47 @@
+"""`tinymem doctor` and `tinymem rebuild`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import Done, Run, process
+from commands import tinymem as tinymem  # the fixture
+from test_doctor import DAMAGES, made, open_memory
+
+from tinymem import MessageStep
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    return made(tmp_path / "memory")
+
+
+def test_on_the_command_line_the_status_says_whether_it_is_sound(memory: Path, tinymem: Run) -> None:
+    at = ("--path", str(memory))
+    done = tinymem("doctor", *at)
+    assert done.status == 0
+    assert done.out == "Sound: 1,200 steps, 1,200 passages, 1,200 terms, 64 dimensions, 1,200 in index.\n"
+    DAMAGES["ids removed"](memory)
+    done = tinymem("doctor", *at)
+    assert (done.status, done.err) == (1, "")
+    assert done.out.startswith("the index lacks 10 of the 1200 vectors that it should have\n  -> make the index anew")
+    told = json.loads(tinymem("doctor", *at, "--json").out)
+    assert (told["sound"], len(told["findings"]), told["counts"]["in_index"]) == (False, 1, 1_200)
+    assert tinymem("rebuild", *at) == Done(0, "The index was made again, of 1,200 vectors.\n", "")
+    assert tinymem("rebuild", *at, "--json") == Done(0, '{"vectors": 1200}\n', "")
+    assert tinymem("doctor", *at).status == 0
+
+
+def test_the_users_mistakes_are_status_2(tinymem: Run, memory: Path) -> None:
+    for command in ("doctor", "rebuild"):
+        assert tinymem(command, "--path", "nowhere").status == 2
+        assert tinymem(command, "--path", str(memory), "--store", "chrma").status == 2
+
+
+def test_a_process_of_its_own_does_the_same(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "memory") as opened:
+        opened.add(MessageStep("user", "The ladder is behind the shed."))
+    assert process("doctor", cwd=tmp_path).out == "Sound: 1 step, 1 passage, 1 term, 64 dimensions.\n"
+    assert process("rebuild", cwd=tmp_path).out.startswith("There is no index to make")

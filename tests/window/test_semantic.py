@@ -1,0 +1,262 @@
+"""semantic_pruning: within its budget, groups whole, verbatim, deterministic, every text embedded once."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import MODERATE, THOROUGH, WORDS, histories, semantic_strategies
+from test_step_index import Counting, log, run
+
+import tinymem
+import tinymem.window.semantic
+from tinymem.errors import BudgetError, InputError
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.conversion import groups, messages_from_steps
+from tinymem.messages.tokens import count_tokens
+from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
+from tinymem.window.excerpts import LEAST
+from tinymem.window.manager import MemoryManager
+from tinymem.window.outcome import check_window
+from tinymem.window.semantic import SemanticPruning, semantic_pruning
+from tinymem.window.strategies import token_budget
+from tinymem.window.strategy import PruneStrategy, critical
+
+MARK = r"\n?… \[[0-9]+ characters left out\] …\n?"
+TASK = TaskStep("Find out on which port billing listens.")
+
+
+def tokens(steps: list[Step], style: Any = "auto", counter: Any = None) -> int:
+    return count_tokens(messages_from_steps(steps, style=style), counter)
+
+
+@st.composite
+def long_runs(draw: st.DrawFn) -> list[Step]:
+    """Runs with long results, repeated ones and late ones too, some pinned."""
+    steps: list[Step] = [SystemPromptStep("You are careful."), TaskStep("Find the port of worker 9.")]
+    for number in range(draw(st.integers(1, 9))):
+        text = log(draw(st.sampled_from(["a", "b", "c", "port"])), draw(st.integers(0, 60)))
+        call = ToolCall("cat", {"n": number}, f"c{number}", observation=text if draw(st.booleans()) else None)
+        steps.append(ActionStep("Look.", [call], pinned=draw(st.integers(0, 9)) == 0))
+        if not call.answered:
+            steps += [MessageStep("user", "wait")] if draw(st.booleans()) else []
+            steps.append(MessageStep("tool", text or "none", call.id))
+        steps += [MessageStep("assistant", text[:700] or "ok")] if draw(st.booleans()) else []
+    return steps
+
+
+@THOROUGH
+@given(
+    long_runs(), st.integers(0, 3000), st.integers(0, 3000), st.integers(0, 4), st.booleans(),
+    st.sampled_from(["auto", "tools", "observation"]), st.sampled_from([None, "Which worker is it?"]),
+)  # fmt: skip
+def test_a_window_of_long_steps_is_valid_verbatim_and_within_its_budget(
+    steps: list[Step], high: int, low: int, recent: int, shorten: bool, style: Any, query: str | None
+) -> None:
+    low = min(low, high)
+
+    def made() -> PruneStrategy:
+        return semantic_pruning("hashing:64", high, query, recent, low_water=low, style=style, shorten=shorten)
+
+    strategy = made()
+    must = [group for group in groups(steps) if {s.id for s in group} & {s.id for s in critical(steps, "current")}]
+    if tokens(steps, style) <= high:
+        assert strategy(steps) == steps
+        return
+    if tokens([step for group in must for step in group], style) > high:
+        with pytest.raises(BudgetError):
+            strategy(steps)
+        return
+    after = strategy(steps)
+    check_window(steps, after)
+    assert tokens(after, style) <= high
+    assert after == strategy(steps) == made()(list(steps))
+    assert strategy(after) == after
+    before = {step.id: step for step in steps}
+    fixed = {step.id for group in must for step in group}
+    for step in after:
+        assert step == before[step.id] or (shorten and step.id not in fixed)
+        for old, new in zip(before[step.id].to_messages(), step.to_messages(), strict=True):
+            verbatim(str(old["content"]), str(new["content"]))
+
+
+def verbatim(old: str, new: str) -> None:
+    if old == new:
+        return
+    for place, part in enumerate(p for p in re.split(MARK, new) if p):
+        assert part in old
+        assert len(part) >= LEAST or place == 0  # a short first line
+
+
+@MODERATE
+@given(histories(), semantic_strategies())
+def test_the_same_steps_give_the_same_window(steps: list[Step], strategy: SemanticPruning) -> None:
+    try:
+        assert strategy(steps) == strategy(steps)
+    except BudgetError:
+        return
+
+
+def needle_run() -> list[Step]:
+    steps: list[Step] = [TASK, *run(40)]
+    steps[5] = ActionStep(
+        "Look.", tool_name="cat", observation=log("conf") + "\nThe port of billing is 8123, see ops.\n" + log("conf2")
+    )
+    steps.append(ActionStep("I need the port of billing now.", tool_name="date", observation="Monday"))
+    return steps
+
+
+def test_what_bears_on_the_task_stays_where_the_newest_steps_would_have_pushed_it_out() -> None:
+    steps = needle_run()
+    assert not any("8123" in step.text for step in token_budget(2_000)(steps))
+    after = semantic_pruning("static", 2_000)(steps)
+    assert tokens(after) <= 2_000
+    assert [step.id for step in after[-1:]] == [steps[-1].id]
+    (found,) = [step for step in after if "8123" in step.text]
+    assert found.id == steps[5].id
+    assert 300 < len(str(found.observation)) < len(str(steps[5].observation))  # type: ignore[attr-defined]
+
+
+def test_a_shortened_step_says_what_is_left_out_and_its_original_is_reported() -> None:
+    memory = MemoryManager.from_steps(needle_run(), prune_strategy=semantic_pruning("static", 2_000))
+    originals = {step.id: step for step in memory.steps}
+    report = memory.prune()
+    assert report.shortened and all(step == originals[step.id] for step in report.shortened)
+    assert any("characters left out" in step.text for step in memory.steps)
+    memory.restore(report)
+    assert [step.text for step in memory.steps] == [step.text for step in originals.values()]
+
+
+def test_a_memory_archives_whole_what_the_window_shows_shortened(tmp_path: Path) -> None:
+    strategy = semantic_pruning("static", 2_000, low_water=1_500)
+    with HierarchicalMemory(tmp_path, store="exact", max_tokens=4_000, prune_strategy=strategy) as memory:
+        added = memory.add_steps(needle_run())
+        shown = {step.id: step for step in memory.short_term.steps}
+        assert tokens(list(shown.values())) <= 2_000
+        shortened = [step for step in added if step.id in shown and shown[step.id].text != step.text]
+        assert shortened and len(shown) < len(added)
+        assert all(memory.get(step.id) == step for step in added)
+        assert "8123" in memory.recall("On which port does billing listen?", max_tokens=300).text
+        assert memory.context(max_tokens=2_500).tokens <= 2_500
+
+
+def test_pruning_a_thousand_steps_twice_costs_one_encoding() -> None:
+    embedder = Counting()
+    steps: list[Step] = [TASK, *run(1000)]
+    strategy = semantic_pruning(embedder, 4_000)
+    first = strategy(steps)
+    embedded = list(embedder.texts)
+    assert len(embedded) == len(set(embedded)) > 1000
+    assert strategy(steps) == first and embedder.texts == embedded
+
+
+def test_over_a_whole_run_each_passage_is_embedded_about_once() -> None:
+    embedder = Counting()
+    strategy = semantic_pruning(embedder, 3_000, query="Which worker moved on?", low_water=2_000)
+    window: list[Step] = [TASK]
+    for step in run(60):
+        window = strategy([*window, step])
+        assert tokens(window) <= 3_000
+    texts = [text for text in embedder.texts if "line" in text]
+    assert len(texts) == len(set(texts))
+    whole = [text for step in run(60) for part in step.parts() for text in [part.text]]
+    assert sum(map(len, texts)) < 1.3 * sum(map(len, whole))
+
+
+def test_below_the_high_water_mark_nothing_changes() -> None:
+    def changes(low_water: int) -> int:
+        strategy = semantic_pruning("hashing:64", 6_000, low_water=low_water, query="port")
+        window: list[Step] = [TASK]
+        changed = 0
+        for step in run(40):
+            before = [*window, step]
+            window = strategy(before)
+            changed += window != before
+        return changed
+
+    assert changes(3_000) < 15 < 25 < changes(6_000)
+
+
+def test_the_newest_groups_stay_whole() -> None:
+    steps = needle_run()
+    after = semantic_pruning("static", 12_000, keep_recent=3)(steps)
+    assert after[-3:] == steps[-3:]
+    assert semantic_pruning("static", 1_000, keep_recent=0, query="line 3 of log7")(steps)[-1].id != steps[-1].id
+
+
+def test_a_newest_group_that_is_too_long_is_shortened() -> None:
+    steps = [TASK, *run(3), ActionStep("Read it.", tool_name="cat", observation=log("huge", 2000))]
+    after = semantic_pruning("static", 1_000)(steps)
+    assert after[-1].id == steps[-1].id and tokens(after) <= 1_000
+    assert 500 < len(after[-1].text) < 3_000
+    assert semantic_pruning("static", 1_000, shorten=False)(steps)[-1].id != steps[-1].id
+
+
+def test_groups_stay_as_they_are_without_shortening() -> None:
+    steps = needle_run()
+    after = semantic_pruning("static", 4_000, shorten=False)(steps)
+    assert len(after) > 3 and all(step in steps for step in after)
+
+
+def test_repetitions_are_kept_once() -> None:
+    same = [ActionStep("Look.", tool_name="cat", observation=log("port", 20)) for _ in range(12)]
+    other = ActionStep(
+        "Look there.", tool_name="cat", observation="The port of billing is 8123. " + "Mind the gap. " * 20
+    )
+    steps = [TASK, *same, other, *run(6)]
+    after = semantic_pruning("static", 2_400, query="port line worker, port of billing", keep_recent=1)(steps)
+    kept = [step for step in after if "port line 3" in step.text]
+    assert len(kept) < 4 and any("8123" in step.text for step in after)
+
+
+def test_the_question_may_be_a_text_or_made_of_the_steps() -> None:
+    steps = needle_run()
+    by_text = semantic_pruning("static", 1_500, query="On which port does billing listen?")
+    asked: list[int] = []
+
+    def question(window: Any) -> str:
+        asked.append(len(window))
+        return "On which port does billing listen?"
+
+    assert semantic_pruning("static", 1_500, query=question)(steps) == by_text(steps)
+    assert asked == [len(steps)]
+
+
+def test_one_strategy_serves_several_windows() -> None:
+    one, two = needle_run(), [TASK, *run(30)]
+    strategy = semantic_pruning("static", 1_500)
+    alone = [semantic_pruning("static", 1_500)(steps) for steps in (one, two)]
+    assert [strategy(one), strategy(two), strategy(one)] == [*alone, alone[0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "says_what"),
+    [
+        ({"max_tokens": -1}, "max_tokens must be a whole number"),
+        ({"keep_recent": 1.5}, "keep_recent must be a whole number"),
+        ({"max_tokens": 10, "low_water": 11}, "low_water must be at most max_tokens"),
+        ({"query": 7}, "query must be a text"),
+        ({"tasks": "some"}, "tasks must be one of"),
+        ({"style": "xml"}, "style must be one of"),
+        ({"embedder": "klingon"}, "there is no embedder 'klingon'"),
+        ({"counter": "klingon"}, "klingon"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_at_once(options: dict[str, Any], says_what: str) -> None:
+    with pytest.raises(InputError, match=says_what):
+        semantic_pruning(**options)
+
+
+def test_a_budget_that_cannot_hold_says_what_needs_how_much() -> None:
+    with pytest.raises(BudgetError, match="current task"):
+        semantic_pruning("static", 5, counter=WORDS)([TASK, *run(3)])
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    public = {name: getattr(tinymem, name) for name in tinymem.__all__}
+    assert doctest.testmod(tinymem.window.semantic, extraglobs=public).failed == 0
