@@ -1,1 +1,1 @@
-"""Targets for fuzzing, which tests/reliability/test_fuzz.py runs with hypothesis, and `python tests/fuzz` with atheris."""
+"""Targets for fuzzing: tests/reliability/test_fuzz.py has hypothesis run them, `python tests/fuzz` atheris."""
