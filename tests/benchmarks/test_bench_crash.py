@@ -1,4 +1,4 @@
-"""benchmarks.crash: processes are really killed, nothing is lost; and what is lost or left over, it sees."""
+"""The crash benchmark: processes are really killed, nothing is lost; and what is lost or left over, it sees."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 import tinymem.archive.archive
 import tinymem.archive.embedding
 import tinymem.archive.index
-from benchmarks.crash import rounds
-from benchmarks.crash_check import Expected, check
-from benchmarks.crash_work import OPERATIONS
-from benchmarks.crash_worker import Worker, opened, read_ledger, word
-from benchmarks.summary import read_summary
+from benchmarks.harness.summary import read_summary
+from benchmarks.reliability.crash import rounds
+from benchmarks.reliability.crash_check import Expected, check
+from benchmarks.reliability.crash_work import OPERATIONS
+from benchmarks.reliability.crash_worker import Worker, opened, read_ledger, word
 
 pytestmark = pytest.mark.skipif(
     not (hasattr(os, "fork") and hasattr(signal, "SIGKILL")), reason="no fork or no SIGKILL on this system"
@@ -32,7 +32,17 @@ ROOT = Path(__file__).parents[2]
 def killed(tmp_path: Path, kills: int, seed: int) -> dict[str, Any]:
     """The summary of a run, which must have been survived."""
     out = tmp_path / "crash.summary.json"
-    command = [sys.executable, "-m", "benchmarks.crash", "--kills", str(kills), "--seed", str(seed), "--jobs", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.reliability.crash",
+        "--kills",
+        str(kills),
+        "--seed",
+        str(seed),
+        "--jobs",
+        "4",
+    ]
     paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path)}
     done = subprocess.run([*command, "--out", str(out)], env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""benchmarks.embedders end to end, small; what it writes, and the tables that are made of it."""
+"""benchmarks.speed.embedders end to end, small; what it writes, and the tables that are made of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from test_speed import ROOT, run
 
-from benchmarks import embedders, embedders_table, table
-from benchmarks.summary import read_summary
+from benchmarks.harness.summary import read_summary
+from benchmarks.recall import table
+from benchmarks.speed import embedders, embedders_table
 from tinymem import HierarchicalMemory
 from tinymem.registry import embedder_from
 
@@ -22,7 +23,7 @@ FIGURES = {"1024": {"recall": 0.5}, "4096": {"recall": 0.75}}
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A quick run of two embedders: its figures, and what it printed."""
     out = tmp_path_factory.mktemp("embedders") / "embedders.json"
-    done = run("benchmarks.embedders", "--embedders", "static,hashing:64", "--quick", "--out", out)
+    done = run("benchmarks.speed.embedders", "--embedders", "static,hashing:64", "--quick", "--out", out)
     assert not done.returncode, done.stderr
     return out, done.stdout
 
@@ -136,7 +137,7 @@ def test_tables_of_recall_leave_the_costs_alone(measured: tuple[Path, str]) -> N
 
 
 def test_an_embedder_that_fails_is_named() -> None:
-    done = run("benchmarks.embedders", "--embedders", "hsahing", "--quick", "--out", "unused.json")
+    done = run("benchmarks.speed.embedders", "--embedders", "hsahing", "--quick", "--out", "unused.json")
     assert done.returncode == 1
     assert "hsahing failed" in done.stderr and "did you mean 'hashing'" in done.stderr
     assert not (ROOT / "unused.json").exists()

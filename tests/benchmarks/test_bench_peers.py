@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks import peers, recall, scoring, table
-from benchmarks.data import read_haystacks
-from benchmarks.peers import PEERS, PeerError, Worker, vector_table
-from benchmarks.summary import read_summary
+from benchmarks.harness import scoring
+from benchmarks.harness.data import read_haystacks
+from benchmarks.harness.methods import PEERS
+from benchmarks.harness.summary import read_summary
+from benchmarks.peers import run as peers
+from benchmarks.peers.run import PeerError, Worker, vector_table
+from benchmarks.recall import run as recall
+from benchmarks.recall import table
 
 BUDGETS = (32, 128)
 HERE = Path(sys.executable)

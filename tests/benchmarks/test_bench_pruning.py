@@ -12,11 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from test_benchmarks import agent_run, conversation
 
-import benchmarks.chart
-import benchmarks.windows
-from benchmarks import pruning, pruning_table
-from benchmarks.data import read_haystacks
-from benchmarks.windows import STRATEGIES, common, kept, needle_survives, windows
+import benchmarks.harness.chart
+import benchmarks.pruning.windows
+from benchmarks.harness.data import read_haystacks
+from benchmarks.pruning import run as pruning
+from benchmarks.pruning import table as pruning_table
+from benchmarks.pruning.windows import STRATEGIES, common, kept, needle_survives, windows
 from tinymem import count_tokens, messages_from_steps
 
 ROOT = Path(__file__).parents[2]
@@ -101,12 +102,12 @@ def test_table_and_plot_are_written_and_checked(results: Path, tmp_path: Path) -
     pruning_table.main([*given, "--check"])
     text = readme.read_text(encoding="utf-8")
     assert "| made, 2 needles (2 held back) | keep_last_n_steps | 0.000 (0.000) |" in text and "stale" not in text
-    drawn = ElementTree.fromstring(readme.with_name("pruning.svg").read_text(encoding="utf-8"))
+    drawn = ElementTree.fromstring((readme.parent / "plots" / "pruning.svg").read_text(encoding="utf-8"))
     lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
     assert len(lines) == pruning_table.PLOTTED
     heights = [float(point.split(",")[1]) for point in lines[-1].attrib["points"].split()]
-    assert heights == [benchmarks.chart.TOP] * 2  # all needles, at the top
-    readme.with_name("pruning.svg").write_text("<svg/>", encoding="utf-8")
+    assert heights == [benchmarks.harness.chart.TOP] * 2  # all needles, at the top
+    (readme.parent / "plots" / "pruning.svg").write_text("<svg/>", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"pruning\.svg"):
         pruning_table.main([*given, "--check"])
 
@@ -115,7 +116,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}", encoding="utf-8")
     for path in (other, tmp_path / "none.json"):
-        with pytest.raises(SystemExit, match=r"benchmarks\.pruning_table"):
+        with pytest.raises(SystemExit, match=r"benchmarks\.pruning\.table"):
             pruning_table.main(["--results", str(path)])
 
 
@@ -134,4 +135,4 @@ def test_semantic_pruning_beats_the_others_in_the_committed_results() -> None:
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(benchmarks.windows).failed == doctest.testmod(benchmarks.chart).failed == 0
+    assert doctest.testmod(benchmarks.pruning.windows).failed == doctest.testmod(benchmarks.harness.chart).failed == 0

@@ -1,4 +1,4 @@
-"""benchmarks.forgetting, benchmarks.fuzz and the tables of what a memory survives."""
+"""benchmarks.reliability.forgetting, benchmarks.reliability.fuzz and the tables of what a memory survives."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import forgetting, fuzz, reliability_table
-from benchmarks.summary import read_summary
+from benchmarks.harness.summary import read_summary
+from benchmarks.reliability import forgetting, fuzz
+from benchmarks.reliability import table as reliability_table
 from tinymem import HierarchicalMemory
 
 

@@ -13,13 +13,14 @@ from xml.etree import ElementTree
 import pytest
 from test_benchmarks import agent_run, conversation
 
-import benchmarks.chart
-from benchmarks import ablation, ablation_table, curves, recall
-from benchmarks.chart import HEIGHT, PITCH_X, PITCH_Y, TOP, line_charts
-from benchmarks.data import read_haystacks
-from benchmarks.fusion_data import UNFITTED, Candidates
-from benchmarks.methods import Setup
-from benchmarks.variants import FULL, VARIANTS, Variant, by_making, constants
+import benchmarks.harness.chart
+from benchmarks.fitting.evidence import UNFITTED, Candidates
+from benchmarks.harness.chart import HEIGHT, PITCH_X, PITCH_Y, TOP, line_charts
+from benchmarks.harness.data import read_haystacks
+from benchmarks.harness.methods import Setup
+from benchmarks.recall import ablation, ablation_table, curves
+from benchmarks.recall import run as recall
+from benchmarks.recall.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem.recall import Recall, passages
 from tinymem.recall import fusion as scoring
 from tinymem.recall.features import NAMES
@@ -189,7 +190,7 @@ def test_panels_stand_in_rows() -> None:
         (0, 0), (PITCH_X, 0), (2 * PITCH_X, 0), (0, PITCH_Y),
     ]  # fmt: skip
     assert all(len(points) == 2 for points in starts)
-    assert doctest.testmod(benchmarks.chart).failed == 0
+    assert doctest.testmod(benchmarks.harness.chart).failed == 0
 
 
 # -- explanations -----------------------------------------------------------------------------------------------------

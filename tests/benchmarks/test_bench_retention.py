@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from test_benchmarks import agent_run, conversation
 
-from benchmarks import retention, retention_table
-from benchmarks.data import read_haystacks
-from benchmarks.retention import WAYS, Tally, cases, note
+from benchmarks.harness.data import read_haystacks
+from benchmarks.pruning import retention, retention_table
+from benchmarks.pruning.retention import WAYS, Tally, cases, note
 
 ROOT = Path(__file__).parents[2]
 

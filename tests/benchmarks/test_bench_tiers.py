@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import tiers, token_vectors
-from benchmarks.data import Question, read_haystacks
-from benchmarks.methods import Setup
-from benchmarks.scoring import score
+from benchmarks.harness.data import Question, read_haystacks
+from benchmarks.harness.methods import Setup
+from benchmarks.harness.scoring import score
+from benchmarks.recall import tiers, token_vectors
 from tinymem.messages.tokens import default_counter
 
 DAYS = 30
@@ -76,7 +76,7 @@ def test_what_is_measured_is_what_the_table_shows(
     assert list(shares["0.0"]["700"]) == ["all", "even", "odd"] and shares["0.0"]["700"]["all"] == 1
     shown = capsys.readouterr().out
     assert "| all | 1.000 | 1.000 |" in shown and "30% @700" in shown
-    with pytest.raises(SystemExit, match=r"benchmarks\.tiers: "):
+    with pytest.raises(SystemExit, match=r"benchmarks\.recall\.tiers: "):
         tiers.main(["--out", str(tmp_path / "nothing.json")])
 
 
@@ -130,5 +130,5 @@ def test_a_transformers_tokens_are_its_own_and_of_length_one(minilm: Path) -> No
 
 @pytest.mark.parametrize("script", [tiers, token_vectors])
 def test_the_readme_holds_what_the_committed_results_say(script: Any) -> None:
-    results = Path(script.__file__).parent / "results" / f"{script.PROGRAM.partition('.')[2]}.json"
+    results = Path(script.__file__).parents[1] / "results" / f"{script.PROGRAM.rpartition('.')[2]}.json"
     script.main(["--out", str(results), "--check"])

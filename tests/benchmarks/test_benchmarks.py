@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks import recall, scoring, table
-from benchmarks.baselines import BM25, Dense, Recency
-from benchmarks.data import Call, Question, Unit, read_haystacks
-from benchmarks.documents import placed
-from benchmarks.methods import METHODS, Setup, Tinymem, loaded
-from benchmarks.summary import read_summary, shown_adapter, summary_path
+from benchmarks.harness import scoring
+from benchmarks.harness.baselines import BM25, Dense, Recency
+from benchmarks.harness.data import Call, Question, Unit, read_haystacks
+from benchmarks.harness.documents import placed
+from benchmarks.harness.methods import METHODS, Setup, Tinymem, loaded
+from benchmarks.harness.summary import read_summary, shown_adapter, summary_path
+from benchmarks.recall import run as recall
+from benchmarks.recall import table
 from tinymem import InputError, TiktokenCounter
 
 ROOT = Path(__file__).parents[2]
@@ -169,7 +171,7 @@ def test_the_command_prints_the_figures_and_says_what_is_wrong(data: Path, tmp_p
     assert ran.returncode == 0 and ran.stderr == ""
     assert "recall@256 1.000 all@256 1.000" in ran.stdout and "1 haystacks, 90 units" in ran.stdout
     assert read_summary(out)["limit"] == 1
-    again = command("scoring", data, out)
+    again = command("harness.scoring", data, out)
     assert "MISSING 2" in again.stdout and "recall@256 0.600" in again.stdout
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"id": "a", "units": [], "queries": []}\n{"id": 3,\n', encoding="utf-8")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import fit_fusion
-from benchmarks.fit_fusion import ACT, NEVER, QUESTION, SAID, SHARED, SIGNED, TOOL, WEIGHED, Settings, fit
-from benchmarks.fusion_data import BUDGETS, UNFITTED, Asked, collect, simulate
+from benchmarks.fitting import fusion as fit_fusion
+from benchmarks.fitting.evidence import BUDGETS, UNFITTED, Asked, collect, simulate
+from benchmarks.fitting.fusion import ACT, NEVER, QUESTION, SAID, SHARED, SIGNED, TOOL, WEIGHED, Settings, fit
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
 

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from test_benchmarks import agent_run, conversation
 
-from benchmarks import speed, speed_table, table
-from benchmarks.speed_run import percentiles
-from benchmarks.speed_steps import Corpus, questions, steps_from, vocabulary
-from benchmarks.summary import read_summary
+from benchmarks.harness.summary import read_summary
+from benchmarks.recall import table
+from benchmarks.speed import run as speed
+from benchmarks.speed import table as speed_table
+from benchmarks.speed.steps import Corpus, questions, steps_from, vocabulary
+from benchmarks.speed.worker import percentiles
 from tinymem import ActionStep, InputError
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +112,7 @@ def test_the_steps_of_a_file_are_taken_and_repeated(tmp_path: Path) -> None:
     assert len(steps) == len({step.id for step in steps}) == 400
     assert any(isinstance(step, ActionStep) for step in steps)
     assert "parrot called Figaro" in steps[4].text
-    done = run("benchmarks.speed_run", "build", tmp_path / "folder", "150", "quick", data)
+    done = run("benchmarks.speed.worker", "build", tmp_path / "folder", "150", "quick", data)
     assert json.loads(done.stdout)["steps"] == 157, done.stderr
 
 

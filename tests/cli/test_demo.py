@@ -20,7 +20,7 @@ from tinymem.messages.repair import problems
 from tinymem.messages.tokens import count_tokens, default_counter
 from tinymem.steps.content import as_text
 
-recorder = pytest.importorskip("benchmarks.record_demo", reason="benchmarks/ is not in the wheel")
+recorder = pytest.importorskip("benchmarks.demo.record", reason="benchmarks/ is not in the wheel")
 unix = pytest.mark.skipif(shutil.which("bash") is None, reason="the recording is made with bash")
 
 
@@ -53,7 +53,7 @@ def test_recording_is_a_long_valid_run(recorded: list[dict[str, Any]]) -> None:
 
 
 def test_recording_is_of_the_script_as_it_stands(recorded: list[dict[str, Any]]) -> None:
-    """Whoever changes the script has to record again: python -m benchmarks.record_demo"""
+    """Whoever changes the script has to record again: python -m benchmarks.demo.record"""
     said = [(m["role"], m["content"]) for m in recorded[2:] if m["role"] != "tool"]
     assert said == [(turn.role, turn.said) for turn in recorder.script()]
     commands = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from servers import KEY, openai_server
 
-from benchmarks.summary import read_summary
+from benchmarks.harness.summary import read_summary
 from tinymem import HierarchicalMemory
 from tinymem.recall.passages import cut
 

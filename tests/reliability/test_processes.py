@@ -15,7 +15,7 @@ import pytest
 from memories import python
 
 import tinymem.archive.index
-from benchmarks import processes
+from benchmarks.reliability import processes
 from tinymem import HierarchicalMemory, MessageStep, StorageError, TaskStep, doctor
 from tinymem.stores.forking import ProcessLock
 

@@ -1,7 +1,7 @@
 """`tinymem demo`: a recorded agent run goes through a real memory, then questions are asked about what scrolled away.
 
-The run in `data/demo.jsonl` was recorded by `benchmarks/record_demo.py`, which really executed every command in it.
-Seven questions are a demonstration, not a measurement: for that see benchmarks/recall.py.
+The run in `data/demo.jsonl` was recorded by `benchmarks/demo/record.py`, which really executed every command in it.
+Seven questions are a demonstration, not a measurement: for that see benchmarks/recall/run.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The weights of recall, fitted on data."""

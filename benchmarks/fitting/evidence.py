@@ -1,0 +1,232 @@
+"""What the fusion weights are fitted on: the features of every candidate, and which of them are evidence.
+
+Features come from the library (`memory.long_term.score`), exactly as recall computes them. What a budget would bring
+back is simulated from them, which takes a millisecond where asking the memory takes twenty: passages cost a token for
+about four characters and a few for their label, near-duplicates stay in. Only `benchmarks.recall` gives real figures.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.harness.data import Haystack, Query, Question, read_haystacks, sha256
+from benchmarks.harness.methods import NO_UNIT, Setup, Tinymem
+from benchmarks.harness.scoring import SLICE, WHOLE
+from tinymem import Step
+from tinymem.protocols import Ids, Vectors
+from tinymem.recall import Recall
+from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.features import NAMES
+from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion, Scored
+from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
+
+__all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
+
+BUDGETS = (512, 1024, 2048, 4096)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: "last week" is then no hint
+LABEL, HEADER = 6, 8  # tokens, about: of what stands before a passage, and of a day's header
+UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
+    np.array([[name in ("cosine", "bm25") for name in NAMES]] * len(KIND_NAMES), np.float32),
+    np.zeros(len(KIND_NAMES), np.float32),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query that was asked: its `n` candidates, and what of them is evidence.
+
+    `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`,
+    lengths in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or
+    -1.
+    `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
+    """
+
+    text: str
+    features: Vectors
+    kinds: npt.NDArray[np.int8]
+    evidence: npt.NDArray[np.bool_]
+    lengths: Ids
+    days: Ids
+    units: Ids
+    gold: Mapping[int, int]
+
+    @property
+    def any_will_do(self) -> bool:
+        """Whether one passage of the evidence is enough."""
+        return not self.gold
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file, and what was asked in each of its haystacks."""
+
+    name: str
+    sha256: str
+    haystacks: tuple[tuple[Asked, ...], ...]
+
+    @property
+    def trained(self) -> tuple[tuple[Asked, ...], ...]:
+        """Every other haystack; none where there is but one."""
+        return self.haystacks[::2] if len(self.haystacks) > 1 else ()
+
+    @property
+    def training(self) -> list[Asked]:
+        """What can be learnt from: queries with evidence among the candidates."""
+        return [asked for asked in chain(*self.trained) if asked.evidence.any()]
+
+    @property
+    def held_out(self) -> list[Asked]:
+        """All queries of the other haystacks."""
+        return list(chain(*(self.haystacks[1::2] if self.trained else self.haystacks)))
+
+
+def collect(path: Path, embedder: str) -> DataFile:
+    """Replay every haystack of a file and keep what its queries found; adversarial ones are left out."""
+    haystacks = []
+    for count, haystack in enumerate(read_haystacks(path), 1):
+        sys.stderr.write(f"{path.name}, haystack {count}: {len(haystack.queries)} queries\n")
+        with tempfile.TemporaryDirectory(prefix="fusion-", ignore_cleanup_errors=True) as folder:
+            method = Candidates(Setup(Path(folder) / "memory", embedder, "exact", haystack.is_agent_run))
+            try:
+                haystacks.append(tuple(_replay(haystack, method)))
+            finally:
+                method.close()
+    return DataFile(path.name, sha256(path), tuple(haystacks))
+
+
+def _replay(haystack: Haystack, method: Candidates) -> Iterator[Asked]:
+    added = 0
+    for query in haystack.queries:
+        if query.type == "adversarial" or not query.question.text.strip():
+            continue
+        if query.cutoff > added:
+            method.add(haystack.units[added : query.cutoff])
+            added = query.cutoff
+        yield method.ask(query, haystack)
+
+
+class Candidates(Tinymem):
+    """`Tinymem`, asked for its candidates instead of for the text that it makes of them."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.archive = self._memory.long_term
+        self._steps: dict[int, Step] = {}
+        self.places: list[tuple[int, int]] = []  # of each row of the catalog: the place of its unit or -1, and its day
+
+    def ask(self, query: Query, haystack: Haystack) -> Asked:
+        """The candidates of a query, with what scoring knows of them."""
+        scored = self.score(query.question)
+        catalog, rows = scored.catalog, scored.rows
+        starts, ends = catalog.start[rows], catalog.end[rows]
+        units, days = np.array(self.places, np.int64).reshape(-1, 2)[rows].T
+        gold = {} if query.needle else {at: max(1, len(haystack.units[at].text)) for at in _gold(query, haystack)}
+        evidence = np.isin(units, list(gold))
+        if query.needle:
+            texts = (haystack.units[unit].text if unit >= 0 else "" for unit in units)
+            evidence = np.array(
+                [_holds(query.needle, *place) for place in zip(texts, starts, ends, strict=True)], np.bool_
+            )
+        return Asked(
+            query.question.text, scored.features, scored.kinds, evidence, ends - starts, days, units, gold
+        )  # fmt: skip
+
+    def score(self, question: Question) -> Scored:
+        """The candidates of a question, as recall scores them."""
+        self.archive.embed_pending()
+        catalog = self.archive.catalog
+        self._place(catalog.step[len(self.places) :], catalog.part[len(self.places) :])
+        now = question.now or EPOCH
+        return self.archive.score(question.text, now, np.ones(len(catalog), np.bool_))
+
+    def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
+        """What recall makes of them."""
+        return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, diversity)
+
+    def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
+        """Steps, each read once: many rankings of the same candidates are packed."""
+        self._steps.update(self.archive.fetch([number for number in numbers if number not in self._steps]))
+        return {number: self._steps[number] for number in numbers}
+
+    def _place(self, numbers: Ids, parts: Ids) -> None:
+        steps = self.archive.fetch(np.unique(numbers).tolist())
+        for number, index in zip(numbers.tolist(), parts.tolist(), strict=True):
+            step = steps[number]
+            part, first = step.parts()[index], self._first[step.id]
+            when = self.units[first].timestamp
+            place = -1 if part.kind in NO_UNIT else first + part.message
+            self.places.append((place, when.toordinal() if when else 0))
+
+
+def _gold(query: Query, haystack: Haystack) -> list[int]:
+    return [haystack.places[name] for name in query.gold]
+
+
+def _holds(needle: str, text: str, start: int, end: int) -> bool:
+    """Whether a slice has the needle, with as much of its context as scoring asks for."""
+    return needle in text[start:end] and end - start >= min(SLICE, len(text))
+
+
+def mean_recall(queries: Sequence[Asked], fusion: Fusion, price: float = PRICE) -> list[float]:
+    """The mean of what is simulated for queries, at each of BUDGETS; 0 of none."""
+    if not queries:
+        return [0.0] * len(BUDGETS)
+    found = np.mean([simulate(asked, fusion, price) for asked in queries], axis=0)
+    return [round(float(value), 3) for value in found]
+
+
+def simulate(asked: Asked, fusion: Fusion, price: float = PRICE, budgets: Sequence[int] = BUDGETS) -> list[float]:
+    """About what recall would score at each budget: the share of each gold unit that is there, or of the needle."""
+    costs = asked.lengths / 4 + LABEL
+    scores = fusion.score(asked.features, asked.kinds)
+    order: list[int] = np.argsort(price * np.log(costs) - scores, kind="stable").tolist()
+    return [_share(asked, _filled(asked, order, costs.tolist(), budget)) for budget in budgets]
+
+
+def _filled(asked: Asked, order: Sequence[int], costs: Sequence[float], budget: int) -> list[int]:
+    """Which candidates fit, best first."""
+    left, misses, days, taken = float(budget - FENCE), 0, set[int](), list[int]()
+    for i in order:
+        cost = costs[i] + (0 if (day := int(asked.days[i])) in days else HEADER)
+        if cost <= left:
+            taken.append(i)
+            days.add(day)
+            left, misses = left - cost, 0
+        else:
+            misses += 1
+        if left < SMALLEST or misses >= MISSES:
+            break
+    return taken
+
+
+def _share(asked: Asked, taken: Sequence[int]) -> float:
+    if asked.any_will_do:
+        return float(asked.evidence[taken].any())
+    there = dict.fromkeys(asked.gold, 0)
+    for i in taken:
+        if (unit := int(asked.units[i])) in there:
+            there[unit] += int(asked.lengths[i])
+    shares = [there[unit] / length for unit, length in asked.gold.items()]
+    return sum(1.0 if share >= WHOLE else share for share in shares) / len(shares)
+
+
+def report(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """The figures as text."""
+    heads = "".join(f"{f'@{budget}':>8}" for budget in BUDGETS)
+    lines = [f"{'simulated recall, held-out haystacks':44}{heads}"]
+    for name, rows in found.items():
+        lines.append(f"{name} ({rows['queries']} queries)")
+        for label, values in rows.items():
+            if label != "queries":
+                lines.append(f"    {label:40}" + "".join(f"{value:8.3f}" for value in values))
+    return "\n".join(lines)

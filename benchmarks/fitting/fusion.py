@@ -1,0 +1,248 @@
+"""Fits the weights of the linear fusion, tinymem/data/fusion.json, and shows what they are worth on data held out.
+
+    python -m benchmarks.fitting.fusion --data FILE... [--also EMBEDDER FILE...] [--out tinymem/data/fusion.json]
+
+Method: listwise learning to rank. The candidates of a query are scored linearly, a softmax over them is the chance of
+each to be picked, and the loss is the cross-entropy to the evidence, spread evenly (ListNet's top-one loss: Cao, Qin,
+Liu, Tsai, Li, Learning to Rank: From Pairwise to Listwise Approach, 2007). Where any passage with the needle will do,
+it is minus the logarithm of the chance that one of them is picked. Each file has the same say. Adam, full batches.
+
+What is known beforehand is not left to the data: evidence never speaks against a passage (but in a stretch of a run,
+where a passage is weighed against the rest of its step, that of its step may); what an agent did is weighed as what its
+tools gave back; and biases are set so that evidence has a mean score of 0.
+
+Trained on every other haystack of each file, measured on the rest; a file with one haystack is held out wholly. The
+figures are simulated (see `fusion_data`); those of a file without it are of weights fitted on all the other files.
+With `--also`, files are collected again with another embedder, and count as files of their own: one set of weights
+serves all embedders.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tinymem
+from benchmarks.fitting.evidence import BUDGETS, UNFITTED, Asked, DataFile, collect, mean_recall, report
+from benchmarks.harness.documents import command_line
+from benchmarks.harness.summary import shown_adapter
+from tinymem import InputError, TinymemError
+from tinymem.recall.features import NAMES
+from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion
+
+__all__ = ["Settings", "fit", "main"]
+
+PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
+SIGNED = ("reply", "milestone")  # these may speak against a passage,
+WEIGHED = ("step_cosine", "step_bm25")  # and in a stretch of a run these: a passage is set against the rest of its step
+TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
+SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
+# (row, feature) that stay 0: a stretch asks nothing; for a question the features of a stretch are not computed, and a
+# passage answers it or does not, whatever stands in the rest of its step.
+NEVER = ((0, "answers"), (1, "introduces"), (1, "typed"), (1, "step_cosine"), (1, "step_bm25"))
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit; all of it stands in the provenance."""
+
+    queries: int = 200  # of a file that are trained on, at most
+    iterations: int = 250
+    rate: float = 0.05
+    l2: float = 1e-2  # on weights of features that are scaled to a deviation of 1
+    act_below_tool: float = 2.0  # the bias of an agent's acts against that of tool output
+    milestone: float = 0.5  # set, not fitted: too few questions are about final answers
+
+
+class Lists:
+    """Training queries one after the other: `x` `(n, features)` scaled, and what each candidate ought to get."""
+
+    def __init__(self, files: Sequence[Sequence[Asked]]) -> None:
+        queries = [asked for file in files for asked in file]
+        if not queries:
+            raise InputError("nothing to train on: every file has a single haystack, or no query has its evidence")
+        sizes = [len(asked.kinds) for asked in queries]
+        x = np.concatenate([asked.features for asked in queries])
+        x[:, NAMES.index("milestone")] = 0
+        self.scale = x.std(axis=0) + np.float32(1e-3)
+        self.x = x / self.scale
+        self.kinds = np.concatenate([asked.kinds for asked in queries])
+        self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        self.query = np.repeat(np.arange(len(sizes)), sizes)
+        self._evidence = np.concatenate([asked.evidence for asked in queries]).astype(np.float64)
+        self._any_will_do = np.repeat([asked.any_will_do for asked in queries], sizes)
+        weights = np.concatenate([np.full(len(file), 1 / max(1, len(file))) for file in files])
+        self._weight = np.repeat(weights / weights.sum(), sizes)
+
+    def residuals(self, scores: Floats) -> Floats:
+        """The gradient of the loss by each candidate's score."""
+        highest = np.maximum.reduceat(scores, self.starts)
+        chance = self._normalised(np.exp(scores - highest[self.query]))
+        wanted = np.where(self._any_will_do, chance * self._evidence, self._evidence)
+        residuals: Floats = (chance - self._normalised(wanted)) * self._weight
+        return residuals
+
+    def _normalised(self, values: Floats) -> Floats:
+        totals = np.add.reduceat(values, self.starts)
+        normalised: Floats = values / np.maximum(totals, 1e-12)[self.query]
+        return normalised
+
+
+class Adam:
+    """Steps of gradient descent, each by the moments of the gradients so far (Kingma and Ba, 2015)."""
+
+    def __init__(self, shape: tuple[int, ...], rate: float) -> None:
+        self._mean, self._square = np.zeros(shape), np.zeros(shape)
+        self._rate, self._count = rate, 0
+
+    def step(self, gradient: Floats) -> Floats:
+        """What to subtract from the parameters."""
+        self._count += 1
+        self._mean += 0.1 * (gradient - self._mean)
+        self._square += 0.001 * (gradient**2 - self._square)
+        mean, square = self._mean / (1 - 0.9**self._count), self._square / (1 - 0.999**self._count)
+        step: Floats = self._rate * mean / (np.sqrt(square) + 1e-8)
+        return step
+
+
+def fit(files: Sequence[Sequence[Asked]], settings: Settings) -> Fusion:
+    """Weights from the training queries of each file."""
+    files = [_spread(file, settings.queries) for file in files]
+    weights, bias = _descend(Lists(files), settings)
+    weights = weights[SHARED]
+    weights[:, NAMES.index("milestone")] = settings.milestone
+    fusion = Fusion(weights.astype(np.float32), bias.astype(np.float32))
+    return _calibrated(fusion, [asked for file in files for asked in file], settings)
+
+
+def _spread(queries: Sequence[Asked], most: int) -> list[Asked]:
+    """At most so many, evenly spaced."""
+    count = min(most, len(queries))
+    return [queries[i * len(queries) // count] for i in range(count)]
+
+
+def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
+    """The two rows of weights and the three biases."""
+    weights, bias = np.zeros((2, len(NAMES))), np.zeros(len(KIND_NAMES))
+    of_weights, of_bias = Adam(weights.shape, settings.rate), Adam(bias.shape, settings.rate)
+    row, every = SHARED[lists.kinds], np.arange(len(lists.kinds))
+    spread = np.zeros((len(every), 2), np.float32)
+    for _ in range(settings.iterations):
+        scores = (lists.x @ weights.astype(np.float32).T)[every, row] + bias[lists.kinds]
+        residuals = lists.residuals(scores)
+        spread[every, row] = residuals
+        weights -= of_weights.step(spread.T @ lists.x + settings.l2 * weights)
+        bias -= of_bias.step(np.bincount(lists.kinds, residuals, len(bias)) + settings.l2 * bias)
+        _constrain(weights)
+    return weights / lists.scale, bias
+
+
+def _constrain(weights: Floats) -> None:
+    for row, signed in ((SHARED[TOOL], SIGNED + WEIGHED), (SHARED[QUESTION], SIGNED)):
+        adding = [name not in signed for name in NAMES]
+        weights[row, adding] = np.maximum(weights[row, adding], 0)
+    for row, name in NEVER:
+        weights[row, NAMES.index(name)] = 0
+
+
+def _calibrated(fusion: Fusion, queries: Sequence[Asked], settings: Settings) -> Fusion:
+    """With biases by which evidence from tools, and what was said, scores 0 in the mean of the queries."""
+    bias = fusion.bias.copy()
+    for kind, moved in ((TOOL, [TOOL, SAID]), (QUESTION, [QUESTION])):
+        chosen = [(asked, asked.evidence & (asked.kinds == kind)) for asked in queries]
+        means = [_mean_score(fusion, asked, rows) for asked, rows in chosen if rows.any()]
+        bias[moved] -= np.mean(means) if means else 0.0
+    bias[ACT] = bias[TOOL] - settings.act_below_tool
+    return Fusion(fusion.weights, bias)
+
+
+def _mean_score(fusion: Fusion, asked: Asked, rows: npt.NDArray[np.bool_]) -> float:
+    return float(fusion.score(asked.features[rows], asked.kinds[rows]).mean())
+
+
+def rounded(fusion: Fusion) -> Fusion:
+    """As the file will have it, so that the figures are those of the file."""
+    return Fusion(fusion.weights.round(3), fusion.bias.round(3))
+
+
+def held_out(files: Sequence[DataFile], fusion: Fusion, settings: Settings) -> dict[str, dict[str, Any]]:
+    """The figures of each file, on its held-out queries; those that some file trains on too are left out."""
+    trained = {asked.text for file in files for asked in file.training}
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        queries = [asked for asked in file.held_out if asked.text not in trained]
+        others = [other.training for other in files if other.sha256 != file.sha256 and other.training]
+        found[file.name] = {"queries": len(queries), "cosine + bm25": mean_recall(queries, UNFITTED, price=0.0)}
+        found[file.name]["fitted"] = mean_recall(queries, fusion)
+        if others:
+            found[file.name]["fitted without it"] = mean_recall(queries, rounded(fit(others, settings)))
+    return found
+
+
+def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> dict[str, Any]:
+    """What the weights come from; no date and no path, so that the same data gives the same file."""
+    data = {
+        file.name: {
+            "sha256": file.sha256,
+            "haystacks": len(file.haystacks),
+            "queries": sum(map(len, file.haystacks)),
+            "trained_haystacks": len(file.trained),
+            "trained_queries": len(_spread(file.training, settings.queries)),
+        }
+        for file in files
+    }
+    return {
+        "script": "benchmarks/fitting/fusion.py",
+        "version": tinymem.__version__,
+        "embedder": shown_adapter(embedder),
+        "settings": dataclasses.asdict(settings) | {"price": PRICE, "budgets": list(BUDGETS)},
+        "data": data,
+    }
+
+
+def as_json(record: dict[str, Any], fusion: Fusion) -> str:
+    """The file: sorted, a list on a line."""
+    rows = np.column_stack([fusion.weights, fusion.bias]).astype(np.float64).round(3) + 0.0  # + 0.0: no -0.0
+    weights = {
+        kind: dict(zip((*NAMES, "bias"), row.tolist(), strict=True)) for kind, row in zip(KIND_NAMES, rows, strict=True)
+    }
+    text = json.dumps({"provenance": record, "weights": weights}, indent=1, sort_keys=True)
+    return re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Collect, fit, print, write."""
+    parser = command_line("benchmarks.fitting.fusion", __doc__)
+    add = parser.add_argument
+    add("--data", type=Path, nargs="+", required=True, metavar="FILE", help="haystacks: JSON lines, also gzip'd")
+    add("--embedder", default="static", metavar="NAME", help="whose cosines to fit for (default: %(default)s)")
+    add("--also", nargs="+", default=[], metavar=("NAME", "FILE"), help="another embedder, and files to fit it on too")
+    add("--out", type=Path, default=PUBLISHED, metavar="FUSION.json", help="default: the published weights")
+    args = parser.parse_args(given)
+    settings = Settings()
+    try:
+        files = [collect(path, args.embedder) for path in sorted(args.data, key=lambda path: path.name)]
+        for file in [collect(Path(path), args.also[0]) for path in sorted(args.also[1:])]:
+            files.append(dataclasses.replace(file, name=f"{file.name}, {shown_adapter(args.also[0])}"))
+        fusion = rounded(fit([file.training for file in files if file.training], settings))
+        found = held_out(files, fusion, settings)
+        print(report(found))
+        record = provenance(files, args.embedder, settings) | {"held_out": found}
+        args.out.write_text(as_json(record, fusion), encoding="utf-8")
+    except (TinymemError, OSError) as error:
+        sys.exit(f"benchmarks.fitting.fusion: {error}")
+
+
+if __name__ == "__main__":
+    main()

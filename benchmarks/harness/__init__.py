@@ -1,0 +1,1 @@
+"""Data, scoring, summaries and documents, as all benchmarks share them."""

@@ -1,0 +1,58 @@
+"""What the scripts share that put tables and plots into documents: options, marks, and writing or checking."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tinymem import InputError
+
+__all__ = ["command_line", "deliver", "parser_of", "placed", "settle"]
+
+
+def command_line(program: str, about: str | None) -> argparse.ArgumentParser:
+    """The command line of `python -m program`, whose help is `about` as it stands."""
+    raw = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=f"python -m {program}", description=about, formatter_class=raw)
+
+
+def parser_of(program: str, about: str | None) -> argparse.ArgumentParser:
+    """A command line with `--write` and `--check`."""
+    parser = command_line(program, about)
+    parser.add_argument("--write", action="store_true", help="put what the results give into place")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if something else is there")
+    return parser
+
+
+def placed(document: str, text: str, first: str, last: str) -> str:
+    """`document` with `text` between the marks `first` and `last`; InputError if it has none."""
+    head, start, rest = document.partition(first)
+    _, end, tail = rest.partition(last)
+    if not start or not end:
+        raise InputError(f"the document lacks the marks {first} and {last}")
+    return f"{head}{first}\n\n{text}\n\n{last}{tail}"
+
+
+def settle(program: str, wanted: Mapping[Path, str], write: bool) -> None:
+    """Write the files as they are `wanted`, or end with 1 if one of them is not so."""
+    for path, text in wanted.items():
+        if write:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{program}: {path.name} holds other figures than the results give: run with --write")
+
+
+def deliver(program: str, args: argparse.Namespace, text: Callable[[], str], first: str, last: str) -> None:
+    """Print what `text` gives; with `--write` or `--check`, put it between the marks in `args.readme`, or compare."""
+    try:
+        found = text()
+        if not args.write and not args.check:
+            print(found)
+            return
+        wanted = placed(args.readme.read_text(encoding="utf-8"), found, first, last)
+    except (InputError, OSError) as error:
+        sys.exit(f"{program}: {error}")
+    settle(program, {args.readme: wanted}, args.write)

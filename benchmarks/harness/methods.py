@@ -1,0 +1,129 @@
+"""The methods by name, and `tinymem` as one of them, through its public API only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.baselines import BM25, Dense, Recency
+from benchmarks.harness.data import Claim, Method, Question, Recalled, Unit
+from tinymem import HierarchicalMemory, InputError, MessageStep, Step
+from tinymem.protocols import Embedder
+from tinymem.recall import Recall
+from tinymem.registry import embedder_from
+
+__all__ = ["METHODS", "PEERS", "Setup", "Tinymem", "method_from"]
+
+PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own package first
+    "chromadb": ("chromadb==1.5.9",),
+    "mem0": ("mem0ai==2.2.1", "chromadb==1.5.9"),
+    "langgraph": ("langgraph-checkpoint==4.3.2", "numpy"),
+    "llamaindex": ("llama-index-core==0.14.25",),
+    "mempalace": ("mempalace==3.11.0", "chromadb==1.5.9"),
+    "txtai": ("txtai==9.14.0", "faiss-cpu==1.15.1", "torch==2.13.0"),
+}
+METHODS = ("tinymem", "recency", "bm25", "dense")
+EMBEDDING = ("tinymem", "dense")  # those that use an embedder
+ROLES = ("system", "user", "assistant")
+NO_UNIT = ("call", "code", "signal", "error")  # parts of a step that stand in no unit's own text
+
+
+@dataclass(frozen=True)
+class Setup:
+    """With what a method is made: an empty folder, names of adapters, and whether tools were used in the haystack."""
+
+    folder: Path
+    embedder: str = "static"
+    store: str = "chroma"
+    agent_run: bool = False
+
+
+def method_from(name: str, setup: Setup) -> Method:
+    """The method of that name, empty. InputError if there is none."""
+    if name == "tinymem":
+        return Tinymem(setup)
+    if name == "recency":
+        return Recency()
+    if name == "bm25":
+        return BM25()
+    if name == "dense":
+        return Dense(setup.folder, loaded(setup.embedder))
+    raise InputError(f"there is no method {name!r} (known: {', '.join(METHODS)})")
+
+
+@cache
+def loaded(name: str) -> Embedder:
+    """The embedder of that name, loaded once for all haystacks."""
+    return embedder_from(name)
+
+
+class Tinymem:
+    """What `HierarchicalMemory.recall` does. Conversations go in line by line, agent runs as chat messages."""
+
+    def __init__(self, setup: Setup) -> None:
+        embedder = loaded(setup.embedder)
+        self._memory = HierarchicalMemory(setup.folder, namespace="bench", embedder=embedder, store=setup.store)
+        self._agent_run = setup.agent_run
+        self.units: list[Unit] = []
+        self._first: dict[str, int] = {}  # step id -> place of the first unit that it holds
+
+    def add(self, units: Sequence[Unit]) -> None:
+        """Take in the next units."""
+        steps = self._add_run(units) if self._agent_run else self._memory.add_steps([as_step(unit) for unit in units])
+        place = len(self.units)
+        for step in steps:
+            self._first[step.id] = place
+            place += len(step.to_messages(style="tools"))
+        self.units.extend(units)
+        assert place == len(self.units), f"{len(self.units)} units went in, the steps hold {place}"
+
+    def _add_run(self, units: Sequence[Unit]) -> list[Step]:
+        """Add chat messages, a session at a time; its first moment stands for all of it."""
+        steps: list[Step] = []
+        for session, group in groupby(units, key=lambda unit: unit.session):
+            said = list(group)
+            messages = [as_message(unit) for unit in said]
+            steps += self._memory.add_messages(messages, session=session, timestamp=said[0].timestamp)
+        return steps
+
+    def recall(self, question: Question, budget: int) -> Recalled:
+        """What `recall` gives, and where in the units it comes from."""
+        return self.claiming(self._memory.recall(question.text, max_tokens=budget, now=question.now))
+
+    def claiming(self, found: Recall) -> Recalled:
+        """What was recalled, and where in the units it comes from."""
+        claims = []
+        for item in found.items:
+            part = item.step.parts()[item.part]
+            if part.kind not in NO_UNIT:
+                claims.append(Claim(self._first[item.step.id] + part.message, item.start, item.end))
+        return Recalled(found.text, tuple(claims))
+
+    def close(self) -> None:
+        """Close the memory."""
+        self._memory.close()
+
+
+def as_step(unit: Unit) -> Step:
+    """A line of a conversation; who is neither user nor assistant is a person with that name."""
+    when: dict[str, Any] = {} if unit.timestamp is None else {"timestamp": unit.timestamp}
+    if unit.speaker in ROLES:
+        return MessageStep(unit.speaker, unit.text, session=unit.session, **when)
+    return MessageStep("user", unit.text, speaker=unit.speaker, session=unit.session, **when)
+
+
+def as_message(unit: Unit) -> dict[str, Any]:
+    """A unit of an agent run as the chat message that it was."""
+    if unit.tool_call_id is not None:
+        return {"role": "tool", "tool_call_id": unit.tool_call_id, "content": unit.text}
+    if unit.speaker not in ROLES:
+        return {"role": "user", "name": unit.speaker, "content": unit.text}
+    message: dict[str, Any] = {"role": unit.speaker, "content": unit.text}
+    if unit.tool_calls:
+        calls = [(call.id, {"name": call.name, "arguments": call.arguments}) for call in unit.tool_calls]
+        message["tool_calls"] = [{"id": name, "type": "function", "function": call} for name, call in calls]
+    return message

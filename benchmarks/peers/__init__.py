@@ -1,0 +1,1 @@
+"""Other memories on the same data: `python -m benchmarks.peers --help`."""

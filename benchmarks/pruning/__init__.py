@@ -1,0 +1,1 @@
+"""What stays in a window, and what retention keeps: `python -m benchmarks.pruning --help`."""

@@ -1,0 +1,190 @@
+"""The windows that pruning is measured on, the strategies, and whether a needle survived."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from benchmarks.harness.data import Haystack, Query
+from benchmarks.harness.methods import as_message
+from benchmarks.harness.scoring import SLICE
+from tinymem import (
+    PruneStrategy,
+    Step,
+    SystemPromptStep,
+    TaskStep,
+    compose,
+    count_tokens,
+    groups,
+    keep_last_n_steps,
+    messages_from_steps,
+    prune_old_observations,
+    semantic_pruning,
+    steps_from_messages,
+    token_budget,
+)
+from tinymem.protocols import Vectors
+from tinymem.window.coverage import REPRESENTED
+from tinymem.window.semantic import SemanticPruning
+
+__all__ = ["STRATEGIES", "Window", "needle_survives", "strategy_at", "windows"]
+
+SHOWN = 4  # units behind the cutoff that the query's text shows
+Maker: TypeAlias = Callable[["Window", int], PruneStrategy]  # a window and its budget -> the strategy with that budget
+
+
+@dataclass(frozen=True)
+class Window:
+    """A run as it stands at a query: `steps`, of which `old` ones may hold the needle.
+
+    `texts[id]` are the texts of the units that a step holds, a message each. `fixed` tokens go to what every strategy
+    keeps: system prompt, task and the groups of the units that the query shows.
+    """
+
+    haystack: str
+    held_back: bool
+    query: Query
+    steps: tuple[Step, ...]
+    old: frozenset[str]
+    texts: dict[str, tuple[str, ...]]
+    fixed: int
+
+
+def windows(haystack: Haystack, held_back: bool) -> Iterator[Window]:
+    """The window of each query that has a needle."""
+    for query in haystack.queries:
+        if query.needle is None:
+            continue
+        units = haystack.units[: query.cutoff + SHOWN]
+        steps = steps_from_messages([as_message(unit) for unit in units], timestamp=units[0].timestamp)
+        texts: dict[str, tuple[str, ...]] = {}
+        place, old, fixed = 0, set[str](), list[Step]()
+        for group in groups(steps):
+            for step in group:
+                texts[step.id] = tuple(
+                    unit.text for unit in units[place : place + len(step.to_messages(style="tools"))]
+                )
+                place += len(texts[step.id])
+            is_new = place > query.cutoff or any(isinstance(step, (SystemPromptStep, TaskStep)) for step in group)
+            fixed += group if is_new else []
+            old |= set() if is_new else {step.id for step in group}
+        cost = count_tokens(messages_from_steps(fixed))
+        yield Window(haystack.id, held_back, query, tuple(steps), frozenset(old), texts, cost)
+
+
+def needle_survives(window: Window, after: Sequence[Step]) -> bool:
+    """Whether the needle stands in a slice of an old unit that is there word for word and long enough."""
+    needle = window.query.needle or ""
+    for step in after:
+        if step.id in window.old:
+            shown = [str(message.get("content") or "") for message in step.to_messages(style="tools")]
+            if any(kept(needle, *pair) for pair in zip(window.texts[step.id], shown, strict=True)):
+                return True
+    return False
+
+
+def kept(needle: str, text: str, shown: str) -> bool:
+    """Whether `needle` lies in a slice of `text`, of SLICE characters or all of it, that stands in `shown`.
+
+    >>> kept("b", "a b c", "a b c"), kept("b", "a b c", "b c")
+    (True, False)
+    """
+    return any(
+        common(text, shown, at, to, len(needle)) >= min(SLICE, len(text))
+        for at in places(needle, text)
+        for to in places(needle, shown)
+    )
+
+
+def places(needle: str, text: str) -> Iterator[int]:
+    """Where `needle` begins in `text`."""
+    at = text.find(needle)
+    while at >= 0:
+        yield at
+        at = text.find(needle, at + 1)
+
+
+def common(text: str, shown: str, at: int, to: int, size: int) -> int:
+    """How long the slice around the same `size` characters at both places is that both texts have."""
+    before = after = 0
+    while at - before > 0 and to - before > 0 and text[at - before - 1] == shown[to - before - 1]:
+        before += 1
+    ends = at + size, to + size
+    while (
+        ends[0] + after < len(text) and ends[1] + after < len(shown) and text[ends[0] + after] == shown[ends[1] + after]
+    ):
+        after += 1
+    return before + size + after
+
+
+class Mmr:
+    """Maximal marginal relevance (Carbonell and Goldstein 1998) in place of coverage, for comparison."""
+
+    RELEVANCE, WIDTH = 0.7, 3.0  # the best of those tried on the even haystacks; log-odds for a factor e
+
+    def __init__(self, scores: Vectors, vectors: Vectors) -> None:
+        self._relevance = np.exp((scores - scores.max(initial=-np.inf)) / self.WIDTH)
+        self._vectors = vectors
+        self._closest = np.zeros(len(scores), np.float32)
+        self._listed = np.argsort(np.argsort(-scores, kind="stable")) < REPRESENTED
+
+    def gains(self) -> Vectors:
+        """Relevance less closeness to what is chosen."""
+        gains = self.RELEVANCE * self._relevance - (1 - self.RELEVANCE) * self._closest
+        found: Vectors = np.where(self._listed, np.maximum(gains, 1e-6 * self._relevance), 0).astype(np.float32)
+        return found
+
+    def take(self, passage: int) -> None:
+        """Choose a passage."""
+        self._closest = np.maximum(self._closest, self._vectors @ self._vectors[passage])
+
+
+class Relevance(Mmr):
+    """Relevance alone, likewise."""
+
+    RELEVANCE = 1.0
+
+
+def last_n(window: Window, budget: int) -> PruneStrategy:
+    """`keep_last_n_steps` with the largest n that is within `budget` tokens."""
+    low, high = 0, len(window.steps)
+    while low < high:
+        n = (low + high + 1) // 2
+        fits = count_tokens(messages_from_steps(keep_last_n_steps(n)(window.steps))) <= budget
+        low, high = (n, high) if fits else (low, n - 1)
+    return keep_last_n_steps(low)
+
+
+def semantic(shorten: bool = True, select: Callable[[Vectors, Vectors], Mmr] | None = None) -> Maker:
+    """`semantic_pruning`, one for all budgets, so that each text is embedded once."""
+    strategy = semantic_pruning("static", 0, shorten=shorten)
+    assert isinstance(strategy, SemanticPruning)
+    made = strategy if select is None else dataclasses.replace(strategy, select=select)
+    return lambda window, budget: dataclasses.replace(made, max_tokens=budget, target=budget)
+
+
+# Each is made anew for each run. The first four are what semantic_pruning is held against; those behind it, its parts.
+STRATEGIES: dict[str, Callable[[], Maker]] = {
+    "keep_last_n_steps": lambda: last_n,
+    "token_budget": lambda: lambda window, budget: token_budget(budget),
+    "prune_old_observations + token_budget": lambda: (
+        lambda window, budget: compose(prune_old_observations(), token_budget(budget))
+    ),
+    "prune_old_observations(2, 400) + token_budget": lambda: (
+        lambda window, budget: compose(prune_old_observations(keep_last_n=2, max_length=400), token_budget(budget))
+    ),
+    "semantic_pruning": semantic,
+    "semantic_pruning, whole groups": lambda: semantic(shorten=False),
+    "semantic_pruning by MMR": lambda: semantic(select=Mmr),
+    "semantic_pruning by relevance alone": lambda: semantic(select=Relevance),
+}
+
+
+def strategy_at(maker: Maker, window: Window, tokens: int) -> tuple[PruneStrategy, int]:
+    """The strategy with `tokens` beside what every strategy keeps, and its budget in all."""
+    budget = window.fixed + tokens
+    return maker(window, budget), budget

@@ -1,0 +1,1 @@
+"""Recall against token budget: `python -m benchmarks.recall --help`."""

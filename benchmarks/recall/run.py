@@ -1,0 +1,203 @@
+"""How much of the evidence comes back inside a token budget.
+
+    python -m benchmarks.recall --data FILE... --budgets 512,1024,2048 --out RESULTS.jsonl [--method NAME]
+    python -m benchmarks.recall        # shows how it works, on a sample that says nothing about quality
+
+Streams the units of every haystack into a new memory, stops where a query is to be asked, asks it at every budget, and
+writes a line each: {"haystack", "query", "budget", "tokens", "text", "units": [{"id", "start", "end"}], "latency_ms"}.
+The figures printed and written beside the results (RESULTS.summary.json) are scored from that file, as
+benchmarks/README.md describes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+from benchmarks.harness.data import Haystack, Method, Recalled, read_haystacks, sha256
+from benchmarks.harness.documents import command_line
+from benchmarks.harness.methods import EMBEDDING, METHODS, Setup, method_from
+from benchmarks.harness.scoring import figures, read_results, report, score
+from benchmarks.harness.summary import circumstances, figures_record, shown_adapter, write_summary
+from tinymem import InputError, TiktokenCounter, TinymemError
+
+__all__ = ["Run", "main", "measure", "replay"]
+
+T = TypeVar("T")
+SAMPLE = Path(__file__).with_name("sample.jsonl")  # one short conversation, made up: it only shows how this works
+SAMPLE_BUDGETS, BUDGETS = (64, 128, 256), (512, 1_024, 2_048, 4_096)
+EMBEDDERS = "static, sentence-transformers:NAME_OR_PATH, openai:NAME"
+
+
+@dataclass
+class Run:
+    """What is measured, and how far it is."""
+
+    method: str
+    budgets: tuple[int, ...]
+    embedder: str = "static"
+    store: str = "chroma"
+    limit: int | None = None
+    units: int = 0
+    seconds: float = 0.0  # of taking units in, with what the first recall after it takes longer than the next
+
+    def made(self, setup: Setup) -> Method:
+        """The method, empty."""
+        return method_from(self.method, setup)
+
+    def record(self) -> dict[str, Any]:
+        """The choices, as JSON values; adapters that the method does not use are left out."""
+        chosen: dict[str, Any] = {"method": self.method, "budgets": list(self.budgets)}
+        if self.method in EMBEDDING:
+            chosen["embedder"] = shown_adapter(self.embedder)
+        if self.method == "tinymem":
+            chosen["store"] = shown_adapter(self.store)
+        return chosen | ({"limit": self.limit} if self.limit is not None else {})
+
+
+def measure(run: Run, haystacks: Iterator[Haystack], out: TextIO, seen: set[str]) -> int:
+    """Replay every haystack and write the lines; how many haystacks there were. An id in `seen` is an InputError."""
+    count = 0
+    for count, haystack in enumerate(haystacks, 1):
+        if haystack.id in seen:
+            raise InputError(f"two haystacks have the id {haystack.id!r}")
+        seen.add(haystack.id)
+        progress(f"haystack {count}: {haystack.id}, {len(haystack.units)} units, {len(haystack.queries)} queries")
+        with tempfile.TemporaryDirectory(prefix="recall-", ignore_cleanup_errors=True) as folder:
+            setup = Setup(Path(folder) / "memory", run.embedder, run.store, haystack.is_agent_run)
+            method = run.made(setup)
+            try:
+                for line in replay(run, haystack, method):
+                    out.write(json.dumps(line) + "\n")
+            finally:
+                method.close()
+    progress("")
+    return count
+
+
+def replay(run: Run, haystack: Haystack, method: Method) -> Iterator[dict[str, Any]]:
+    """Add units up to each query's cutoff, ask it at every budget, and give the lines of the results."""
+    counter, added = TiktokenCounter(), 0
+    for query in haystack.queries:
+        first = 0.0
+        if query.cutoff > added:
+            run.seconds += timed(method.add, haystack.units[added : query.cutoff])[1]
+            run.units += query.cutoff - added
+            added = query.cutoff
+            first = timed(method.recall, query.question, run.budgets[0])[1]
+        for budget in run.budgets:
+            recalled, seconds = timed(method.recall, query.question, budget)
+            run.seconds += max(0.0, first - seconds)  # what had been put off until the first question
+            first = 0.0
+            yield {
+                "haystack": haystack.id, "query": query.id, "budget": budget, "tokens": counter.count(recalled.text),
+                "text": recalled.text, "units": claimed(haystack, recalled), "latency_ms": round(seconds * 1000, 3),
+            }  # fmt: skip
+
+
+def timed(call: Callable[..., T], *given: Any) -> tuple[T, float]:
+    """What `call` gives, and the seconds that it took."""
+    start = time.perf_counter()
+    return call(*given), time.perf_counter() - start
+
+
+def claimed(haystack: Haystack, recalled: Recalled) -> list[dict[str, Any]]:
+    """The claims with the ids that only scoring knows."""
+    return [{"id": haystack.ids[place], "start": start, "end": end} for place, start, end in recalled.claims]
+
+
+def measure_files(run: Run, files: Sequence[Path], out: Path) -> None:
+    """Measure every file, then score what was written; print the figures and write the summary."""
+    made = circumstances()  # at the start: the working tree may move on while this runs
+    taken: list[tuple[Path, int, int, float]] = []
+    seen: set[str] = set()
+    with out.open("w", encoding="utf-8") as lines:
+        for path in files:
+            before = run.units, run.seconds
+            count = measure(run, read_haystacks(path, run.limit), lines, seen)
+            taken.append((path, count, run.units - before[0], run.seconds - before[1]))
+    written, sets = read_results(out), []
+    for path, count, units, seconds in taken:
+        rows = score(read_haystacks(path, run.limit), written)
+        by_budget = {budget: figures(found) for budget, found in rows.items()}
+        queries = len(next(iter(rows.values()), ()))
+        speed = units / seconds if seconds else 0
+        print(f"{path.name}: {count} haystacks, {units} units taken in at {speed:.0f} a second")
+        print(report(by_budget))
+        sets.append(
+            {"data": path.name, "sha256": sha256(path), "haystacks": count, "units": units, "queries": queries}
+            | {"ingest_seconds": round(seconds, 2), "figures": figures_record(by_budget)}
+        )
+    write_summary(out, {**run.record(), **made, "sets": sets})
+
+
+def progress(text: str) -> None:
+    """Where it is, on a terminal only."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = command_line("benchmarks.recall", __doc__)
+    add = parser.add_argument
+    add("--data", type=Path, nargs="+", metavar="FILE", help="haystacks: JSON lines, also gzip'd (default: the sample)")
+    add(
+        "--budgets",
+        type=budgets,
+        metavar="N,N",
+        help="token budgets (default: 512,1024,2048,4096; less for the sample)",
+    )
+    result = parser.add_mutually_exclusive_group()
+    result.add_argument("--out", type=Path, metavar="RESULTS.jsonl", help="the file to write (default: figures only)")
+    result.add_argument(
+        "--explain", metavar="QUERY", help="only say what `tinymem` does with the query of this id or text"
+    )
+    add("--method", choices=METHODS, default="tinymem", help="default: %(default)s")
+    add("--embedder", default="static", metavar="NAME", help=f"{EMBEDDERS} (default: %(default)s)")
+    add(
+        "--store", default="chroma", metavar="NAME", help="the store of `tinymem`: chroma, exact (default: %(default)s)"
+    )
+    add("--limit", type=int, metavar="N", help="only the first N haystacks of each file")
+    args = parser.parse_args(given)
+    args.budgets = args.budgets or (BUDGETS if args.data else SAMPLE_BUDGETS)
+    args.data = args.data or [SAMPLE]
+    return args
+
+
+def budgets(text: str) -> tuple[int, ...]:
+    """The budgets in `text`, ascending."""
+    found = sorted({int(part) for part in text.split(",")})
+    if found[0] < 1:
+        raise ValueError(f"a budget must be 1 or more, not {found[0]}")
+    return tuple(found)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Measure, write, print."""
+    args = arguments(given)
+    run = Run(args.method, args.budgets, args.embedder, args.store, args.limit)
+    try:
+        if args.explain is not None:
+            from benchmarks.recall.explain import explain  # it is made of what is here
+
+            print(explain(args.explain, args.data, args.budgets, args.embedder, args.limit))
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                measure_files(run, args.data, args.out or Path(folder) / "results.jsonl")
+            if args.data == [SAMPLE]:
+                print("The sample is one short conversation: its figures say nothing about quality. Give --data FILE.")
+    except (TinymemError, OSError) as error:
+        sys.exit(f"benchmarks.recall: {error}")
+
+
+if __name__ == "__main__":
+    main()

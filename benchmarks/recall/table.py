@@ -1,0 +1,144 @@
+"""The tables of benchmarks/README.md and of the README above it, from the summaries beside the results.
+
+python -m benchmarks.recall.table [RESULTS...]           print the tables (default: all of benchmarks/results)
+python -m benchmarks.recall.table --write | --check      put them into both, or exit with 1 if they hold others
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.documents import parser_of, placed, settle
+from benchmarks.harness.methods import METHODS, PEERS
+from benchmarks.harness.summary import read_summary
+from tinymem import InputError
+
+__all__ = ["Entry", "entries", "main", "overview", "tables"]
+
+HERE = Path(__file__).parents[1]
+PROGRAM = "benchmarks.recall.table"
+MARKS = "<!-- tables: python -m benchmarks.recall.table --write -->", "<!-- end of tables -->"
+ORDER = (*METHODS, *PEERS)
+OVERVIEW = ("tinymem", "bm25", "dense")
+OVERVIEW_BUDGETS = (512, 1024, 2048, 4096)
+TITLES = {
+    "recall": "Recall: mean share of the evidence that comes back",
+    "all": "All: share of queries with every piece of evidence whole",
+}
+COST_BUDGET = 1024  # the budget whose costs are shown, where it was measured
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row: what was measured on one set, or why it was not; `figures` by budget, as the summary has them."""
+
+    data: str
+    method: str
+    adapter: str
+    figures: dict[int, dict[str, Any]]
+    units_per_second: float = 0.0
+    version: str = ""
+    failed: str = ""
+
+    @property
+    def label(self) -> str:
+        """The method, of a peer with its version, and its embedder, or why there are no figures."""
+        name = f"{self.method} {self.version}".rstrip()
+        if self.failed:
+            return f"{name}, not measured: {self.failed.replace('|', '/')}"
+        return f"{name}, {self.adapter}" if self.adapter else name
+
+    @property
+    def costs(self) -> tuple[int, dict[str, Any]]:
+        """The budget whose costs are shown, and its figures."""
+        budget = COST_BUDGET if COST_BUDGET in self.figures else min(self.figures)
+        return budget, self.figures[budget]
+
+
+def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
+    """The rows of all summaries: sets in alphabetical order, in each the methods in theirs."""
+    found = []
+    for summary in summaries:
+        if "benchmark" in summary:  # of something else than recall
+            continue
+        limit = f" (first {summary['limit']})" if "limit" in summary else ""
+        store = summary.get("store", "chroma")
+        adapter = summary.get("embedder", "") + (f", {store}" if store != "chroma" else "")
+        version = next(iter(summary.get("peer", {}).values()), "")
+        for one in summary["sets"]:
+            figures = {int(budget): values for budget, values in one["figures"].items()}
+            name = one["data"].removesuffix(".gz").removesuffix(".jsonl") + limit
+            speed = one.get("units", 0) / max(one.get("ingest_seconds", 0), 0.01)
+            failed = one.get("failed", "")
+            found.append(Entry(name, summary["method"], adapter, figures, speed, version, failed))
+    return sorted(found, key=lambda entry: (entry.data, ORDER.index(entry.method), entry.adapter))
+
+
+def tables(rows: Sequence[Entry]) -> str:
+    """The three tables as Markdown: recall, all evidence, costs."""
+    budgets = sorted({budget for row in rows for budget in row.figures})
+    measured = [row for row in rows if not row.failed]
+    parts = []
+    for key, title in TITLES.items():
+        shown = rows if key == "recall" else measured  # what was not measured is said once
+        cells = [[_figure(row.figures.get(budget, {}).get(key)) for budget in budgets] for row in shown]
+        parts.append(f"**{title}**\n\n" + _table(shown, [f"@{budget}" for budget in budgets], cells))
+    costs = [_costs(row) for row in measured]
+    heads = ["budget", "tokens used", "p50 ms", "p95 ms", "units/s in", "adversarial"]
+    parts.append("**What it costs**\n\n" + _table(measured, heads, costs))
+    return "\n\n".join(parts)
+
+
+def overview(rows: Sequence[Entry]) -> str:
+    """The table of the front page: the share of evidence that comes back, for one embedder, without other memories."""
+    chosen = [row for row in rows if row.method in OVERVIEW and row.adapter in ("", "static")]
+    cells = [[_figure(row.figures.get(budget, {}).get("recall")) for budget in OVERVIEW_BUDGETS] for row in chosen]
+    return _table(chosen, [f"@{budget}" for budget in OVERVIEW_BUDGETS], cells)
+
+
+def _costs(row: Entry) -> list[str]:
+    budget, found = row.costs
+    latencies = [f"{found[key]:.1f}" if found[key] is not None else "" for key in ("latency_p50_ms", "latency_p95_ms")]
+    speed, apart = f"{row.units_per_second:,.0f}", _figure(found["adversarial"])
+    return [str(budget), f"{found['tokens']:.0f}", *latencies, speed, apart]
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _table(rows: Sequence[Entry], heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    lines = [f"| set | method | {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * len(heads)}"]
+    shown = ""
+    for row, values in zip(rows, cells, strict=True):
+        lines.append(f"| {'' if row.data == shown else row.data} | {row.label} | {' | '.join(values)} |")
+        shown = row.data
+    return "\n".join(lines)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print, write or check the tables."""
+    parser = parser_of(PROGRAM, __doc__)
+    parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help="results or their summaries")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
+    parser.add_argument("--front", type=Path, default=HERE.parent / "README.md", help="the one with the overview")
+    args = parser.parse_args(given)
+    try:
+        paths = args.results or sorted((HERE / "results").glob("*.summary.json"))
+        rows = entries(read_summary(path) for path in paths)
+        if not args.write and not args.check:
+            print(tables(rows))
+            return
+        shown = {args.readme: tables(rows), args.front: overview(rows)}
+        wanted = {path: placed(path.read_text(encoding="utf-8"), text, *MARKS) for path, text in shown.items()}
+    except (InputError, OSError) as error:
+        sys.exit(f"{PROGRAM}: {error}")
+    settle(PROGRAM, wanted, args.write)
+
+
+if __name__ == "__main__":
+    main()

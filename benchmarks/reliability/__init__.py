@@ -1,0 +1,1 @@
+"""Kills, damage, many processes, forgetting and hostile input."""

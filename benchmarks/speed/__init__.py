@@ -1,0 +1,1 @@
+"""Time, memory and bytes: `python -m benchmarks.speed --help`."""

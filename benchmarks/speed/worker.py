@@ -1,0 +1,220 @@
+"""What benchmarks.speed starts in a process of its own: one measurement; prints one JSON object.
+
+    python -m benchmarks.speed.worker build FOLDER SIZE EFFORT [DATA]     make a memory and a plain Chroma, and use both
+    python -m benchmarks.speed.worker memory FOLDER                       open the memory that `build` made
+    python -m benchmarks.speed.worker chroma FOLDER                       open the plain Chroma
+
+The two are fed and asked in turns, so that whatever else the machine does hits both. Plain Chroma gets the very vectors
+that the memory made, without text, in its default settings but for the cosine: nothing else that it could do is faster.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from benchmarks.speed.steps import questions, steps_from
+from tinymem import HierarchicalMemory, Step
+
+__all__ = ["EFFORTS", "Effort", "percentiles"]
+
+T = TypeVar("T")
+TOGETHER = 64  # steps in one transaction when many are added, as `tinymem ingest` does
+CHROMA_BATCH = 2_000  # vectors that plain Chroma gets at once, as many as the memory gives its own
+NEIGHBOURS = 10  # that plain Chroma is asked for
+BUDGET = 1_000  # tokens of a recall
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: steps a chunk, single adds, contexts and recalls, and how often all of it at each size."""
+
+    chunk: int
+    adds: int
+    asks: int
+    repeats: int
+
+
+EFFORTS = {"full": Effort(1000, 500, 50, 3), "quick": Effort(20, 5, 2, 1)}
+
+
+class Plain:
+    """Chroma alone, on its defaults, with the cosine."""
+
+    def __init__(self, folder: Path) -> None:
+        import chromadb
+        from chromadb.config import Settings
+
+        self._client: Any = chromadb.PersistentClient(str(folder), Settings(anonymized_telemetry=False))
+        self._held: Any = self._client.get_or_create_collection(
+            "vectors", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+        )
+
+    def add(self, rows: Sequence[Any]) -> None:
+        """Add the vectors of passages, as the journal gives them."""
+        for at in range(0, len(rows), CHROMA_BATCH):
+            some = rows[at : at + CHROMA_BATCH]
+            vectors = np.frombuffer(b"".join(row[7] for row in some), "<f2").reshape(len(some), -1)
+            self._held.add([str(row[0]) for row in some], embeddings=vectors.astype(np.float32))
+
+    def query(self, vector: Any) -> None:
+        """Its nearest neighbours."""
+        self._held.query(query_embeddings=vector, n_results=NEIGHBOURS, include=["distances"])
+
+    def close(self) -> None:
+        """Release the files."""
+        self._client.close()
+
+
+def seconds(call: Callable[..., object], *given: Any) -> float:
+    """How long `call` takes."""
+    start = time.perf_counter()
+    call(*given)
+    return time.perf_counter() - start
+
+
+def percentiles(times: Sequence[float]) -> dict[str, float]:
+    """Of seconds, in milliseconds: median, 95th percentile, mean and most."""
+    p50, p95 = np.percentile(times, [50, 95]) * 1000
+    found = {"p50": p50, "p95": p95, "mean": 1000 * float(np.mean(times)), "max": 1000 * max(times)}
+    return {name: round(float(value), 4) for name, value in found.items()}
+
+
+class Build:
+    """A new memory and a plain Chroma in `folder`, filled side by side and then used side by side."""
+
+    def __init__(self, folder: Path, size: int, effort: Effort, data: Path | None) -> None:
+        self.memory = HierarchicalMemory(folder / "memory")
+        self.plain = Plain(folder / "chroma")
+        self._size, self._effort = size, effort
+        self._steps = steps_from(data, size + effort.adds + effort.asks)
+        self._seen = 0  # the last passage that plain Chroma has
+
+    def run(self) -> dict[str, Any]:
+        """All measurements; the memory holds a little more than `size` steps afterwards."""
+        found: dict[str, Any] = {"archive": self._fill(), **self._adds(), **self._asks()}
+        counts = self.memory.stats()
+        self.memory.close()
+        self.plain.close()
+        return found | {"steps": counts.steps, "passages": counts.passages}
+
+    def _fill(self) -> dict[str, Any]:
+        """Add steps in chunks until they can be recalled; each chunk's vectors then go into plain Chroma."""
+        times: list[tuple[float, float, int]] = []
+        left, passages = self._size, 0
+        while left:
+            chunk = list(islice(self._steps, min(self._effort.chunk, left)))
+            left -= len(chunk)
+            mine = seconds(self._archive, chunk)
+            rows = self._fresh()
+            passages += len(rows)
+            times.append((mine, seconds(self.plain.add, rows), len(rows)))
+        mine, theirs = sum(t[0] for t in times), sum(t[1] for t in times)
+        return {
+            "steps_per_second": round(self._size / mine, 1),
+            "passages_per_second": round(passages / mine, 1),
+            "chroma_passages_per_second": round(passages / theirs, 1),
+            "ratios": [round(theirs / mine, 4) for mine, theirs, _ in times],
+        }
+
+    def _archive(self, chunk: Sequence[Step]) -> None:
+        for at in range(0, len(chunk), TOGETHER):
+            self.memory.add_steps(chunk[at : at + TOGETHER])
+        self.memory.long_term.embed_pending()
+        self.memory.long_term.settle()
+
+    def _fresh(self) -> list[Any]:
+        """The passages that plain Chroma has not got yet."""
+        fresh: list[Any] = []
+        while rows := self.memory.long_term.journal.passages(self._seen):
+            fresh += rows
+            self._seen = rows[-1][0]
+        return fresh
+
+    def _adds(self) -> dict[str, Any]:
+        """Single adds, each beside one of Chroma's."""
+        mine, theirs = [], []
+        spare = iter(self.memory.long_term.journal.passages(0, self._effort.adds))
+        for number, step in enumerate(islice(self._steps, self._effort.adds)):
+            mine.append(seconds(self.memory.add, step))
+            if (row := next(spare, None)) is not None:
+                again = (-1 - number, *row[1:])  # the vector of an early passage, under a new id
+                theirs.append(seconds(self.plain.add, [again]))
+        return {"add": percentiles(mine), "chroma_add": percentiles(theirs)}
+
+    def _asks(self) -> dict[str, Any]:
+        """A step, then a context, a recall, and Chroma's search for the same question, in turns."""
+        fetched = self.memory.long_term.fetch(range(1, self._size, max(1, self._size // 500)))
+        asked = questions([step.text for step in fetched.values()], self._effort.asks + 1)
+        self._ask(asked.pop())  # what is made once, when first asked
+        times = [self._ask(text, step) for text, step in zip(asked, self._steps, strict=False)]
+        columns = zip(*times, strict=True)
+        return {name: percentiles(c) for name, c in zip(("context", "recall", "chroma_query"), columns, strict=True)}
+
+    def _ask(self, text: str, step: Step | None = None) -> tuple[float, float, float]:
+        if step is not None:
+            self.memory.add(step)
+        context = seconds(self.memory.context)
+        recall = seconds(self.memory.recall, text, BUDGET)
+        embed = self.memory.long_term.embedder.embed_queries
+        return context, recall, seconds(lambda: self.plain.query(embed([text])))
+
+
+def opened_memory(folder: Path) -> dict[str, Any]:
+    """Open, first recall, first context; then how much memory that takes, and with the index open as well."""
+    start = time.perf_counter()
+    memory = HierarchicalMemory(folder / "memory", create=False)
+    opened = time.perf_counter()
+    memory.recall("Which file was it?", BUDGET)
+    recalled = time.perf_counter()
+    memory.context()
+    found = {"open": opened - start, "first_recall": recalled - start, "first_context": time.perf_counter() - start}
+    reading = resident()
+    memory.long_term.index.store.count()
+    both = resident()
+    memory.close()
+    return {name: round(1000 * value, 2) for name, value in found.items()} | {"reading": reading, "indexing": both}
+
+
+def opened_chroma(folder: Path) -> dict[str, Any]:
+    """Open plain Chroma, and search it once."""
+    start = time.perf_counter()
+    plain = Plain(folder / "chroma")
+    opened = time.perf_counter()
+    plain.query(np.full((1, 256), 1 / 16, np.float32))
+    found = {"open": opened - start, "first_query": time.perf_counter() - start}
+    return {name: round(1000 * value, 2) for name, value in found.items()} | {"reading": resident()}
+
+
+def resident() -> float:
+    """MiB of this process that are in RAM now."""
+    return round(int(dict(_status())["VmRSS"].split()[0]) / 1024, 1)
+
+
+def _status() -> Iterator[tuple[str, str]]:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        yield name, value.strip()
+
+
+def main(given: Sequence[str]) -> None:
+    """Measure what the first argument says."""
+    what, folder = given[0], Path(given[1])
+    if what == "build":
+        data = Path(given[4]) if len(given) > 4 else None
+        found = Build(folder, int(given[2]), EFFORTS[given[3]], data).run()
+    else:
+        found = opened_memory(folder) if what == "memory" else opened_chroma(folder)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
