@@ -1,0 +1,28 @@
+# The five things one does daily. `just` lists them.
+
+_list:
+    @just --list --unsorted
+
+# Run the tests, or those of one place: just test tests/recall
+test *ARGS:
+    pytest -n auto {{ARGS}}
+
+# Lint, types, and the order of the packages
+check:
+    ruff check .
+    ruff format --check .
+    mypy
+    lint-imports
+
+# Put the code into the house's format
+fmt:
+    ruff check --fix .
+    ruff format .
+
+# Measure recall on the small sample; with --data PATH on your own
+bench *ARGS:
+    python -m benchmarks.recall {{ARGS}}
+
+# Everything that CI checks, on the commit that is checked out
+ci:
+    .ci/run
