@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE, JUSTFILE, HOOKS = ROOT / "CONTRIBUTING.md", ROOT / "justfile", ROOT / ".pre-commit-config.yaml"
 PLACEHOLDERS = ("NAME", "PATH")
 
