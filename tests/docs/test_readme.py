@@ -1,107 +1,51 @@
-"""README.md is true: every Python block runs, in order, in one namespace."""
+"""README.md is true: its Python blocks run and print what is shown, its commands work, its figures are committed."""
 
 from __future__ import annotations
 
+import json
 import re
-import shlex
-from dataclasses import dataclass
-from itertools import pairwise
+from importlib import resources
 from pathlib import Path
 
 import pytest
+from pages import REPOSITORY, blocks, commands, missing_links, run_python
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+from tinymem.cli.main import main
+
+README = REPOSITORY / "README.md"
 FIRST_SCREEN = 40  # lines
-
-
-@dataclass(frozen=True)
-class Block:
-    language: str
-    line: int
-    code: str
-
-
-def blocks() -> list[Block]:
-    if not README.exists():
-        return []
-    text = README.read_text("utf-8")
-    found = re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [Block(m[1], text[: m.start()].count("\n") + 2, m[2]) for m in found]
-
-
-BLOCKS = blocks()
-PYTHON = [block for block in BLOCKS if block.language == "python"]
-
-pytestmark = pytest.mark.skipif(not PYTHON, reason="README.md has no Python blocks yet")
+BLOCKS = blocks(README)
 
 
 def test_every_python_block_runs_and_prints_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Blocks that talk to an API (`client`) are compiled only: there is no pretended one. A text block behind a Python
-    block is what that prints."""
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "readme"}
-    ran = 0
-    for block, following in pairwise([*BLOCKS, Block("", 0, "")]):
-        if block.language != "python":
-            continue
-        code = compile("\n" * (block.line - 1) + block.code, str(README), "exec")
-        if not re.search(r"\bclient\b", block.code):
-            exec(code, namespace)
-            ran += 1
-            printed = capsys.readouterr().out
-            assert following.language != "text" or printed == following.code
-    assert ran
-    assert not list(Path(__file__).parent.glob("memory"))
+    assert run_python(README, capsys) >= 4
 
 
-def test_the_first_code_block_stands_on_the_first_screen() -> None:
-    assert BLOCKS[0].line <= FIRST_SCREEN
-    assert PYTHON[0].line <= FIRST_SCREEN
-
-
-def test_the_two_commands_stand_on_the_first_screen_and_do_what_ci_does() -> None:
+def test_the_commands_and_the_first_example_stand_on_the_first_screen() -> None:
     first = "\n".join(README.read_text("utf-8").splitlines()[:FIRST_SCREEN])
     assert "pip install . && tinymem demo" in first
-    assert 'pip install -e ".[test]" && pytest' in first
+    assert 'pip install -e ".[test]" && pytest -n auto' in first
+    assert "pip install tinymem-agents" in first
+    example, output = BLOCKS[1:3]
+    assert (example.language, output.language) == ("python", "text")
+    assert output.line + output.code.count("\n") <= FIRST_SCREEN
+    assert len([line for line in example.code.splitlines() if line]) <= 10
 
 
+@pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
 def test_files_that_are_linked_are_there() -> None:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README.read_text("utf-8"))
-    here = [link for link in links if "://" not in link]
-    missing = [link for link in here if not (README.parent / link).exists()]
-    if not (README.parent / "tinymem").is_dir():
-        pytest.skip("the tests run beside an installed wheel")
-    assert missing == []
-
-
-def test_commands_that_are_shown_are_commands() -> None:
-    from typer.testing import CliRunner
-
-    from tinymem.cli.main import app
-
-    shown = [line for b in BLOCKS if b.language in ("bash", "sh") for line in b.code.splitlines()]
-    calls = [m[1] for line in shown for m in re.finditer(r"(?:^|&& )(tinymem [^#&]+)", line)]
-    assert len(calls) >= 4
-    for call in calls:
-        command = shlex.split(call)[1]
-        result = CliRunner().invoke(app, [command, "--help"])
-        assert result.exit_code == 0, call
-        for option in re.findall(r"(--[a-z-]+)", call):
-            assert option in result.output, call
+    assert missing_links(README) == []
 
 
 def test_commands_work_as_they_stand_in_this_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """All but the ones that need another embedder's weights, or install."""
-    from tinymem.cli.main import main
-
     monkeypatch.chdir(tmp_path)
-    shown = [line for b in BLOCKS if b.language == "bash" for line in b.code.splitlines()]
-    calls = [shlex.split(line, comments=True) for line in shown if line.startswith("tinymem ")]
-    calls = [call for call in calls if "reindex" not in call]
+    calls = [call for call in commands(README) if call[1] not in ("demo", "reindex")]
     assert len(calls) >= 12
     for call in calls:
         monkeypatch.setattr("sys.argv", call)
@@ -110,3 +54,14 @@ def test_commands_work_as_they_stand_in_this_order(
         out, err = capfd.readouterr()
         assert not ended.value.code, (call, err)
         assert out or err
+
+
+def test_figures_on_unseen_data_are_those_of_the_fit() -> None:
+    weights = (resources.files("tinymem.data") / "fusion.json").read_text("utf-8")
+    held_out = json.loads(weights)["provenance"]["held_out"]
+    rows = re.findall(r"^\| ([\w-]+) \| (\d+) \|((?: \d\.\d{3} \|){5})$", README.read_text("utf-8"), re.MULTILINE)
+    assert len(rows) >= 8
+    for name, questions, cells in rows:
+        one = held_out[f"{name}.jsonl.gz"]
+        figures = [*one["fitted without it"], one["cosine + bm25"][1]]
+        assert (int(questions), cells.replace("|", "").split()) == (one["queries"], [f"{n:.3f}" for n in figures])
