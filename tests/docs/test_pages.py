@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,14 @@ def test_commands_that_are_shown_have_these_options(page: Path) -> None:
         told = CliRunner().invoke(app, [call[1], "--help"])
         assert told.exit_code == 0, call
         assert [word for word in call if word.startswith("--") and word not in told.output] == []
+
+
+@pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
+def test_benchmarks_that_are_named_can_be_run() -> None:
+    pages = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), REPOSITORY / "benchmarks" / "README.md"]
+    named = {name for page in pages for name in re.findall(r"python -m\s+(benchmarks[\w.]*)", page.read_text("utf-8"))}
+    assert len(named) >= 15
+    for name in named:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None, name
+        assert spec.submodule_search_locations is None or importlib.util.find_spec(f"{name}.__main__"), name
