@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from types import SimpleNamespace
@@ -91,7 +91,7 @@ Point = namedtuple("Point", "a b")
 @pytest.mark.parametrize(
     "value",
     [None, True, -3, 1.5, "it's", "", b"x\n", bytearray(b"y"), [], [1, [2, ("a",)]], (), (1,), (1, 2), {},
-     {1: {"a": 2}}, set(), {3}, {2, 1, 3}, frozenset(), frozenset({7}), deque([1, 2]), Counter("aab"), {1: 2}.keys(),
+     {1: {"a": 2}}, set(), {3}, {2, 1, 3}, frozenset(), frozenset({7}), deque([1, 2]), Counter("aab"), OrderedDict(a=1), defaultdict(list, a=[1]), {1: 2}.keys(),
      {1: 2}.values(), {1: 2}.items(), Row(1, [2], 3), Written(3), Point(1, [2]), Colour.RED, range(3), int,
      Names(["a"]), SimpleNamespace(a=1), np.arange(3), "\ud800\x00\u2028", 10**99],
 )  # fmt: skip
@@ -136,18 +136,17 @@ def test_what_contains_itself_is_cut() -> None:
     assert short_repr(loop, 10) == "[1, [1, [1…"
 
 
-class Endless(list[int]):
-    """Fails the test if it is read to its end."""
+@pytest.mark.parametrize("hold", [list, tuple, deque, lambda many: Row(1, many), lambda many: {"a": (many,)}])
+def test_containers_are_read_no_further_than_they_are_shown(hold: Callable[[list[object]], object]) -> None:
+    read: list[object] = []
 
-    def __iter__(self) -> Iterator[int]:
-        yield from range(1_000)
-        raise AssertionError("read far more than is shown")
+    class Noted:
+        def __repr__(self) -> str:
+            read.append(self)
+            return "x"
 
-
-def test_containers_are_read_no_further_than_they_are_shown() -> None:
-    assert short_repr(Endless(), 15) == "[0, 1, 2, 3, 4,…"
-    assert short_repr(Row(1, Endless()), 15) == "Row(x=1, y=[0, …"
-    assert short_repr({"a": (Endless(),)}, 15) == "{'a': ([0, 1, 2…"
+    assert short_repr(hold([Noted() for _ in range(1_000)]), 15)[-1] == "…"
+    assert len(read) <= 16
 
 
 def test_huge_values_cost_no_more_than_small_ones() -> None:
@@ -166,11 +165,6 @@ def test_sets_look_the_same_in_every_order() -> None:
     assert short_repr(set(words), 1_000) == "{" + ", ".join(map(repr, sorted(words))) + "}"
     assert short_repr({Lone("b"), Lone("a")}) == "{<a>, <b>}"
     assert short_repr({10, 9, "a"}) == "{9, 10, 'a'}"
-
-
-def test_other_dicts_are_named() -> None:
-    assert short_repr(OrderedDict(a=1)) == "OrderedDict({'a': 1})"
-    assert short_repr(defaultdict(list, a=[1])) == "defaultdict({'a': [1]})"
 
 
 @MODERATE
