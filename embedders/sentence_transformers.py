@@ -16,6 +16,7 @@ import numpy as np
 from tinymem.errors import EmbedderError, InputError, MissingExtraError, without_content
 from tinymem.protocols import Vectors
 from tinymem.steps.checks import some_texts
+from tinymem.steps.content import encodable
 
 __all__ = ["SentenceTransformerEmbedder"]
 
@@ -137,7 +138,7 @@ class SentenceTransformerEmbedder:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         filled = [number for number, text in enumerate(texts) if text.strip()]
         if filled:
-            vectors[filled] = self._encode(method, [_encodable(texts[number]) for number in filled])
+            vectors[filled] = self._encode(method, [encodable(texts[number]) for number in filled])
         return vectors
 
     def _encode(self, method: str, texts: list[str]) -> Vectors:
@@ -213,12 +214,3 @@ def _sampled(tensor: Any) -> str:
     flat = tensor.detach().flatten()
     values = flat[:: max(1, len(flat) // _SAMPLE)].float().cpu().numpy()
     return hashlib.sha256(repr(tuple(tensor.shape)).encode() + values.tobytes()).hexdigest()
-
-
-def _encodable(text: str) -> str:
-    """`text` with what UTF-8 cannot carry mended: surrogate pairs joined, lone surrogates replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

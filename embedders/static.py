@@ -25,6 +25,7 @@ import numpy.typing as npt
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import TokenIds, Vectors
 from tinymem.steps.checks import some_texts
+from tinymem.steps.content import encodable
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -222,17 +223,8 @@ def _pieces(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
     for owner, text in enumerate(texts):
         if not text.strip():
             continue
-        marked = SPACE + _encodable(text).replace(" ", SPACE)
+        marked = SPACE + encodable(text).replace(" ", SPACE)
         yield from zip(repeat(owner), _slices(marked)) if len(marked) > SLICE else [(owner, marked)]
-
-
-def _encodable(text: str) -> str:
-    """`text` with what UTF-8 cannot carry mended: surrogate pairs joined, lone surrogates replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _slices(text: str) -> Iterator[str]:

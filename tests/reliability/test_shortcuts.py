@@ -18,6 +18,7 @@ from tinymem.embedders.static import SPACE, StaticEmbedder
 from tinymem.messages import tokens
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import MAX_TOKENS, max_sim, products
+from tinymem.steps.content import encodable
 from tinymem.stores.sqlite import fulltext
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.stores.sqlite.lengths import Lengths
@@ -52,7 +53,7 @@ def test_counts_are_forgotten_before_they_are_too_many(monkeypatch: pytest.Monke
 @given(st.lists(WORDS | texts(), min_size=1, max_size=4), st.integers(0, 30))
 def test_token_ids_are_the_tokenizers(given: list[str], remembered: int) -> None:
     model = static._model()
-    marked = [SPACE + static._encodable(text).replace(" ", SPACE) for text in given]
+    marked = [SPACE + encodable(text).replace(" ", SPACE) for text in given]
     expected = [model._tokenizer.encode(text, add_special_tokens=False).ids for text in marked]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(static, "REMEMBERED", remembered)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tinymem.steps.content import as_text, to_json
+from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 
 __all__ = ["PLACED", "is_custom", "name_and_arguments", "plain", "raw_calls", "sendable", "sendable_call"]
@@ -104,13 +104,13 @@ def sendable_call(call: Mapping[str, Any], id: Any, extra_keys: Collection[str] 
     more = {key: call[key] for key in extra_keys if call.get(key) is not None}
     if is_custom(call):
         text = arguments if isinstance(arguments, str) else to_json(arguments)
-        return {"id": id, "type": "custom", "custom": {"name": name, "input": _utf8(text)}, **more}
+        return {"id": id, "type": "custom", "custom": {"name": name, "input": encodable(text)}, **more}
     return {"id": id, "type": "function", "function": {"name": name, "arguments": _arguments(arguments)}, **more}
 
 
 def _arguments(value: Any) -> str:
     """Arguments as the text of a JSON object; what is none is wrapped in one."""
-    text = _utf8(value if isinstance(value, str) else to_json(value))
+    text = encodable(value if isinstance(value, str) else to_json(value))
     if not text.strip() or text.strip() == "null":
         return "{}"
     try:
@@ -131,9 +131,9 @@ def _refuse(constant: str) -> None:
 def _content(role: str, content: Any, has_calls: bool, extra_keys: Collection[str]) -> tuple[Any, list[Message]]:
     """Content as a message of this role may have it, and the parts that it may not have."""
     if isinstance(content, str):
-        return (None if has_calls and not content.strip() else _utf8(content)), []
+        return (None if has_calls and not content.strip() else encodable(content)), []
     if content is None or not isinstance(content, Sequence):
-        return (None if has_calls else "") if content is None else _utf8(to_json(content)), []
+        return (None if has_calls else "") if content is None else encodable(to_json(content)), []
     parts = [part for given in content for part in _part(given, role, extra_keys)]
     if role != "user":
         moved = [part for part in parts if part["type"] not in ("text", "refusal")]
@@ -153,7 +153,7 @@ def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message
     formed = _refusal(part) if role == "assistant" else None
     formed = formed or _image(part) or _file(part) or _audio(part)
     if formed is None and (text := as_text([part])).strip():
-        formed = {"type": "text", "text": _utf8(text)}
+        formed = {"type": "text", "text": encodable(text)}
     if formed:
         yield {**formed, **{key: part[key] for key in extra_keys if part.get(key) is not None}}
 
@@ -162,7 +162,7 @@ def _refusal(part: Mapping[str, Any]) -> Message | None:
     refusal = part.get("refusal")
     if part.get("type") != "refusal" or not isinstance(refusal, str) or not refusal.strip():
         return None
-    return {"type": "refusal", "refusal": _utf8(refusal)}
+    return {"type": "refusal", "refusal": encodable(refusal)}
 
 
 def _image(part: Mapping[str, Any]) -> Message | None:
@@ -184,7 +184,7 @@ def _file(part: Mapping[str, Any]) -> Message | None:
     file = part.get("file")
     if part.get("type") != "file" or not isinstance(file, Mapping):
         return None
-    kept = {k: _utf8(file[k]) for k in ("file_id", "file_data", "filename") if isinstance(file.get(k), str)}
+    kept = {k: encodable(file[k]) for k in ("file_id", "file_data", "filename") if isinstance(file.get(k), str)}
     return {"type": "file", "file": kept} if kept.keys() & {"file_id", "file_data"} else None
 
 
@@ -209,15 +209,4 @@ def _said_elsewhere(message: Mapping[str, Any]) -> str:
     """What an assistant said that is not in its content: why it refused, or the transcript of what it spoke."""
     audio = message.get("audio")
     said = message.get("refusal") or (audio.get("transcript") if isinstance(audio, Mapping) else None)
-    return _utf8(said) if isinstance(said, str) else ""
-
-
-def _utf8(text: str) -> str:
-    """`text` with what cannot be encoded, lone surrogates, as U+FFFD."""
-    if text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return encodable(said) if isinstance(said, str) else ""

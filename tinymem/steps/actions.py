@@ -1,4 +1,4 @@
-"""What an agent did: tool calls (parallel ones too) or code, and what came back."""
+"""Actions of an agent: tool calls (parallel ones too) or code, with their results."""
 
 from __future__ import annotations
 
@@ -21,9 +21,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call of a tool and what came back: `observation`, `error`, both, or (not yet) neither.
+    """One call of a tool and its result.
 
-    `arguments` are a mapping, or the JSON text exactly as a model wrote it.
+    Attributes:
+        name: The tool's name.
+        arguments: A mapping, or the JSON text exactly as a model wrote it.
+        id: The call's id, which its result names.
+        observation: The content that came back, if any.
+        error: The error that came back instead, or beside it. While both are None the call waits for its result.
+
+    Raises:
+        StepError: A field has a value that it cannot have.
     """
 
     name: str
@@ -49,7 +57,7 @@ class ToolCall:
 
     @property
     def answered(self) -> bool:
-        """Whether a result is there."""
+        """True once a result is there."""
         return self.observation is not None or self.error is not None
 
     @property
@@ -78,7 +86,7 @@ class Signal:
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class ActionStep(Step):
-    """One turn of the agent: what it thought and did, and what came back.
+    """One turn of the agent: a thought, an act, and the result.
 
     >>> step = ActionStep(thought="Test.", tool_name="bash", tool_args={"cmd": "pytest"}, observation="12 passed")
     >>> [message["content"] for message in step.to_messages()]
@@ -87,20 +95,20 @@ class ActionStep(Step):
     ['assistant', 'tool']
 
     Args:
-        thought: What the model thought, in words; `reasoning` is another name for it.
+        thought: The model's thought, in words; `reasoning` is another name for it.
         tool_calls: One or several (parallel) calls, each with its own observation and error.
         tool_name, tool_args: One call in short; `action` is a call whose arguments are not known.
-        observation: What came back, of the one call or of the code.
-        error: What went wrong instead, or beside it.
+        observation: The result of the one call or of the code.
+        error: The error that came instead, or beside it.
         code: The code that the agent ran.
-        signals: What the agent wants noticed about the step; searched, and not sent.
-        is_final: Whether it ended the task.
+        signals: Remarks of the agent about the step; searched, and not sent.
+        is_final: True if the step ended the task.
         raw_llm_response: The model's answer word for word, sent in place of thought, code and calls.
         style: The form that style `"auto"` sends it in: `"observation"` for a call in short,
             else `"tools"`.
 
     Raises:
-        StepError: The same thing is given twice, or `observation` beside `tool_calls`, where it would be nobody's.
+        StepError: The same thing is given twice, or `observation` beside `tool_calls`, where no call owns it.
     """
 
     type: ClassVar[str] = "action"
@@ -209,7 +217,7 @@ class ActionStep(Step):
 
     @property
     def observation(self) -> Content | None:
-        """What came back: of the code or the one call as it is, of parallel calls as one text."""
+        """The result: of the code or the one call as it is, of parallel calls as one text."""
         if not self.tool_calls:
             return self.output
         if len(self.tool_calls) == 1:
@@ -219,7 +227,7 @@ class ActionStep(Step):
 
     @property
     def error(self) -> str | None:
-        """What went wrong, of all calls as one text."""
+        """The errors of all calls, as one text."""
         if not self.tool_calls:
             return self.failure
         return "\n".join(call.error for call in self.tool_calls if call.error is not None) or None
@@ -281,10 +289,7 @@ class ActionStep(Step):
 
     def _map_observation(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
-        calls = tuple(
-            dataclasses.replace(call, observation=map_text(call.observation, change)) for call in self.tool_calls
-        )
-        return self.evolve(tool_calls=calls, output=map_text(self.output, change))
+        return self.evolve(**self._mapped(lambda content: map_text(content, change), errors=False))
 
     def _map_text(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
@@ -297,12 +302,12 @@ class ActionStep(Step):
         )
 
     def map_observations(self, change: Callable[[Content | None], Content | None]) -> ActionStep:
-        """A copy with `change` (content to content, None stays None) applied to every observation and error."""
+        """Make a copy with `change` (content to content, None stays None) applied to every observation and error."""
         return self.evolve(**self._mapped(change))
 
-    def _mapped(self, change: Callable[[Content | None], Content | None]) -> dict[str, Any]:
+    def _mapped(self, change: Callable[[Content | None], Content | None], errors: bool = True) -> dict[str, Any]:
         def changed(error: str | None) -> str | None:
-            return None if error is None else as_text(change(error))
+            return as_text(change(error)) if errors and error is not None else error
 
         calls = tuple(
             dataclasses.replace(call, observation=change(call.observation), error=changed(call.error))
@@ -324,6 +329,6 @@ def _one_of(names: str, one: _T | None, other: _T | None) -> _T | None:
 
 
 def _result(observation: Content | None, error: str | None) -> Content | None:
-    """The content of a tool message."""
+    """Return the content of a tool message."""
     content: Content | None = thawed(observation if error is None else joined(observation, f"Error: {error}"))
     return content

@@ -1,4 +1,4 @@
-"""Checks of what the public calls are given: each returns the value, or raises an InputError that names it."""
+"""Checks of arguments: each returns the value, or raises an InputError that names the argument."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def a_text(name: str, value: str) -> str:
-    """A string, with what cannot be stored replaced."""
+    """Check a string, and replace characters that cannot be stored."""
     if not isinstance(value, str):
         raise InputError(f"{name} must be a string, not {type(value).__name__}")
     return clean(value)
@@ -46,13 +46,14 @@ def an_aware_time(name: str, value: Time, error: type[InputError] = InputError) 
 @overload
 def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None: ...
 def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None:
-    """`value`, a number of seconds since 1970 or an aware datetime, as an aware datetime; None stays None.
+    """Convert seconds since 1970 or an aware datetime to an aware datetime; None stays None.
 
     >>> an_aware_time("since", 0.5).isoformat()
     '1970-01-01T00:00:00.500000+00:00'
 
-    Raises `error`, which names the argument, for anything else: a datetime without a time zone, a bool, nan, and
-    seconds that no datetime can hold.
+    Raises:
+        InputError: Or `error`, where given: the value is a datetime without a time zone, a bool, nan, or a number of
+            seconds that no datetime can hold.
     """
     if value is None or (isinstance(value, datetime) and value.utcoffset() is not None):
         return value
@@ -67,7 +68,7 @@ def an_aware_time(name: str, value: Time | None, error: type[InputError] = Input
 
 
 def a_path(name: str, value: str | PathLike[str]) -> Path:
-    """A path of the file system, given as text or as a path."""
+    """Check a path of the file system, given as text or as a path."""
     try:
         return Path(value)
     except TypeError:  # bytes too
@@ -75,14 +76,14 @@ def a_path(name: str, value: str | PathLike[str]) -> Path:
 
 
 def a_callable(name: str, value: T) -> T:
-    """A callable, or None."""
+    """Check a callable; None passes."""
     if value is not None and not callable(value):
         raise InputError(f"{name} must be a callable, not {shown(value)}")
     return value
 
 
 def a_number(name: str, value: float, least: float = 0, most: float = math.inf) -> float:
-    """A number from `least` to `most`, both included; no bool, nan or infinity."""
+    """Check a number from `least` to `most`, both included; no bool, nan or infinity."""
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most or math.isinf(value):
         limits = f"of {least:g} or more" if most == math.inf else f"from {least:g} to {most:g}"
         raise InputError(f"{name} must be a number {limits}, not {shown(value)}")
@@ -90,14 +91,14 @@ def a_number(name: str, value: float, least: float = 0, most: float = math.inf) 
 
 
 def an_object(name: str, value: T, kind: type, or_none: bool = False) -> T:
-    """An object of that class."""
+    """Check an object of the class `kind`."""
     if not isinstance(value, kind) and not (or_none and value is None):
         raise InputError(f"{name} must be a {kind.__name__}, {kind.__name__}(...), not {shown(value)}")
     return value
 
 
 def some(name: str, values: Iterable[T]) -> Iterable[T]:
-    """`values`, if they are a list or another iterable; neither a text nor a mapping is meant as one."""
+    """Check a list or another iterable; neither a text nor a mapping passes."""
     if type(values) is list or type(values) is tuple:
         return values
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
@@ -107,7 +108,7 @@ def some(name: str, values: Iterable[T]) -> Iterable[T]:
 
 
 def some_texts(name: str, values: Iterable[str]) -> list[str]:
-    """A list of strings."""
+    """Check a list of strings, and return it as a new list."""
     found = list(some(name, values))
     for one in found:
         if not isinstance(one, str):
@@ -116,20 +117,20 @@ def some_texts(name: str, values: Iterable[str]) -> list[str]:
 
 
 def some_tokens(name: str, value: int) -> int:
-    """A whole number of tokens, 1 or more."""
+    """Check a number of tokens, an int of 1 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} must be a number of tokens of 1 or more, not {shown(value)}")
     return value
 
 
 def whole_number(name: str, value: int) -> int:
-    """`value`, if it is an int of 0 or more; InputError names the argument otherwise."""
+    """Check an int of 0 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InputError(f"{name} must be a whole number of 0 or more, not {shown(value)}")
     return value
 
 
 def one_of(name: str, value: str, *choices: str) -> None:
-    """InputError unless `value` is one of `choices`."""
+    """Check that `value` is one of `choices`."""
     if value not in choices:
         raise InputError(f"{name} must be one of {', '.join(choices)}, not {shown(value)}")

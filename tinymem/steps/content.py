@@ -16,6 +16,7 @@ __all__ = [
     "as_text",
     "checked",
     "clean",
+    "encodable",
     "frozen",
     "is_empty",
     "left_out",
@@ -34,46 +35,42 @@ _CONTROLS = dict.fromkeys([*range(0x00, 0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *
 _UNSAFE = str.maketrans({**_CONTROLS, **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")})
 
 
-class FrozenDict(dict[str, Any]):
-    """A mapping inside a step: equal to the dict it was made of, the same as JSON, hashable, and never changed."""
-
+class _Frozen:
     __slots__ = ()
 
     def _refuse(self, *_: object, **__: object) -> Any:
-        raise TypeError("what a step holds cannot be changed: step.evolve(...) makes a changed copy")
+        raise TypeError("a step cannot be changed: step.evolve(...) makes a changed copy")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+
+class FrozenDict(_Frozen, dict[str, Any]):
+    """A mapping inside a step: equal to the dict it was made of, the same as JSON, hashable, and never changed."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _Frozen._refuse
+    clear = pop = popitem = setdefault = update = _Frozen._refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
-
-    def __copy__(self) -> FrozenDict:
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenDict:
-        return self
 
     def __reduce__(self) -> Any:
         return FrozenDict, (dict(self),)
 
 
-class FrozenList(list[Any]):
+class FrozenList(_Frozen, list[Any]):
     """A list inside a step: equal to the list it was made of, the same as JSON, hashable, and never changed."""
 
     __slots__ = ()
-
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = FrozenDict._refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = FrozenDict._refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _Frozen._refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _Frozen._refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
-
-    def __copy__(self) -> FrozenList:
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenList:
-        return self
 
     def __reduce__(self) -> Any:
         return FrozenList, (list(self),)
@@ -84,16 +81,17 @@ _ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 def frozen(value: Any) -> Any:
-    """An immutable copy of a JSON-like value, all the way down; what is frozen already comes back as it is.
+    """Copy a JSON-like value into an immutable one, all the way down; a frozen value comes back as it is.
 
-    Raises StepError for what has over MOST_DEPTH levels, or is inside itself.
+    Raises:
+        StepError: The value has over MOST_DEPTH levels, or is inside itself.
     """
     kind = type(value)
     return value if kind in _ATOMS or kind is FrozenDict or kind is FrozenList else _freeze(value, MOST_DEPTH, {})
 
 
 def _freeze(value: Any, levels: int, known: dict[int, tuple[int, Any]]) -> Any:
-    """`known` are the containers frozen already, by id: one that stands at many places is copied once."""
+    """Freeze `value`; `known` are the containers frozen already, by id, so that each is copied once."""
     if type(value) in _ATOMS:
         return value
     if not isinstance(value, (dict, list, tuple, Mapping)):
@@ -112,7 +110,7 @@ def _freeze(value: Any, levels: int, known: dict[int, tuple[int, Any]]) -> Any:
 
 
 def thawed(value: Any) -> Any:
-    """A private copy of a frozen value, in plain dicts and lists that may be changed.
+    """Copy a frozen value into plain dicts and lists that may be changed.
 
     >>> part = frozen({"type": "text"})
     >>> thawed(part) == part, type(thawed(part)).__name__
@@ -128,7 +126,7 @@ def thawed(value: Any) -> Any:
 
 
 def checked(value: Content | None, where: str) -> Content | None:
-    """`value` as a private copy, if it is content at all."""
+    """Return a private copy of `value`; StepError if it is no content."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(part, Mapping) for part in value):
@@ -137,7 +135,7 @@ def checked(value: Content | None, where: str) -> Content | None:
 
 
 def as_text(content: Content | None) -> str:
-    """The text of `content`; a part without text is named in brackets, as in `[image_url]`."""
+    """Return the text of `content`; a part without text is named in brackets, as in `[image_url]`."""
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(_part_text(part) for part in content)
@@ -151,29 +149,29 @@ def _part_text(part: Mapping[str, Any]) -> str:
 
 
 def as_parts(content: Content) -> list[Mapping[str, Any]]:
-    """`content` as a list of parts."""
+    """Return `content` as a list of parts."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 def is_empty(content: Content | None) -> bool:
-    """Whether there is nothing in it that a model could read."""
+    """Return True if nothing in `content` could be read by a model."""
     return not content or (isinstance(content, str) and not content.strip())
 
 
 def map_text(content: Content | None, change: Callable[[str], str]) -> Content | None:
-    """`content` with `change` applied to its texts, other parts as they are."""
+    """Apply `change` to the texts of `content`; other parts stay as they are."""
     if content is None or isinstance(content, str):
         return None if content is None else change(content)
     return [{**part, "text": change(part["text"])} if isinstance(part.get("text"), str) else part for part in content]
 
 
 def left_out(characters: int) -> str:
-    """The mark that stands where so many characters were left out."""
+    """Return the mark that stands where so many characters were left out."""
     return _ELLIPSIS.format(characters)
 
 
 def shorten(text: str, max_length: int) -> str:
-    """At most `max_length` characters of `text`: its head and tail, and between them how much was left out.
+    """Cut `text` to `max_length` characters: its head, a mark that says how much was left out, and its tail.
 
     >>> len(shorten("a" * 500, 100))
     100
@@ -191,10 +189,21 @@ def shorten(text: str, max_length: int) -> str:
 
 
 def clean(text: str) -> str:
-    """`text` with lone surrogates, NUL and other control characters as U+FFFD: safe to encode, same length."""
+    """Replace lone surrogates, NUL and other control characters by U+FFFD: safe to encode, same length."""
     return text if text.isascii() and text.isprintable() else text.translate(_UNSAFE)
 
 
+def encodable(text: str) -> str:
+    """Make `text` fit for UTF-8: join surrogate pairs, and replace lone surrogates by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def to_json(value: Any) -> str:
-    """Compact JSON for `value`, in the order it came."""
+    """Write `value` as compact JSON, keys in the order they came."""
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)

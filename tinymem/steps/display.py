@@ -20,8 +20,8 @@ SORTED = 1_000  # members of a set up to which they are put in order, so that it
 def short_repr(value: object, length: int = SHOWN, mark: str = "…") -> str:
     """Return `repr(value)` on one line, cut behind `length` characters. It never raises.
 
-    No more than is shown is read of lists, tuples, dicts, sets, deques, texts, named tuples and dataclasses, however much
-    they hold. Other objects give their own repr. Members of a set are put in order.
+    Of lists, tuples, dicts, sets, deques, texts, named tuples and dataclasses no more is read than is shown, however
+    much they hold. Other objects give their own repr. Members of a set are put in order.
 
     >>> short_repr(list(range(10**6)), 12)
     '[0, 1, 2, 3,…'

@@ -1,4 +1,4 @@
-"""Ids that sort by time, short ones that a model can repeat, and the clock."""
+"""Ids that sort by time, short ids that a model can repeat, and the clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _last = 0
 
 
 def new_id() -> str:
-    """A new unique id of 22 hexadecimal digits; ids sort in the order they were made, also when the clock goes back.
+    """Make a unique id of 22 hexadecimal digits; ids sort in the order they were made, even if the clock goes back.
 
     14 digits are microseconds since 1970 (never the same twice in a process), 8 are random.
     """
@@ -33,7 +33,7 @@ def new_id() -> str:
 
 
 def new_nanoid(length: int = 10) -> str:
-    """A new random id of `length` characters that people and models do not confuse; ten have 55 bits.
+    """Make a random id of `length` characters that people and models do not confuse; ten have 55 bits.
 
     >>> len(new_nanoid())
     10
@@ -42,14 +42,14 @@ def new_nanoid(length: int = 10) -> str:
 
 
 def utc_now() -> datetime:
-    """Now, aware, in UTC."""
+    """Return the present time, in UTC."""
     return datetime.now(timezone.utc)
 
 
 def moment(seconds: float) -> datetime:
-    """The moment so many seconds after 1970 began, in UTC.
+    """Return the moment so many seconds after 1970 began, in UTC.
 
-    A float has no microseconds that late: of the last second there is, only the beginning.
+    A float has no microseconds that late, so the last second of all has only its beginning.
 
     >>> moment(datetime.max.replace(tzinfo=timezone.utc).timestamp()).isoformat()
     '9999-12-31T23:59:59+00:00'

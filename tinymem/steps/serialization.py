@@ -1,4 +1,4 @@
-"""Steps to JSON-ready dicts and back, with a format version.
+"""Serialization of steps: to JSON-ready dicts and back, with a format version.
 
 The JSON is ASCII (`json.dumps` escapes the rest), so lone surrogates and NUL survive any file or database.
 """
@@ -27,7 +27,7 @@ _RENAMED = {"output": "observation", "failure": "error"}  # an ActionStep's own 
 
 
 def step_to_dict(step: Step) -> dict[str, Any]:
-    """`step` as a dict of JSON values: `format`, `type`, and every field that is not at its default."""
+    """Write `step` as a dict of JSON values: `format`, `type`, and every field that is not at its default."""
     record: dict[str, Any] = {"format": FORMAT, "type": step.type}
     for f in dataclasses.fields(step):
         value = getattr(step, f.name)
@@ -50,9 +50,11 @@ def _plain(value: Any) -> Any:
 
 
 def step_from_dict(record: Mapping[str, Any]) -> Step:
-    """The step that `step_to_dict` wrote.
+    """Read the step that `step_to_dict` wrote.
 
-    Raises FormatError for a record of a newer format, StepError for one that is no step; both name the field.
+    Raises:
+        FormatError: The record is of a newer format.
+        StepError: The record is no step; the message names the field.
     """
     if not isinstance(record, Mapping):
         raise StepError(f"a step's record must be a mapping, not {type(record).__name__}")
@@ -89,7 +91,7 @@ def _time(value: str) -> datetime:
 
 
 def dump_step(step: Step) -> str:
-    """`step` as one line of ASCII JSON; StepError says which value is not JSON."""
+    """Write `step` as one line of ASCII JSON; StepError says which value is not JSON."""
     try:
         return json.dumps(step_to_dict(step), separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -97,7 +99,7 @@ def dump_step(step: Step) -> str:
 
 
 def load_step(line: str) -> Step:
-    """The step that `dump_step` wrote."""
+    """Read the step that `dump_step` wrote."""
     try:
         record = json.loads(line)
     except (TypeError, ValueError, RecursionError) as error:

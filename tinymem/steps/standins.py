@@ -1,4 +1,4 @@
-"""Stand-ins: steps that a strategy puts in the place of others, and what they stand for.
+"""Stand-ins: steps that a strategy puts in the place of others, and the ids of these others.
 
 A stand-in has the id and the number of the last step that it stands for. A SummaryStep names all of them in its field
 `covers`; a step of any other type, such as `TaskStep("[Summary] ...")`, in `metadata["covers"]`. A stand-in is never
@@ -16,12 +16,12 @@ from tinymem.steps.types import SummaryStep
 __all__ = ["COVERS", "REVISION", "SEEN", "covers_of", "is_stand_in", "marks_of", "newest_of", "rank", "sources_of"]
 
 COVERS = "covers"
-SEEN = "tinymem_seen"  # ids of what else the strategy was given: the stand-in's text may tell of it too
+SEEN = "tinymem_seen"  # ids of other steps that the strategy was given: the stand-in may quote them too
 REVISION = "tinymem_revision"  # how often a step was changed without getting shorter
 
 
 def covers_of(step: Step) -> tuple[str, ...]:
-    """Ids of the steps that `step` stands for, oldest first; none for a step that stands for itself alone."""
+    """Return the ids of the steps that `step` stands for, oldest first; none for a step that stands for itself."""
     if isinstance(step, SummaryStep):
         return tuple(step.covers)
     ids = _ids(step.metadata.get(COVERS))
@@ -29,38 +29,36 @@ def covers_of(step: Step) -> tuple[str, ...]:
 
 
 def is_stand_in(step: Step) -> bool:
-    """Whether a strategy put `step` in the place of others."""
+    """Return True if a strategy put `step` in the place of others."""
     return step.id in covers_of(step)
 
 
 def sources_of(step: Step) -> tuple[str, ...]:
-    """Ids of all steps that the text of a stand-in may tell of: what it covers, and what its maker saw beside."""
+    """Return the ids of all steps that a stand-in may quote: those it covers, and others that its maker saw."""
     covers = covers_of(step)
     return (*covers, *_ids(step.metadata.get(SEEN))) if covers else ()
 
 
 def marks_of(step: Step) -> dict[str, Any]:
-    """What the metadata say of a step that a strategy made: ids and a number, which nobody's text is in."""
+    """Return the metadata that a strategy gave `step`: ids and a number, never text that somebody wrote."""
     own = (COVERS, SEEN, REVISION) if is_stand_in(step) else (REVISION,) if _revision(step) else ()
     return {key: step.metadata[key] for key in own if key in step.metadata}
 
 
 def rank(step: Step) -> tuple[int, int, int]:
-    """How far a step is from what was added under its id: of two versions, the lower one is closer to it."""
+    """Return the distance of a step from the one added under its id: of two versions, the lower is closer to it."""
     return len(covers_of(step)), _revision(step), -len(step.text)
 
 
 def newest_of(steps: Iterable[Step], kind: type[StepT]) -> StepT | None:
-    """The newest step of a type that stands for itself, or None.
+    """Return the newest step of a type that stands for itself, or None.
 
     >>> from tinymem import TaskStep
     >>> newest_of([TaskStep("Ship it"), TaskStep("[Summary] ...", id="a", metadata={"covers": ["a"]})], TaskStep).task
     'Ship it'
     """
-    found: StepT | None = None
-    for step in steps:
-        found = step if isinstance(step, kind) and not is_stand_in(step) else found
-    return found
+    own = [step for step in steps if isinstance(step, kind) and not is_stand_in(step)]
+    return own[-1] if own else None
 
 
 def _revision(step: Step) -> int:
@@ -69,5 +67,5 @@ def _revision(step: Step) -> int:
 
 
 def _ids(value: object) -> tuple[str, ...]:
-    """A list of ids; () for anything else."""
+    """Return a list of ids as a tuple; () for anything else."""
     return tuple(value) if isinstance(value, (list, tuple)) and all(isinstance(id, str) for id in value) else ()

@@ -1,4 +1,4 @@
-"""What every step is: its common fields, how it renders itself, and how it is copied.
+"""The base of every step: its common fields, its rendering as messages, and its copies.
 
 Every step renders itself as chat messages, in one of two forms:
 
@@ -45,14 +45,17 @@ TextChange: TypeAlias = Callable[[str], str]
 StepT = TypeVar("StepT", bound="Step")
 
 REPR_LENGTH = 60  # characters of a text that a step's repr shows
-LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step is told with them
+LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step repeats them
 
 
 @dataclass(frozen=True)
 class Part:
-    """One searchable text of a step: `kind` says what it is, `message` which of the step's messages holds it.
+    """One searchable text of a step.
 
-    `text` is that message's own text, so offsets into it are offsets into what was said.
+    Attributes:
+        kind: The kind of text, as `"observation"` or `"thought"`.
+        text: The text itself, as the message has it, so offsets into it are offsets into the message.
+        message: The place of the message among those of the step.
     """
 
     kind: str
@@ -73,7 +76,8 @@ class Step:
         step_number: Given by the memory that the step was added to, from 0.
         pinned: A pinned step is never pruned.
         metadata: A mapping of JSON values.
-        overlay: What the messages it was read from had beyond this rendering, so that they come out as they came in.
+        overlay: Keys and values beyond this rendering of the messages that the step was read from, so that they come
+            out as they came in.
 
     Raises:
         StepError: A field has a value that it cannot have.
@@ -128,10 +132,13 @@ class Step:
         return f"<{type(self).__name__}{number}: {one_line(self.text[: 4 * REPR_LENGTH])[:REPR_LENGTH]}>"
 
     def evolve(self: StepT, **changes: Any) -> StepT:
-        """Make a copy with these fields changed.
+        """Make a copy with some fields changed.
 
         >>> TaskStep("Ship it").evolve(pinned=True).pinned
         True
+
+        Raises:
+            StepError: The step has no such field, or the field cannot have that value.
         """
         if unknown := changes.keys() - {f.name for f in dataclasses.fields(self)}:
             raise StepError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
@@ -143,7 +150,7 @@ class Step:
         return copy
 
     def parts(self) -> tuple[Part, ...]:
-        """The searchable texts, in the order they happened; empty ones left out."""
+        """Return the searchable texts, in the order they happened; empty ones are left out."""
         return tuple(part for part in self._parts() if part.text.strip())
 
     def _parts(self) -> Iterable[Part]:
@@ -194,28 +201,28 @@ class Step:
         return self
 
     def shortened(self: StepT, max_length: int) -> StepT:
-        """Make a copy in which no text has over `max_length` characters; head and tail stay, with a mark between."""
+        """Make a copy in which no text has over `max_length` characters: head and tail stay, with a mark between."""
         return self._map_text(lambda text: shorten(text, max_length))
 
     def _map_text(self: StepT, change: TextChange) -> StepT:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """The step as JSON-ready values, with a format version. See `tinymem.steps.serialization`."""
+        """Return the step as JSON-ready values, with a format version. See `tinymem.steps.serialization`."""
         from tinymem.steps.serialization import step_to_dict
 
         return step_to_dict(self)
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Step:
-        """The step that `to_dict` wrote; StepError names the field that is wrong."""
+        """Read the step that `to_dict` wrote; StepError names the field that is wrong."""
         from tinymem.steps.serialization import step_from_dict
 
         return step_from_dict(record)
 
 
 def some_steps(name: str, values: Iterable[StepT]) -> list[StepT]:
-    """A list of steps, which may be gone through twice, whatever was given."""
+    """Check steps, from any iterable, and return them as a list."""
     found = list(some(name, values))
     for one in found:
         if not isinstance(one, Step):
@@ -248,7 +255,7 @@ def _in_utc(when: Time) -> datetime:
 
 
 def _is_layer(layer: object) -> bool:
-    """Whether it can be laid over a message."""
+    """Return True if `layer` can be laid over a message."""
     return (
         isinstance(layer, Mapping)
         and isinstance(layer.get("set", {}), Mapping)
@@ -257,7 +264,7 @@ def _is_layer(layer: object) -> bool:
 
 
 def joined(first: Content | None, *more: Content) -> Content | None:
-    """Contents one below the other: strings as lines, or as a list of parts once one of them is that."""
+    """Put contents one below the other: strings as lines, or as a list of parts once one of them is that."""
     for second in more:
         if first is None or is_empty(first):
             first = second
@@ -269,20 +276,20 @@ def joined(first: Content | None, *more: Content) -> Content | None:
 
 
 def labelled(label: str, content: Content | None) -> Content:
-    """`content` behind `label` and a colon."""
+    """Put `label` and a colon before `content`."""
     if content is None or isinstance(content, str):
         return f"{label}: {content or ''}"
     return [*as_parts(f"{label}:"), *content]
 
 
 def apply_overlay(message: Message, layer: Mapping[str, Any]) -> Message:
-    """`message` with what `layer` sets put in and what it drops taken out."""
+    """Lay `layer` over `message`: put in the keys that it sets, take out those that it drops."""
     merged = {**message, **thawed(layer.get("set", {}))}
     return {key: value for key, value in merged.items() if key not in layer.get("drop", ())}
 
 
 def overlay_of(rendered: Message, original: Mapping[str, Any]) -> dict[str, Any]:
-    """The layer that turns `rendered` into `original`; empty when they are equal."""
+    """Return the layer that turns `rendered` into `original`; empty when they are equal."""
     differs = {
         k: v for k, v in original.items() if k not in rendered or rendered[k] != v or type(rendered[k]) is not type(v)
     }

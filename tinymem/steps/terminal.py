@@ -1,7 +1,7 @@
 """Reports for a terminal: text that is safe to print, cut and padded by the cells it takes, plain or through rich.
 
-What a memory holds was written by anybody. Shown here, it cannot send escape sequences, break lines, turn the reading
-direction of what stands beside it, or be read as rich's markup.
+Anybody may have written the texts of a memory. Shown here, they cannot send escape sequences, break lines, turn the
+reading direction of the text beside them, or be read as rich's markup.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _UNSAFE = {**_BREAKS, **_TURNS}
 
 
 def safe(text: str) -> str:
-    """`text` on one line, of the same length, with nothing in it that a terminal would obey.
+    r"""Make `text` one line of the same length, with nothing in it that a terminal would obey.
 
-    >>> safe("a\\x1b[31mb\\nc")
-    'a\ufffd[31mb c'
+    >>> safe("a\x1b[31mb\nc")
+    'a�[31mb c'
     """
     return text if text.isascii() and text.isprintable() else clean(text).translate(_UNSAFE)
 
 
 def first_words(text: str, most: int) -> str:
-    """The beginning of `text` in at most `most` cells, words one space apart.
+    r"""Return the beginning of `text` in at most `most` cells, words one space apart.
 
-    >>> first_words("  Read  the log\\nof May", 12)
+    >>> first_words("  Read  the log\nof May", 12)
     'Read the lo…'
     """
     return fitted(safe(" ".join(text.lstrip()[: 8 * most].split())), most)
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal `text` takes, or a few more: terminals differ in what they know of Unicode."""
+    """Count the columns of a terminal that `text` takes, or a few more: terminals know different Unicode versions."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
@@ -59,7 +59,7 @@ def _cells_of(character: str) -> int:
 
 
 def fitted(text: str, width: int) -> str:
-    """`text`, cut to at most `width` cells, with an ellipsis where something is left out.
+    """Cut `text` to at most `width` cells, with an ellipsis where something is left out.
 
     >>> fitted("日本語", 4), fitted("abc", 0)
     ('日…', '')
@@ -73,13 +73,13 @@ def fitted(text: str, width: int) -> str:
 
 
 def padded(text: str, width: int, right: bool = False) -> str:
-    """`text` with spaces around it up to `width` cells, before it if it goes to the `right`."""
+    """Fill `text` with spaces up to `width` cells, before it if it goes to the `right`."""
     space = " " * (width - cells(text))
     return space + text if right else text + space
 
 
 def many(count: int, what: str) -> str:
-    """A number of things.
+    """Name a number of things.
 
     >>> many(1, "step"), many(1200, "step")
     ('1 step', '1,200 steps')
@@ -88,14 +88,20 @@ def many(count: int, what: str) -> str:
 
 
 def plain(line: Line) -> str:
-    """The line's text."""
+    """Return the text of a line, safe to print."""
     return safe("".join(text for text, _ in line)).rstrip()
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its title, its style in rich's words, whether its cells go to the `right`, and whether it
-    gives room to others where rich has too little for all."""
+    """A column of a table.
+
+    Attributes:
+        title: The text above it.
+        style: Its style, in rich's words.
+        right: Align its cells to the right.
+        yields: Give room to other columns where rich has too little for all.
+    """
 
     title: str
     style: str = ""
@@ -111,7 +117,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
     def lines(self) -> list[str]:
-        """The table as plain text, columns two spaces apart."""
+        """Return the table as plain text, columns two spaces apart."""
         shown = [[column.title for column in self.columns], *([safe(cell) for cell in row] for row in self.rows)]
         widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
         return ["  ".join(self._padded(row, widths)).rstrip() for row in shown]
@@ -121,7 +127,7 @@ class Table:
             yield padded(cell, width, column.right)
 
     def rich(self) -> RichTable:
-        """The table as rich draws it. Cells are `Text`, in which rich reads no markup."""
+        """Return the table as rich draws it. Cells are `Text`, in which rich reads no markup."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -139,7 +145,7 @@ class Shown:
     """A report: `str` gives its text, and `rich.print` shows it with tables and colours."""
 
     def blocks(self) -> Iterable[Line | Table]:
-        """The lines and tables of the report, in order."""
+        """Return the lines and tables of the report, in order."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

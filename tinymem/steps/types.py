@@ -1,4 +1,4 @@
-"""Typed, immutable steps: what an agent saw, thought and did, one event each."""
+"""The types of steps beside actions: system prompt, task, plan, note, summary, answer, message."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _ContentStep(Step):
-    """A step whose whole substance is one piece of content, rendered as one message."""
+    """A step of one piece of content, rendered as one message."""
 
     role: ClassVar[str] = "user"
     content_field: ClassVar[str] = ""
@@ -91,7 +91,7 @@ class TaskStep(_ContentStep):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanningStep(_ContentStep):
-    """A plan that the agent made, sent with the user's word to carry it out, as smolagents sends it."""
+    """A plan of the agent, sent with a user's message to carry it out, as smolagents sends it."""
 
     type: ClassVar[str] = "planning"
     role: ClassVar[str] = "assistant"
@@ -106,7 +106,7 @@ class PlanningStep(_ContentStep):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScratchpadStep(_ContentStep):
-    """A note that the agent wrote to itself; `raw_llm_response` is the model's answer that held it."""
+    """A note of the agent to itself; `raw_llm_response` is the model's answer that held it."""
 
     type: ClassVar[str] = "scratchpad"
     role: ClassVar[str] = "assistant"
@@ -128,7 +128,7 @@ class ScratchpadStep(_ContentStep):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SummaryStep(_ContentStep):
-    """A summary that stands for the steps whose ids it `covers`."""
+    """A summary in the place of the steps whose ids it `covers`."""
 
     type: ClassVar[str] = "summary"
     content_field: ClassVar[str] = "summary"
@@ -144,7 +144,7 @@ class SummaryStep(_ContentStep):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FinalAnswerStep(_ContentStep):
-    """The answer that ended a task: a milestone that is recalled; no message is sent for it.
+    """The answer that ended a task: a milestone for recall; no message is sent for it.
 
     `output` is a text, a list of content parts, or any other JSON value.
     """
@@ -214,5 +214,5 @@ class MessageStep(Step):
 
 
 def is_milestone(step: Step) -> bool:
-    """Whether a step is one to come back to: a final answer, a pinned step, or one marked so in its metadata."""
+    """Return True for a final answer, a pinned step, or a step that is marked as a milestone in its metadata."""
     return isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True

@@ -1,4 +1,4 @@
-"""Python values as JSON whose round trip is exact: what comes back is equal, and of the same types all through.
+"""Exact JSON for Python values: what is read again is equal to what was written, and of the same types.
 
 What JSON lacks is tagged, as in `{"$type": "tuple", "value": [1, 2]}`. Nothing is pickled, so reading runs no code.
 """
@@ -26,7 +26,7 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # two lone surrogates, whi
 
 
 def encode(value: Any) -> Any:
-    """`value` as JSON values.
+    """Write `value` as JSON values.
 
     None, bool, int, float (inf and nan too), str, bytes, datetime, date, list, tuple, set, frozenset and dict, inside
     each other, but no subclasses of them. A list that stands at two places comes back as two.
@@ -34,14 +34,15 @@ def encode(value: Any) -> Any:
     >>> encode({"size": (2, 3)})
     {'size': {'$type': 'tuple', 'value': [2, 3]}}
 
-    Raises InputError for a value that would not come back as it is: of another type, inside itself, over 100 levels
-    deep, or of over a million items.
+    Raises:
+        InputError: The value would not come back as it is: it is of another type, inside itself, over 100 levels deep,
+            or of over a million items.
     """
     return _Encoder()(value)
 
 
 def decode(value: Any) -> Any:
-    """The value of which `encode` made this JSON; FormatError for what it never makes."""
+    """Read the value of which `encode` made this JSON; FormatError for JSON that `encode` never makes."""
     if isinstance(value, list):
         return [decode(item) for item in value]
     if not isinstance(value, dict):
@@ -59,7 +60,7 @@ def decode(value: Any) -> Any:
 
 
 class _Encoder:
-    """Encodes one value; remembers what it is inside of, and how much it has seen."""
+    """The encoding of one value: remembers the containers it is inside of, and counts items."""
 
     def __init__(self) -> None:
         self._inside: set[int] = set()
@@ -106,7 +107,7 @@ def _write_str(value: str) -> Any:
 
 
 def _write_time(value: date) -> Any:
-    """In ISO format, if nothing gets lost by that, as a zone's name would."""
+    """Write a date or time in ISO format, if nothing gets lost by that, as a zone's name would."""
     fixed = type(getattr(value, "tzinfo", None)) in (type(None), timezone)
     if not fixed or repr(type(value).fromisoformat(value.isoformat())) != repr(value):
         raise InputError(f"a {type_name(value)} with a named zone or a fold cannot be saved")
