@@ -3,7 +3,7 @@
 from tinymem.embedders import StaticEmbedder            # the default: a table of token vectors, no torch, no download
 from tinymem.embedders import SentenceTransformerEmbedder  # any sentence-transformers model
 from tinymem.embedders import OpenAIEmbedder            # OpenAI's API, and every server that speaks it
-from tinymem.embedders import HashingEmbedder           # for tests: vectors one can work out by hand
+from tinymem.embedders import HashingEmbedder           # for tests: vectors that one can work out by hand
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["HashingEmbedder", "OpenAIEmbedder", "SentenceTransformerEmbedder", "StaticEmbedder"]
 
-_WHERE = {
-    "HashingEmbedder": "tinymem.embedders.hashing",
-    "OpenAIEmbedder": "tinymem.embedders.openai",
-    "SentenceTransformerEmbedder": "tinymem.embedders.sentence_transformers",
-    "StaticEmbedder": "tinymem.embedders.static",
+_HOMES = {
+    "HashingEmbedder": "hashing",
+    "OpenAIEmbedder": "openai",
+    "SentenceTransformerEmbedder": "sentence_transformers",
+    "StaticEmbedder": "static",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Every error that tinymem raises, and when.
+"""The errors that tinymem raises, and reports of errors without content.
 
 ::
 
@@ -15,8 +15,8 @@
     ├── EmbedderError                  an embedder failed, or gave vectors of the wrong shape
     └── MissingExtraError (ImportError)  an optional dependency is not installed; the message ends in the line to run
 
-User mistakes are InputError and BudgetError; what the machine did is the rest. Each message carries the numbers and
-says what to do.
+InputError and BudgetError are mistakes of the caller; the others come from the machine. Each message carries the
+numbers and says what to do.
 """
 
 from __future__ import annotations
@@ -78,7 +78,13 @@ class MessageError(InputError):
 
 
 class BudgetError(TinymemError, ValueError):
-    """What must be in the prompt needs `needed` tokens, over the `budget`; `parts` says what costs how much."""
+    """The parts that must be in the prompt do not fit.
+
+    Attributes:
+        needed: The tokens that they need.
+        budget: The tokens that there are.
+        parts: The tokens of each part, by its name.
+    """
 
     def __init__(self, needed: int, budget: int, parts: Mapping[str, int]) -> None:
         listed = ", ".join(f"{name} {tokens}" for name, tokens in parts.items())
@@ -106,11 +112,15 @@ class FormatError(StorageError):
 
 
 class EmbedderMismatchError(StorageError):
-    """The memory was written with embedder `stored` and opened with `given` (fingerprints): their vectors cannot be
-    compared. `name` is how the given one is named; `remembered`, if none was given, and the memory opened with the
-    embedder of the name that it remembers."""
+    """The memory was written with another embedder, whose vectors cannot be compared.
+
+    Attributes:
+        stored: The fingerprint of the embedder that it was written with.
+        given: The fingerprint of the embedder that it was opened with.
+    """
 
     def __init__(self, stored: str, given: str, name: str = "NAME", remembered: bool = False) -> None:
+        # `remembered`: no embedder was given, and `name` is the one that the memory remembers.
         what = (
             f"which it remembers by the name {name}, and {given} is what that name gives now (the first had settings "
             "of its own, given in code, or the model has changed)"
@@ -119,7 +129,7 @@ class EmbedderMismatchError(StorageError):
         )
         super().__init__(
             f"this memory was written with the embedder {stored}, {what}; vectors of the two cannot be compared: open "
-            f"it with the first (embedder=), or make all vectors anew: tinymem reindex --embedder {name}"
+            f"it with the first (embedder=), or make all vectors again: tinymem reindex --embedder {name}"
         )
         self.stored, self.given = stored, given
 
@@ -136,30 +146,30 @@ class MissingExtraError(TinymemError, ImportError):
         self.extra = extra
 
 
-TOLD, SOURCES = (ImportError, OSError), ("builtins", "socket")  # their messages name files, packages and addresses
+SAFE, SOURCES = (ImportError, OSError), ("builtins", "socket")  # their messages name files, packages and addresses
 _WORD = re.compile(r"[\w.:-]{0,24}")
 
 
 def without_content(error: BaseException) -> str:
-    """What `error` is, and where it was raised; its message only if that cannot hold content.
+    """Describe `error` and the place where it was raised; with its message only if that cannot hold content.
 
     >>> without_content(ValueError("the password is 42"))
     'ValueError'
     """
     name = type(error).__name__
-    if isinstance(error, TinymemError) or (isinstance(error, TOLD) and type(error).__module__ in SOURCES):
+    if isinstance(error, TinymemError) or (isinstance(error, SAFE) and type(error).__module__ in SOURCES):
         return f"{name}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     return f"{name} in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else name
 
 
 def trace_of(error: BaseException) -> str:
-    """The same, below the lines of code that led there."""
+    """Describe `error` as `without_content` does, below the lines of code that led there."""
     return "".join(traceback.format_tb(error.__traceback__)) + without_content(error)
 
 
 def name_of(called: object) -> str:
-    """The name of a callable, without what it was bound to.
+    """Return the name of a callable, without the object that it is bound to.
 
     >>> name_of(name_of), name_of(print)
     ('name_of', 'print')
@@ -168,7 +178,7 @@ def name_of(called: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A wrong argument, if it is a number or a word; else what kind of value it is.
+    """Show a wrong argument, if it is a number or a word; else its type and size.
 
     >>> shown(-1), shown("wizard"), shown("the password is 42")
     ('-1', "'wizard'", 'a str of length 18')
@@ -179,7 +189,7 @@ def shown(value: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """The type of a value that may hold content, and how much it holds.
+    """Return the type and the size of a value that may hold content.
 
     >>> kind_of("the password is 42"), kind_of({"a": 1}), kind_of(None)
     ('a str of length 18', 'a dict of length 1', 'None')
@@ -192,7 +202,7 @@ def kind_of(value: object) -> str:
 
 
 HOUR = 3_600.0  # seconds for which a warning that was given is not given again
-MOST = 4_096  # warnings that are remembered; of more, the oldest are given again early
+MOST = 4_096  # warnings that are remembered; of more, the oldest may come again early
 
 _given: dict[tuple[str, str, str], float] = {}  # when each was given last, the oldest first
 _lock = threading.Lock()
@@ -200,7 +210,7 @@ _places = count(1)
 
 
 def own_place() -> str:
-    """A `where` for what belongs to no memory, as a summarizer of its own: another one with each call."""
+    """Make a new `where` for an object that belongs to no memory, as a summarizer of its own."""
     return f"object {next(_places)}"
 
 
@@ -209,8 +219,8 @@ def warn_hourly(
 ) -> None:
     """Log `message` % `args`, unless the same `message` was logged for the memory `where` within the last hour.
 
-    `where` is named by its text, as a folder is, so a memory that is opened again and again does not warn each time.
-    `about` tells apart what shares a message, as two callbacks do. What is held back is logged at DEBUG.
+    `where` is compared by its text, as a folder is, so a memory that is opened again and again does not warn each time.
+    `about` separates two sources of the same message, as two callbacks. A message that is held back is logged at DEBUG.
     """
     key, now = (str(where), about, message), time.monotonic()
     with _lock:

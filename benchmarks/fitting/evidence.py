@@ -151,7 +151,7 @@ class Candidates(Tinymem):
 
     def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
         """What recall makes of them."""
-        return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, diversity)
+        return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, diversity)[0]
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Steps, each read once: many rankings of the same candidates are packed."""

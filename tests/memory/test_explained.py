@@ -18,7 +18,7 @@ from test_inspection import drawn, open_memory
 from tinymem import ClosedError, Explanation, HierarchicalMemory, InputError, MessageStep, Step
 from tinymem.recall.diversity import SHORT
 from tinymem.recall.fusion import QUESTION, published
-from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, packed
+from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, pack
 from tinymem.recall.results import LeftOut, Recall
 
 LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."
@@ -38,7 +38,7 @@ def chosen_of(steps: Sequence[Step], budget: int, left_out: int = 1_000) -> tupl
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
 
-    return packed(ranked(steps), fetch, TOKENS, budget, KEY, left_out=left_out)
+    return pack(ranked(steps), fetch, TOKENS, budget, KEY, left_out=left_out)
 
 
 # -- what came back

@@ -41,7 +41,7 @@ def packed(
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers if number in held}
 
-    return pack(passages, fetch, counter, budget, KEY, diversity)
+    return pack(passages, fetch, counter, budget, KEY, diversity)[0]
 
 
 @st.composite

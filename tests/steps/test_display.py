@@ -91,8 +91,9 @@ Point = namedtuple("Point", "a b")
 @pytest.mark.parametrize(
     "value",
     [None, True, -3, 1.5, "it's", "", b"x\n", bytearray(b"y"), [], [1, [2, ("a",)]], (), (1,), (1, 2), {},
-     {1: {"a": 2}}, set(), {3}, {2, 1, 3}, frozenset(), frozenset({7}), deque([1, 2]), Counter("aab"), OrderedDict(a=1), defaultdict(list, a=[1]), {1: 2}.keys(),
-     {1: 2}.values(), {1: 2}.items(), Row(1, [2], 3), Written(3), Point(1, [2]), Colour.RED, range(3), int,
+     {1: {"a": 2}}, set(), {3}, {2, 1, 3}, frozenset(), frozenset({7}), deque([1, 2]), Counter("aab"),
+     OrderedDict(a=1), defaultdict(list, a=[1]), {1: 2}.keys(), {1: 2}.values(), {1: 2}.items(),
+     Row(1, [2], 3), Written(3), Point(1, [2]), Colour.RED, range(3), int,
      Names(["a"]), SimpleNamespace(a=1), np.arange(3), "\ud800\x00\u2028", 10**99],
 )  # fmt: skip
 def test_what_is_short_looks_as_python_shows_it(value: object) -> None:

@@ -29,7 +29,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
-from tinymem.recall.packing import packed
+from tinymem.recall.packing import pack
 from tinymem.recall.passages import slices
 from tinymem.recall.results import Explanation, LeftOut, Recall
 from tinymem.steps.content import clean
@@ -221,7 +221,7 @@ class Archive(Embedding):
             return Recall("", 0, (), self.trouble), ()
         ranked = self.score(text, now, allowed).ranked(budget)
         with self._naming_parts():
-            found, others = packed(ranked, self.fetch, self.counter, budget, self.key, diversity, left_out)
+            found, others = pack(ranked, self.fetch, self.counter, budget, self.key, diversity, left_out)
         return replace(found, note=self.trouble), others
 
     @contextmanager

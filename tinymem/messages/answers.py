@@ -1,4 +1,4 @@
-"""Which call a tool's result answers, also where the provider gives calls no ids, or the same id twice."""
+"""The matching of tool results to calls, also where the provider gives calls no ids, or the same id twice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ __all__ = ["OpenCall", "answered_by", "open_calls", "pending_calls"]
 
 
 class OpenCall(NamedTuple):
-    """A call that waits for its result: its `id` in the memory, its tool's `name` ("" where that is not known any
-    more), and the id that its provider gave it ("" for none)."""
+    """A call that waits for its result.
+
+    Attributes:
+        id: Its id in the memory.
+        name: The name of its tool; "" where that is not known any more.
+        given: The id that its provider gave it; "" for none.
+    """
 
     id: str
     name: str = ""
@@ -22,8 +27,10 @@ class OpenCall(NamedTuple):
 
 
 def answered_by(result: Mapping[str, Any], waiting: Sequence[OpenCall]) -> int | None:
-    """Which of the calls `waiting` the message `result` answers: the one with its id, or where there are no ids, the
-    first of the tool that it names (`tool_name` or `name`), or the first of all where it names none.
+    """Find the place of the call in `waiting` that the message `result` answers.
+
+    It is the call with the id of the result; where there are no ids, the first call of the tool that the result names
+    (`tool_name` or `name`), or the first of all where it names none. None where no call fits.
 
     >>> answered_by({"role": "tool", "tool_name": "read"}, [OpenCall("1", "list"), OpenCall("2", "read")])
     1
@@ -46,7 +53,7 @@ def _first(waiting: Sequence[OpenCall], fits: Callable[[OpenCall], bool]) -> int
 
 
 def open_calls(steps: Sequence[Step]) -> set[str]:
-    """Ids of the calls that have no result yet, in their action or in a later tool message."""
+    """Return the ids of the calls that have no result yet, in their action or in a later tool message."""
     waiting: set[str] = set()
     for step in steps:
         if isinstance(step, ActionStep):
@@ -57,8 +64,10 @@ def open_calls(steps: Sequence[Step]) -> set[str]:
 
 
 def pending_calls(steps: Reversible[Step], ids: Collection[str]) -> list[OpenCall]:
-    """The calls of these `ids` as `steps` made them, those of the newest step first; calls that none of them made are
-    known by their ids alone."""
+    """Find the calls of these `ids` in `steps`, those of the newest step first.
+
+    Calls that no step made are known by their ids alone.
+    """
     found: dict[str, OpenCall] = {}
     for step in reversed(steps) if ids else ():
         if isinstance(step, ActionStep) and any(call.id in ids for call in step.tool_calls):

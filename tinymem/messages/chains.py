@@ -1,10 +1,10 @@
-"""Chains of hashes: how a memory knows what it holds already of a history that is given again.
+"""Chains of hashes, by which a memory knows the messages that it holds already of a history that comes again.
 
 The history of a session is a chain. The link of a message is a hash of the link before it and of the message, so two
 histories have the same links as far as they say the same, from their first message on. A step that comes as messages
 gets the link of its last message as its id: where a memory has a step with some link as its id, it was given the
-history up to that message. What was forgotten of it since stays forgotten; but who has the memory's files, and all else
-that was said, can test a guess at what it was.
+history up to that message. A forgotten message stays forgotten; but somebody who has the memory's files and all other
+messages can test a guess at its text.
 
 A system prompt at the beginning stands beside the chain, known by its own text: one that names today's date does not
 make all that follows new.
@@ -35,12 +35,12 @@ Newest: TypeAlias = Callable[[str | None], str | None]  # the id of a session's 
 
 
 def first_link(session: str | None) -> str:
-    """The link before the first message of a session."""
+    """Return the link before the first message of a session."""
     return _hashed(["session", session])
 
 
 def link(before: str, message: Mapping[str, Any], speaker: str | None = None) -> str:
-    """The link of a message: the same for the same message (whatever the order of its keys) behind the same link.
+    """Return the link of a message: the same for the same message, in any order of keys, behind the same link.
 
     >>> hello = {"role": "user", "content": "Hello"}
     >>> link(first_link("s1"), hello) == link(first_link("s1"), dict(reversed(hello.items())))
@@ -61,8 +61,11 @@ def _plain(value: Any) -> Any:
 
 
 class Chained(NamedTuple):
-    """A step with the links of its messages. `end` is how many messages the session has up to the end of this step;
-    None for a system prompt, which stands beside the chain."""
+    """A step with the links of its messages.
+
+    `end` counts the messages of the session up to the end of this step; it is None for a system prompt, which stands
+    beside the chain.
+    """
 
     step: Step
     session: str | None
@@ -101,14 +104,14 @@ class Chains:
 
 @dataclass
 class Known:
-    """What is held of some histories: how many messages from the beginning of each session, and which prompts."""
+    """The part of some histories that a memory holds: messages from the beginning of each session, and prompts."""
 
     ends: dict[str | None, int] = field(default_factory=dict)
     prompts: set[str] = field(default_factory=set)
 
 
 def known_of(chain: Iterable[Chained], held: Held) -> Known:
-    """How far the histories in `chain` are held: each up to the last link that is the id of a step."""
+    """Find the part of `chain` that is held: each history up to the last link that is the id of a step."""
     known = Known()
     steps = iter(chain)
     while batch := list(islice(steps, AT_ONCE)):
@@ -124,7 +127,7 @@ def known_of(chain: Iterable[Chained], held: Held) -> Known:
 
 
 def unknown(chain: Iterable[Chained], known: Known) -> Iterator[Step]:
-    """The steps of `chain` that are not held, each with its link as id.
+    """Yield the steps of `chain` that are not held, each with its link as id.
 
     Where a call is held and its results are not, as when the history ended there at the time, the results come as
     messages of their own.
@@ -140,7 +143,7 @@ def unknown(chain: Iterable[Chained], known: Known) -> Iterator[Step]:
 
 
 def _results(one: Chained, new: int) -> Iterator[Step]:
-    """The last `new` messages of an action: results of its calls."""
+    """Make steps of the last `new` messages of an action, which are results of its calls."""
     step = one.step
     assert isinstance(step, ActionStep)
     calls = pending_calls([step], [call.id for call in step.tool_calls if call.answered][-new:])
@@ -151,10 +154,10 @@ def _results(one: Chained, new: int) -> Iterator[Step]:
 
 
 def to_add(steps: Sequence[Step], skip: bool, kept: Kept, held: Held, newest: Newest) -> list[Step]:
-    """The steps of a session's messages as they are to be added, with links as ids.
+    """Return the steps of a session's messages that are to be added, with links as ids.
 
-    With `skip` they are the whole history, and those come that are not held. Without, they come behind what the session
-    has; a step whose link is taken, as by the same system prompt, keeps the id that it has.
+    With `skip` they are the whole history, and the steps that are held are left out. Without, they come behind the
+    steps that the session has; a step whose link is taken, as by the same system prompt, keeps the id that it has.
     """
     chains = Chains(kept)
     if skip:

@@ -1,8 +1,8 @@
-"""Chat messages in the shapes of OpenAI and those who speak its language: to steps and back without loss; groups.
+"""Conversion of chat messages, as OpenAI and compatible servers have them, to steps and back without loss.
 
 `steps_from_messages` then `messages_from_steps` is the identity, also for messages that no API would accept:
-`tinymem.messages.repair` makes of them what is sent. A *group* is what must stay together: an assistant's turn with
-tool calls, and all its results.
+`tinymem.messages.repair` makes them acceptable when they are sent. A *group* must stay together: an assistant's turn
+with tool calls, and all its results.
 """
 
 from __future__ import annotations
@@ -61,15 +61,21 @@ def steps_from_messages(
     timestamp: Time | None = None,
     pending: Iterable[str | OpenCall] = (),
 ) -> list[Step]:
-    """Typed steps of chat messages, as OpenAI, Ollama, Gemini, vLLM and others have them.
+    """Make typed steps of chat messages, as OpenAI, Ollama, Gemini, vLLM and others have them.
 
     A system message that comes first becomes a SystemPromptStep; in a run with tool calls the first user message
     becomes a TaskStep; an assistant's message with tool calls and the results that follow become one ActionStep; the
     rest are MessageSteps. A call without an id, or with one that its turn used before, gets an id of its own in the
-    step, and a result without one answers the first open call of the tool that it names, or of any tool. `pending` are
-    calls made before these messages, or their ids, whose results may come now.
+    step, and a result without one answers the first open call of the tool that it names, or of any tool.
 
-    Raises MessageError, with the index of the message, for one that is malformed or answers no call.
+    Args:
+        messages: The messages, oldest first.
+        session: The session of all steps.
+        timestamp: The time of all steps; by default the present.
+        pending: Calls made before these messages, or their ids, whose results may come now.
+
+    Raises:
+        MessageError: A message is malformed, or answers no call; the error has its index.
     """
     listed = [_checked(message, index) for index, message in enumerate(some("messages", messages))]
     is_run = any(raw_calls(message) or message["role"] == "tool" for message in listed)
@@ -87,7 +93,8 @@ def steps_from_messages(
                 step, taken, new = _action(listed, at, shared)
                 waiting = [*new, *waiting]  # of calls with one id, the newest is answered
             else:
-                step, taken = _single(message, at, is_run and not _has_task(steps), waiting, shared), 1
+                may_be_task = is_run and all(isinstance(step, SystemPromptStep) for step in steps)
+                step, taken = _single(message, at, may_be_task, waiting, shared), 1
         except StepError as error:
             raise MessageError(str(error), at) from error
         rendered = step.to_messages(style="tools")
@@ -109,10 +116,6 @@ def _checked(message: Mapping[str, Any], index: int) -> Message:
     except StepError as error:
         raise MessageError(str(error), index) from error
     return dict(message)
-
-
-def _has_task(steps: Sequence[Step]) -> bool:
-    return any(not isinstance(step, SystemPromptStep) for step in steps)
 
 
 def _single(message: Message, at: int, may_be_task: bool, waiting: list[OpenCall], shared: dict[str, Any]) -> Step:
@@ -139,8 +142,11 @@ def _answers_nothing(message: Message, waiting: Sequence[OpenCall]) -> str:
 
 
 def _action(listed: Sequence[Message], at: int, shared: dict[str, Any]) -> tuple[ActionStep, int, list[OpenCall]]:
-    """The action that starts at `at`, with the results that follow it in the order of its calls; how many messages it
-    takes, and the calls that still wait."""
+    """Read the action that starts at `at`, with the results that follow it in the order of its calls.
+
+    Returns:
+        The action, the number of messages that it takes, and the calls that still wait.
+    """
     message = listed[at]
     calls = _calls(message, at)
     waiting = [OpenCall(call.id, call.name, given) for call, given in calls]
@@ -149,7 +155,7 @@ def _action(listed: Sequence[Message], at: int, shared: dict[str, Any]) -> tuple
     while end < len(listed) and listed[end]["role"] in ("tool", "function"):
         found = answered_by(listed[end], waiting[first_free:])
         if found is None or listed[end].get("content") is None:
-            break  # out of order, or for another call: it stands as a step of its own
+            break  # out of order, or for another call: it becomes a step of its own
         results[first_free + found], first_free, end = listed[end], first_free + found + 1, end + 1
     answered = [
         ToolCall(call.name, call.arguments, call.id, results[i]["content"]) if i in results else call
@@ -162,7 +168,7 @@ def _action(listed: Sequence[Message], at: int, shared: dict[str, Any]) -> tuple
 
 
 def _calls(message: Message, at: int) -> list[tuple[ToolCall, str]]:
-    """The calls of a message, each with an id that none of the others has, and with the id that it was given."""
+    """Read the calls of a message, each with an id that no other has, and with the id that its provider gave."""
     found: list[tuple[ToolCall, str]] = []
     used: set[str] = set()
     for raw in raw_calls(message):
@@ -182,12 +188,8 @@ def _calls(message: Message, at: int) -> list[tuple[ToolCall, str]]:
     return found
 
 
-def _waiting(step: Step) -> set[str]:
-    return {call.id for call in step.tool_calls if not call.answered} if isinstance(step, ActionStep) else set()
-
-
 def groups(steps: Sequence[Step]) -> list[list[Step]]:
-    """`steps` cut into groups: an action stays with the tool messages that answer it, and what stands between them.
+    """Cut `steps` into groups: an action, the tool messages that answer it, and the steps between them.
 
     >>> [len(group) for group in groups([TaskStep("a"), ActionStep("b")])]
     [1, 1]
@@ -197,7 +199,7 @@ def groups(steps: Sequence[Step]) -> list[list[Step]]:
     for step in some_steps("steps", steps):
         found.append([step])
         if isinstance(step, ActionStep):
-            asked.update(dict.fromkeys(_waiting(step), len(found) - 1))
+            asked.update((call.id, len(found) - 1) for call in step.tool_calls if not call.answered)
         elif isinstance(step, MessageStep) and step.tool_call_id in asked:
             at = asked.pop(step.tool_call_id)
             found[at:] = [[s for group in found[at:] for s in group]]

@@ -1,4 +1,4 @@
-"""Encodings of tiktoken by their names, or by those of models: the two usual ones without a network."""
+"""Encodings of tiktoken, by their own names or by those of models; the two usual ones need no network."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ _O200K_PATTERN = "|".join(
 
 
 def encoding_name(name: str) -> str:
-    """The encoding of that name, or that a model of that name uses.
+    """Return the name of an encoding, given that or the name of a model that uses it.
 
     >>> encoding_name("gpt-4o"), encoding_name("cl100k_base")
     ('o200k_base', 'cl100k_base')
 
-    Raises InputError for a name that tiktoken does not know.
+    Raises:
+        InputError: tiktoken does not know the name.
     """
     import tiktoken
     from tiktoken.model import encoding_name_for_model
@@ -59,9 +60,10 @@ def encoding_name(name: str) -> str:
 
 @functools.cache
 def encoding_of(name: str) -> Encoding:
-    """tiktoken's encoding of that name, as `encoding_name` gives it. All but those in BUNDLED are downloaded once.
+    """Load an encoding by the name that `encoding_name` gives. All but those in BUNDLED are downloaded once.
 
-    Raises InputError where that fails.
+    Raises:
+        InputError: The download fails.
     """
     import tiktoken
 
@@ -77,7 +79,7 @@ def encoding_of(name: str) -> Encoding:
 
 
 def _o200k_ranks() -> dict[bytes, int]:
-    """The rank of each token; `data/o200k_base.txt` says how the file is written."""
+    """Read the rank of each token; `data/o200k_base.txt` describes the file."""
     data = lzma.decompress((resources.files("tinymem") / "data" / "o200k_base.xz").read_bytes())
     bounds = pairwise(accumulate(data[:_SIZE], initial=_SIZE))
     return {data[start:end]: rank for rank, (start, end) in enumerate(bounds)}

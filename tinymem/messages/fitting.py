@@ -1,4 +1,4 @@
-"""How much of a text fits a number of tokens: found by halving, since tokens of a part are only known when counted."""
+"""Cutting of texts to a number of tokens: by halving, since the tokens of a part are only known when counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tinymem.protocols import TokenCounter
 
 __all__ = ["LEAST", "beginning", "fitted", "longest", "most_characters"]
 
-LEAST = 60  # characters to which a text is shortened at most: less has no room for what says that it was
+LEAST = 60  # characters that a shortened text keeps at least: fewer leave no room for the mark
 _CLOSE = 8  # characters at which the search ends
 _CUT = "…"
 _BACK = 40  # characters that are given up so that no word is cut in two
@@ -18,8 +18,9 @@ _PER_TOKEN = 4  # characters, about: what is searched ends at so many for each t
 
 
 def most_characters(fits: Callable[[int], bool], room: int, low: int = -1, close: int = _CLOSE) -> int:
-    """The most characters that `fits` takes, less up to `close`, where `room` tokens are left; `low` if it takes no
-    more than that.
+    """Find the most characters that `fits` accepts, less up to `close`, where `room` tokens are left.
+
+    The result is `low` if `fits` accepts no more than that.
 
     >>> most_characters(lambda length: length <= 100, room=1_000) in range(92, 101)
     True
@@ -32,7 +33,7 @@ def most_characters(fits: Callable[[int], bool], room: int, low: int = -1, close
 
 
 def longest(make: Callable[[int], str], max_tokens: int, counter: TokenCounter) -> str:
-    """`make(length)` of the greatest length, in characters, that has at most `max_tokens`; "" if none has.
+    """Return `make(length)` for the greatest length, in characters, that has at most `max_tokens`; "" if none has.
 
     >>> from tinymem.messages.tokens import default_counter
     >>> longest(lambda length: "word " * (length // 5), 20, default_counter()).count("word") in range(14, 20)
@@ -43,7 +44,7 @@ def longest(make: Callable[[int], str], max_tokens: int, counter: TokenCounter) 
 
 
 def fitted(text: str, max_tokens: int, counter: TokenCounter) -> str:
-    """As much of the beginning of `text` as has at most `max_tokens`, and a … where it was cut.
+    """Cut `text` to the longest beginning of at most `max_tokens`, with a … where it was cut.
 
     >>> from tinymem.messages.tokens import default_counter
     >>> fitted("The staging server is at 10.0.0.7, behind the old firewall.", 8, default_counter())
@@ -53,10 +54,9 @@ def fitted(text: str, max_tokens: int, counter: TokenCounter) -> str:
 
 
 def beginning(text: str, fits: Callable[[str], bool]) -> str:
-    """The longest beginning of `text` that `fits`, by preference at a word's end, with a … where it was cut; "" for
-    none.
+    """Cut `text` to the longest beginning that `fits`, at a word's end where possible, with a … where it was cut.
 
-    Where a text fits, so must every beginning of it.
+    The result is "" if nothing fits. Where a text fits, so must every beginning of it.
     """
     high = min(len(text), _FIRST)
     while high < len(text) and fits(text[:high]):
@@ -74,7 +74,7 @@ def beginning(text: str, fits: Callable[[str], bool]) -> str:
 
 
 def _whole_words(text: str, end: int) -> str:
-    """`text[:end]`, less the word that ends behind it, if that begins not far before."""
+    """Return `text[:end]`, less a word that is cut in two by `end` and begins not far before."""
     if text[end : end + 1].isspace():
         return text[:end].rstrip()
     space = max(text.rfind(space, max(0, end - _BACK), end) for space in (" ", "\n"))

@@ -14,8 +14,8 @@ __all__ = ["Prices"]
 class Prices:
     """Tokens of each step, counted once as long as the step stays in the window.
 
-    A shortened step has the id of its original, so what was counted is known by the object; the cache holds the steps
-    of the newest window only.
+    A shortened step has the id of its original, so the cache compares objects; it holds the steps of the newest window
+    only.
     """
 
     def __init__(self, counter: TokenCounter, style: Style) -> None:
@@ -23,12 +23,12 @@ class Prices:
         self._known: dict[str, tuple[Step, int]] = {}
 
     def __call__(self, steps: Sequence[Step]) -> dict[str, int]:
-        """The tokens of each of `steps`, by id."""
+        """Count the tokens of each of `steps`, by id."""
         known = self._known
         fresh = {s.id: known[s.id] if s.id in known and known[s.id][0] is s else (s, self.count(s)) for s in steps}
         self._known = fresh  # one assignment: threads that share a strategy see the old or the new one
         return {key: cost for key, (_, cost) in fresh.items()}
 
     def count(self, step: Step) -> int:
-        """The tokens of `step` as it is sent, overhead included."""
+        """Count the tokens of `step` as it is sent, overhead included."""
         return sum(count_message(message, self._counter) for message in step.to_messages(style=self._style))

@@ -1,4 +1,4 @@
-"""Repair: any sequence of chat messages as one that OpenAI's API accepts, and Anthropic's behind an adapter."""
+"""Repair of message sequences, so that OpenAI's API accepts them, and Anthropic's behind an adapter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CallIds:
         self._next: dict[str, int] = {}
 
     def take(self, given: str, number: int | None = None) -> str:
-        """The id of one more call. Where it was used before, `number` is added to it, or how often it was used."""
+        """Return an id for one more call: `given`, with `number` or a count behind it where it was used before."""
         base = name = plain(given, LONGEST_ID) or "call"
         more = self._next.get(base, 2) if number is None else number
         while name in self._used:
@@ -44,13 +44,13 @@ class CallIds:
         return name
 
     def give_back(self, names: Collection[str]) -> None:
-        """Let these be used again."""
+        """Let these ids be used again."""
         self._used.difference_update(names)
 
 
 @dataclass
 class _Turn:
-    """An assistant's message with calls, and the results that were found for them so far."""
+    """An assistant's message with calls, and the results found so far."""
 
     message: Message
     moved: list[Message]
@@ -58,7 +58,7 @@ class _Turn:
     results: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def takes(self, result: Mapping[str, Any]) -> bool:
-        """Keep `result`, if it answers a call of this turn that has none yet."""
+        """Keep `result`, if it answers a call of this turn that has none yet; return True then."""
         waiting = [at for at in range(len(self.calls)) if at not in self.results]
         found = answered_by(result, [self.calls[at] for at in waiting])
         if found is not None:
@@ -67,13 +67,20 @@ class _Turn:
 
 
 def repair(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[Message]:
-    """`messages` as a sequence that OpenAI and Anthropic accept; repairing twice changes nothing more.
+    """Make `messages` a sequence that OpenAI and Anthropic accept; repairing twice changes nothing more.
 
     Results move to just behind their calls, in the order of the calls; results without a call and messages without
     content are left out; a call without a result gets one that says so. Each call has an id of its own, and arguments
     that are the text of a JSON object: other text is wrapped as `{"input": "..."}`. Images of results follow them in a
-    user's message. Keys that are not OpenAI's are left out, but for `extra_keys`, for providers that want them back:
-    `"reasoning_content"` (DeepSeek), `"extra_content"` (Gemini), `"thinking_blocks"` and `"cache_control"` (LiteLLM).
+    user's message. Keys that are not OpenAI's are left out.
+
+    Args:
+        messages: Chat messages of any provider.
+        extra_keys: Keys to keep, for providers that want them back: `"reasoning_content"` (DeepSeek), `"extra_content"`
+            (Gemini), `"thinking_blocks"` and `"cache_control"` (LiteLLM).
+
+    Raises:
+        MessageError: A message is no mapping with a role.
 
     >>> call = {"function": {"name": "read", "arguments": {"path": "a.txt"}}}
     >>> result = {"role": "tool", "tool_name": "read", "content": "empty"}
@@ -85,7 +92,7 @@ def repair(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str]
 
 
 def _mappings(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The messages, each of which has a role."""
+    """Check that each message is a mapping with a role."""
     listed = list(some("messages", messages))
     for index, message in enumerate(listed):
         if not isinstance(message, Mapping) or "role" not in message:
@@ -96,7 +103,7 @@ def _mappings(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def valid(
     messages: Sequence[Mapping[str, Any]], take: Callable[[str], str], extra_keys: Collection[str] = ()
 ) -> list[Message]:
-    """What `repair` makes of `messages`, with ids of calls from `take`."""
+    """Repair `messages`, with ids of calls from `take`."""
     entries: list[_Turn | list[Message]] = []
     latest: dict[str, _Turn] = {}  # by the id of a call
     turns: list[_Turn] = []
@@ -125,12 +132,12 @@ def _open(call: Mapping[str, Any]) -> OpenCall:
 
 
 def _apart(what: str, parts: list[Message]) -> list[Message]:
-    """Parts that only a user's message may have, in one."""
+    """Put parts that only a user's message may have into one."""
     return [{"role": "user", "content": [{"type": "text", "text": what}, *parts]}] if parts else []
 
 
 def _flat(entry: _Turn | list[Message], take: Callable[[str], str], extra_keys: Collection[str]) -> list[Message]:
-    """The messages of an entry. Those of a turn: calls, results in their order, and what the results show."""
+    """Return the messages of an entry; of a turn its calls, the results in their order, and their images."""
     if isinstance(entry, list):
         return entry
     pairs = zip(entry.message["tool_calls"], entry.calls, strict=True)
@@ -154,7 +161,7 @@ def _result(result: Mapping[str, Any] | None, id: str, extra_keys: Collection[st
 
 
 def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str] = ()) -> list[str]:
-    """What the chat APIs would refuse about this sequence; empty when it is valid."""
+    """List the faults for which the chat APIs would refuse this sequence; empty when it is valid."""
     found: list[str] = []
     waiting: list[str] = []
     ids = CallIds()
@@ -176,7 +183,7 @@ def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[st
 
 
 def _faults(message: Mapping[str, Any], has_calls: bool, extra_keys: Collection[str]) -> list[str]:
-    """What is wrong with a message by itself."""
+    """List the faults of a message by itself."""
     if message.get("tool_calls") is not None and not message["tool_calls"]:
         return ["tool_calls is empty"]
     if message["role"] == "function":

@@ -1,8 +1,8 @@
-"""One message in the form that OpenAI's chat completions API takes, whichever provider it came from.
+"""Conversion of one message, of any provider, to the form that OpenAI's chat completions API takes.
 
 Providers agree on the outline of a message and differ in its details: Ollama has tool arguments as a mapping, MCP
 servers return images, SDKs dump fields that only ever come out of a model. A memory keeps all of that as it came, and
-sends what every one of them accepts. `benchmarks` and agents that need more of it name the keys as `extra_keys`.
+sends the form that every provider accepts. Agents that need more of it name the keys as `extra_keys`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tinymem.steps.step import Message
 __all__ = ["PLACED", "is_custom", "name_and_arguments", "plain", "raw_calls", "sendable", "sendable_call"]
 
 LONGEST_NAME = 64  # characters of a tool's name, and of a speaker's
-PLACED = "(see the message after this)"  # what a result says that was nothing but images
+PLACED = "(see the message after this)"  # the text of a result that was nothing but images
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _DETAILS = ("auto", "low", "high", "original")
@@ -27,7 +27,7 @@ _BASE64_IMAGES = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}
 
 
 def sendable(message: Mapping[str, Any], extra_keys: Collection[str] = ()) -> tuple[Message, list[Message]]:
-    """`message` as the API takes it, and the parts of its content that only a user's message may have.
+    """Return `message` as the API takes it, and the parts of its content that only a user's message may have.
 
     Calls keep the ids that they have, if any. A message that has nothing to say comes out with empty content.
 
@@ -58,13 +58,13 @@ def sendable(message: Mapping[str, Any], extra_keys: Collection[str] = ()) -> tu
 
 
 def _speaker(name: Any) -> Message:
-    """The name of who speaks, less what the API refuses in it; nothing where no letter is left."""
+    """Return the speaker's name without characters that the API refuses; nothing where no letter is left."""
     name = plain(name, LONGEST_NAME) if isinstance(name, str) else ""
     return {"name": name} if name.strip("_") else {}
 
 
 def plain(text: str, longest: int) -> str:
-    """`text` of letters, digits, _ and -, in at most `longest` characters.
+    """Reduce `text` to letters, digits, _ and -, and to `longest` characters.
 
     >>> plain("functions.read:0", 64)
     'functions_read_0'
@@ -76,7 +76,7 @@ def plain(text: str, longest: int) -> str:
 
 
 def raw_calls(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """A message's tool calls as they stand in it; the older `function_call` is one of them."""
+    """Return the tool calls of a message as they are; the older `function_call` is one of them."""
     if calls := message.get("tool_calls"):
         return calls  # type: ignore[no-any-return]
     older = message.get("function_call")
@@ -84,12 +84,12 @@ def raw_calls(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def is_custom(call: Mapping[str, Any]) -> bool:
-    """Whether it is a call of a custom tool, whose input is free text."""
+    """Return True for a call of a custom tool, whose input is free text."""
     return isinstance(call.get("custom"), Mapping) and not isinstance(call.get("function"), Mapping)
 
 
 def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Which tool a call calls, and with what, in any of the shapes that providers have."""
+    """Read the tool's name and the arguments of a call, in any of the shapes that providers have."""
     kind = call.get("function") or call.get("custom") or call
     if not isinstance(kind, Mapping):
         return None, None
@@ -98,7 +98,7 @@ def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def sendable_call(call: Mapping[str, Any], id: Any, extra_keys: Collection[str] = ()) -> Message:
-    """A tool call as the API takes it, under `id`."""
+    """Return a tool call as the API takes it, under `id`."""
     name, arguments = name_and_arguments(call)
     name = plain(name if isinstance(name, str) else "", LONGEST_NAME) or "unknown"
     more = {key: call[key] for key in extra_keys if call.get(key) is not None}
@@ -109,7 +109,7 @@ def sendable_call(call: Mapping[str, Any], id: Any, extra_keys: Collection[str] 
 
 
 def _arguments(value: Any) -> str:
-    """Arguments as the text of a JSON object; what is none is wrapped in one."""
+    """Return arguments as the text of a JSON object; other text is wrapped in one."""
     text = encodable(value if isinstance(value, str) else to_json(value))
     if not text.strip() or text.strip() == "null":
         return "{}"
@@ -129,7 +129,7 @@ def _refuse(constant: str) -> None:
 
 
 def _content(role: str, content: Any, has_calls: bool, extra_keys: Collection[str]) -> tuple[Any, list[Message]]:
-    """Content as a message of this role may have it, and the parts that it may not have."""
+    """Split content into the form that a message of this role may have, and the parts that it may not have."""
     if isinstance(content, str):
         return (None if has_calls and not content.strip() else encodable(content)), []
     if content is None or not isinstance(content, Sequence):
@@ -145,7 +145,7 @@ def _content(role: str, content: Any, has_calls: bool, extra_keys: Collection[st
 
 
 def _part(part: Any, role: str, extra_keys: Collection[str]) -> Iterable[Message]:
-    """A part of content as the API has it; none where nothing in it can be sent."""
+    """Yield a part of content as the API has it; nothing where it cannot be sent."""
     if not isinstance(part, Mapping):
         part = {"type": "text", "text": part if isinstance(part, str) else to_json(part)}
     if part.get("type") in _REASONING:
@@ -166,7 +166,7 @@ def _refusal(part: Mapping[str, Any]) -> Message | None:
 
 
 def _image(part: Mapping[str, Any]) -> Message | None:
-    """An image as OpenAI has it, of what OpenAI, Anthropic, MCP or the Responses API have."""
+    """Return an image as OpenAI has it, from the form of OpenAI, Anthropic, MCP or the Responses API."""
     image, source = part.get("image_url"), part.get("source")
     given = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
     url = given.get("url")
@@ -198,7 +198,7 @@ def _audio(part: Mapping[str, Any]) -> Message | None:
 
 
 def _ollama_image(data: Any) -> Message | None:
-    """An image of Ollama's `images`, which are base64; a path on somebody's disk is none."""
+    """Return an image of Ollama's `images`, which are base64; None for a path on somebody's disk."""
     if not isinstance(data, str) or not data.isascii():
         return None
     kind = next((name for start, name in _BASE64_IMAGES.items() if data.startswith(start)), None)
@@ -206,7 +206,7 @@ def _ollama_image(data: Any) -> Message | None:
 
 
 def _said_elsewhere(message: Mapping[str, Any]) -> str:
-    """What an assistant said that is not in its content: why it refused, or the transcript of what it spoke."""
+    """Return the assistant's words that are not in its content: a refusal, or the transcript of its speech."""
     audio = message.get("audio")
     said = message.get("refusal") or (audio.get("transcript") if isinstance(audio, Mapping) else None)
     return encodable(said) if isinstance(said, str) else ""

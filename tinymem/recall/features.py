@@ -1,4 +1,4 @@
-"""What is known of each candidate, as numbers that mean the same in a chat of one-line turns and in tool output.
+"""Features of each candidate, as numbers that mean the same in a chat of one-line turns and in tool output.
 
 Scales depend neither on which candidates were drawn nor on the embedder: cosine and BM25 are shares of the best in the
 whole memory, and max-sim is always taken over the same table of token vectors.
@@ -62,7 +62,7 @@ class Steps:
         self.asks = catalog.asks[self.starts]
 
     def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
-        """For each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
+        """Yield for each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
         known, which = np.unique(chosen, return_inverse=True)
         known = known[np.searchsorted(known, 0) :]
         lengths = self.ends[known] - self.starts[known]
@@ -74,12 +74,12 @@ class Steps:
 
 
 def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, table: Vectors) -> Vectors:
-    """The feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
+    """Compute the feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
     rows = found.rows
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
     late = np.zeros(len(catalog), np.float32)
-    tops = [_top(signal) for signal in (found.cosine, found.bm25)]
+    tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
     cosine, bm25 = found.cosine[rows] / tops[0], found.bm25[rows] / tops[1]
     base = cosine + bm25
     near = np.sort(rows[highest(base, CLOSELY)])
@@ -111,14 +111,10 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _top(signal: Vectors) -> float:
-    return max(float(signal.max(initial=0.0)), 1e-6)
-
-
 def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> tuple[Vectors, Vectors]:
-    """How many identifiers each passage introduces, and how many of its own the agent has typed, as logarithms.
+    """Count the identifiers that each passage introduces, and those of its own that the agent has typed, as logarithms.
 
-    What an agent types next, it copies from what it saw before; it can still see what is in the stretch.
+    An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     """
     if not query.is_stretch:
         return np.zeros(len(rows), np.float32), np.zeros(len(rows), np.float32)
@@ -133,7 +129,7 @@ def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> tuple[Vectors, Ve
 
 
 def _together(base: Vectors, groups: Ids) -> Vectors:
-    """For each candidate the mean of `base` over the three best of its group."""
+    """Return for each candidate the mean of `base` over the three best of its group."""
     _, group = np.unique(groups, return_inverse=True)
     order = np.lexsort((-base, group))
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -146,7 +142,7 @@ def _together(base: Vectors, groups: Ids) -> Vectors:
 
 
 def _speaker(query: Query, catalog: Catalog, rows: Ids) -> Vectors:
-    """1 for each passage of `rows` whose speaker's name, or a part of it, is in the question."""
+    """Return 1 for each passage of `rows` whose speaker's name, or a part of it, is in the question; else 0."""
     asked = set(re.findall(r"\w+", query.text.lower()))
     named = [code for name, code in catalog.speakers.names.items() if asked & set(re.findall(r"\w{3,}", name.lower()))]
     said: Vectors = (np.isin(catalog.speaker[rows], named) & (catalog.kind[rows] == SAID)).astype(np.float32)

@@ -1,8 +1,8 @@
 """Linear fusion: one weighted sum of the features, with weights for each kind of passage.
 
 The sum is the log-odds that a passage is evidence (logistic regression), so scores of different kinds can be compared.
-A question is answered by whatever says it, so for questions all kinds have the same weights. A stretch of a run wants
-other things than a question does, and not of a tool's output what it wants of a person or of the agent itself.
+Any kind of passage can answer a question, so for questions all kinds have the same weights. A stretch of a run is
+another kind of query, and for it tool output, the agent's own acts and the words of people have weights of their own.
 The published weights are in `tinymem/data/fusion.json` with their provenance; others can be passed.
 """
 
@@ -36,19 +36,22 @@ QUESTION = 3
 
 @dataclass(frozen=True)
 class Fusion:
-    """`weights` is `(4, len(NAMES))` and `bias` `(4,)`: a row each for tool output, the agent's acts and what was said,
-    where the query is a stretch of a run, and one for all of them where it is a question."""
+    """The weights: `weights` is `(4, len(NAMES))`, and `bias` `(4,)`.
+
+    There is a row each for tool output, the agent's acts and words of people, where the query is a stretch of a run,
+    and one for all of them where it is a question.
+    """
 
     weights: Vectors
     bias: Vectors
 
     def score(self, features: Vectors, kinds: npt.NDArray[np.int8]) -> Vectors:
-        """The log-odds of each passage: `(n,)`, for `features` `(n, len(NAMES))` and the `kinds` of the passages."""
+        """Return the log-odds of each passage: `(n,)`, for `features` `(n, len(NAMES))` and the passages' `kinds`."""
         scores: Vectors = np.einsum("nf,nf->n", features, self.weights[kinds]) + self.bias[kinds]
         return scores
 
     def contributions(self, features: Vectors, kind: int) -> dict[str, float]:
-        """What each feature adds to the score of one passage, strongest first."""
+        """Return the share of each feature in the score of one passage, strongest first."""
         parts = features * self.weights[kind]
         order = np.argsort(-np.abs(parts), kind="stable").tolist()
         values = np.round(parts.astype(np.float64), 3).tolist()
@@ -73,13 +76,13 @@ class Fusion:
 
 
 def weighed_as(kinds: npt.NDArray[np.int8], is_stretch: bool) -> npt.NDArray[np.int8]:
-    """The row of weights for passages of these `kinds` (`Catalog.kind`)."""
+    """Return the row of weights for passages of these `kinds` (`Catalog.kind`)."""
     return kinds if is_stretch else np.full(len(kinds), QUESTION, np.int8)
 
 
 @functools.cache
 def published() -> Fusion:
-    """The weights that come with the library."""
+    """Return the weights that come with the library."""
     return Fusion.from_json((resources.files("tinymem") / "data" / "fusion.json").read_text("utf-8"))
 
 
@@ -88,9 +91,15 @@ PRICE = 0.5  # log-odds that a passage must be better for each factor e in its t
 
 @dataclass(frozen=True)
 class Filter:
-    """What recall is limited to; None does not limit. Times are aware datetimes, both ends included.
+    """The limits of a recall; None does not limit.
 
-    `tool` is the name of one that a step calls, `type` that of a step type (`"action"`).
+    Attributes:
+        since: The time of the earliest step, itself included.
+        until: The time of the latest step, itself included.
+        session: The session of the steps.
+        speaker: The speaker of the steps.
+        tool: The name of a tool that the steps call.
+        type: The type of the steps, as `"action"`.
     """
 
     since: datetime | None = None
@@ -109,7 +118,7 @@ class Filter:
                 raise InputError(f"{name} must be a string, not {shown(text)}")
 
     def allowed(self, catalog: Catalog, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
-        """Which rows of the catalog may be recalled: `(len(catalog),)`; the steps `hidden` (numbers) may not."""
+        """Mark the rows of the catalog that may be recalled: `(len(catalog),)`; `hidden` steps (numbers) may not."""
         allowed = np.ones(len(catalog), np.bool_)
         gone = np.array(sorted(hidden), np.int64)
         spans = (np.searchsorted(catalog.step, gone, side) for side in ("left", "right"))
@@ -119,12 +128,13 @@ class Filter:
             allowed &= catalog.time >= self.since.timestamp()
         if self.until is not None:
             allowed &= catalog.time <= self.until.timestamp()
-        if self.session is not None:
-            allowed &= catalog.session == catalog.sessions.names.get(clean(self.session), -2)
-        if self.speaker is not None:
-            allowed &= catalog.speaker == catalog.speakers.names.get(clean(self.speaker), -2)
-        if self.type is not None:
-            allowed &= catalog.type == catalog.types.names.get(self.type, -2)
+        for wanted, codes, names in (
+            (self.session, catalog.session, catalog.sessions.names),
+            (self.speaker, catalog.speaker, catalog.speakers.names),
+            (self.type, catalog.type, catalog.types.names),
+        ):
+            if wanted is not None:
+                allowed &= codes == names.get(clean(wanted), -2)
         if self.tool is not None:
             held = [code for tools, code in catalog.toolsets.names.items() if tool_name(self.tool) in tools.split("\n")]
             allowed &= np.isin(catalog.tools, held)
@@ -145,7 +155,7 @@ class Scored:
     fusion: Fusion
 
     def ranked(self, budget: int) -> list[Ranked]:
-        """The candidates best first, as far as `budget` tokens may reach."""
+        """Rank the candidates, best first, as far as `budget` tokens may reach."""
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, self.kinds)
         lengths = (catalog.end - catalog.start)[rows]

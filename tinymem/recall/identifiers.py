@@ -1,8 +1,8 @@
 """Identifiers in text: the paths, symbols and ids that an agent copies out of what it saw, word for word.
 
-What an agent types next is mostly made of them, so two things are worth knowing of a passage: how many it introduces,
-that is, has before any other passage of the memory; and how many of its own the agent has typed before. They are kept
-as 32-bit hashes; see `Catalog` for how they are looked up.
+Most of what an agent types next consists of them, so two numbers of a passage matter: the identifiers that it
+introduces, that is, has before any other passage of the memory; and those of its own that the agent has typed before.
+They are kept as 32-bit hashes, which `Catalog` looks up.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ Codes: TypeAlias = npt.NDArray[np.uint32]
 
 LEAST = 4  # characters of an identifier,
 LEAST_PATH = 6  # and of a path or a dotted name
-LONGEST = 200  # what is longer is no name but data
+LONGEST = 200  # a longer run is no name but data
 
 _RUN = re.compile(r"\w(?:[\w./-]*\w)?")
 _WORD = re.compile(r"\w+")
-# A letter, and what sets a name apart from a word of a language: an underscore, a digit or a hump inside.
+# A letter, and a sign that this is a name and no word of a language: an underscore, a digit or a hump inside.
 _NAME = re.compile(r"(?=.*[^\W\d_])(?:.*[^_]_+[^_]|.*\d|.*[a-z][A-Z])")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 def identifiers(text: str) -> list[str]:
-    """The identifiers of `text`, each once, in order: names with underscores, digits or humps, paths, dotted names, and
-    the parts of these that are identifiers themselves.
+    """Find the identifiers of `text`, each once, in order.
+
+    They are names with underscores, digits or humps, paths, dotted names, and the parts of these that are identifiers
+    themselves.
 
     >>> identifiers("see src/app.py: load_config, not main")
     ['src/app.py', 'load_config']
@@ -54,20 +56,20 @@ def identifiers(text: str) -> list[str]:
 
 
 def hashes(text: str) -> bytes:
-    """The identifiers of `text` as `read` takes them: 4 bytes each."""
+    """Hash the identifiers of `text`, in 4 bytes each, for `read`."""
     codes = [zlib.crc32(name.encode("utf-8", "replace")) for name in identifiers(text)]
     return np.array(codes, "<u4").tobytes()
 
 
 def read(kept: bytes) -> Codes:
-    """What `hashes` gave: `(identifiers,)` uint32."""
+    """Read the bytes of `hashes`: `(identifiers,)` uint32."""
     return np.frombuffer(kept, "<u4")
 
 
 class Seen:
-    """Where each identifier came up first, and whether the agent typed it, for up to `room` identifiers of passages.
+    """The first passage of each identifier, and the ones that the agent typed, for up to `room` identifiers.
 
-    One slot for each, by its hash: two that share one are taken for the same, which happens to few.
+    Each has one slot, by its hash: two that share a slot count as the same, which happens to few.
     """
 
     def __init__(self, room: int = 0) -> None:
@@ -77,22 +79,22 @@ class Seen:
         self._typed = np.zeros(size, np.bool_)
 
     def has_room(self, count: int) -> bool:
-        """Whether it serves so many identifiers."""
+        """Return True if there is room for so many identifiers."""
         return 2 * count <= len(self._first)
 
     def extend(self, codes: Codes, rows: Ids, typed: npt.NDArray[np.bool_]) -> None:
-        """Take in the identifiers of passages `rows`, which ascend, and whether the agent `typed` each."""
+        """Take in the identifiers of passages `rows`, which ascend; the agent `typed` the marked ones."""
         slots = codes & self._mask
         new = np.flatnonzero(self._first[slots] < 0)[::-1]
         self._first[slots[new]] = rows[new]  # of several the last one counts, which is the earliest row
         self._typed[slots[typed]] = True
 
     def introduced(self, codes: Codes, rows: Ids) -> npt.NDArray[np.bool_]:
-        """Whether each of `codes` comes up first in the passage `rows` that it is of."""
+        """Mark those of `codes` that come up first in their own passage, of `rows`."""
         introduced: npt.NDArray[np.bool_] = self._first[codes & self._mask] == rows
         return introduced
 
     def typed(self, codes: Codes) -> npt.NDArray[np.bool_]:
-        """Whether the agent typed each of `codes`."""
+        """Mark those of `codes` that the agent typed."""
         typed: npt.NDArray[np.bool_] = self._typed[codes & self._mask]
         return typed

@@ -1,4 +1,4 @@
-"""Late interaction: how well each token of the question is matched by some token of the passage (max-sim).
+"""Late interaction (max-sim): the best match of each token of the question among the tokens of a passage.
 
 Khattab and Zaharia, ColBERT (2020), here over static token vectors, so that a passage costs two bytes a token; query
 tokens are weighted by their inverse document frequency in the memory, frequent ones saying little.
@@ -18,7 +18,7 @@ ROWS = 1024  # of the table that are compared at once: they stay in the cache
 
 
 def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Vectors:
-    """For each passage of `rows` the weighted mean, over the question's tokens, of the best cosine: `(len(rows),)`."""
+    """Score each of `rows` by the weighted mean of its best cosines to the question's tokens: `(len(rows),)`."""
     score = np.zeros(len(rows), np.float32)
     seen = catalog.document_frequency[tokens]
     weights = np.log((len(catalog) + 1) / (seen + 0.5))
@@ -53,7 +53,7 @@ COLUMNS = 32  # of a piece, at most
 
 
 def products(left: Vectors, right: Vectors) -> Vectors:
-    """`left @ right.T`: `(n, m)` float32, for vectors `(n, d)` and `(m, d)`, float32."""
+    """Multiply `left @ right.T` piece by piece: `(n, m)` float32, for vectors `(n, d)` and `(m, d)`, float32."""
     (n, d), m = left.shape, len(right)
     found = np.empty((n, m), np.float32)
     for first in range(0, m, COLUMNS):

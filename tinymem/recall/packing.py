@@ -1,4 +1,4 @@
-"""Filling a token budget with the best passages: whole lines, shared headers, adjoining slices united.
+"""Packing of the best passages into a token budget: whole lines, shared headers, adjoining slices united.
 
 Greedy in order of score: a passage that does not fit is passed over, and a smaller one may fill the gap. The budget is
 checked on the text as it is sent, so it holds exactly.
@@ -19,21 +19,21 @@ from tinymem.recall.results import Excerpt, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["BELOW", "REPEATS", "TOO_LONG", "Ranked", "pack", "packed"]
+__all__ = ["BELOW", "REPEATS", "TOO_LONG", "Ranked", "pack"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
-FENCE = 28  # tokens of the fence, about: what it really takes is measured
+FENCE = 28  # tokens of the fence, about: the exact number is counted later
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
-ROUNDS = 3  # times that what the estimates left over is filled
+ROUNDS = 3  # times that tokens are filled which the estimates left over
 REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 
 
 class Ranked(NamedTuple):
-    """A passage on its way into the prompt: where it is, its score, and why."""
+    """A passage on its way into the prompt: its place, its score, and the reasons."""
 
     number: int
     part: int
@@ -44,7 +44,7 @@ class Ranked(NamedTuple):
 
 
 class _Opened:
-    """A step, and what is needed of it again and again."""
+    """A step, with its parts, header and lines at hand."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -56,7 +56,7 @@ class _Opened:
         return header(self.step)
 
     def line(self, part: int, start: int, end: int) -> str:
-        """The excerpt as it stands in the block, made once."""
+        """Return the excerpt as it stands in the block, made once."""
         at = (part, start, end)
         if at not in self._lines:
             self._lines[at] = line(self.step, self.parts[part], start, end)
@@ -84,7 +84,7 @@ class _Packer:
     steps: dict[int, _Opened] = field(default_factory=dict)
 
     def fill(self, left: int) -> int:
-        """Choose what fits `left` tokens, best first; how many passages."""
+        """Choose passages that fit `left` tokens, best first, and return their number."""
         misses, before = 0, len(self.chosen)
         headers = {c.opened.header for c in self.chosen}
         labelled = {(c.at.number, c.at.part) for c in self.chosen}
@@ -110,7 +110,7 @@ class _Packer:
         return len(self.chosen) - before
 
     def _cost(self, opened: _Opened, part: int, text: str, left: int, labels: bool, dates: bool) -> int:
-        """Tokens of a passage, with its label and header if they are new; over `left` where it cannot fit."""
+        """Count the tokens of a passage, with its label and header if they are new; over `left` where it cannot fit."""
         if len(text) > DENSEST * left:
             return left + 1
         prefix = label(opened.step, opened.parts[part], whole=False) if labels else ""
@@ -118,7 +118,7 @@ class _Packer:
         return cost + self.counter.count(f"{opened.header}\n") if dates else cost
 
     def _open(self, i: int) -> _Opened | None:
-        """The step of the i-th passage; those of the next ones are fetched with it."""
+        """Return the step of the i-th passage; those of the next ones are fetched with it."""
         number = self.ranked[i].number
         if number not in self.steps:
             numbers = {r.number for r in self.ranked[i : i + FETCHED]} - self.steps.keys()
@@ -130,7 +130,7 @@ class _Packer:
         self.chosen.remove(min(self.chosen, key=lambda c: c.at.score))
 
     def left_out(self) -> Iterator[LeftOut]:
-        """Those that were not chosen, best first, and why."""
+        """Yield the passages that were not chosen, best first, with the reasons."""
         chosen = {c.place for c in self.chosen}
         last = max(chosen, default=len(self.ranked))
         for i, at in enumerate(self.ranked):
@@ -149,21 +149,22 @@ def pack(
     budget: int,
     key: bytes,
     diversity: float = DIVERSITY,
-) -> Recall:
-    """The best of `ranked` (best first) that fit `budget` tokens, as one block, without what repeats something."""
-    return packed(ranked, fetch, counter, budget, key, diversity)[0]
-
-
-def packed(
-    ranked: Sequence[Ranked],
-    fetch: Fetch,
-    counter: TokenCounter,
-    budget: int,
-    key: bytes,
-    diversity: float = DIVERSITY,
     left_out: int = 0,
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
-    """As `pack`, with the best of those that were not chosen, at most `left_out`, and why."""
+    """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.
+
+    Args:
+        ranked: Passages, best first.
+        fetch: Reads steps by their numbers.
+        counter: Counts the tokens of the block.
+        budget: The most tokens of the block.
+        key: The memory's key, for the fence.
+        diversity: The share of its wording in which a passage must differ from those before it.
+        left_out: The number of passages to return that were not chosen.
+
+    Returns:
+        The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
+    """
     packer = _Packer(ranked, fetch, counter, Repetitions(diversity))
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
@@ -186,7 +187,7 @@ def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes) -> t
 
 
 def _united(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
-    """In order of time, slices that adjoin in the same part together."""
+    """Group the passages in order of time, slices that adjoin in the same part together."""
     runs: list[list[_Chosen]] = []
     for c in sorted(chosen, key=lambda c: (c.at.number, c.at.part, c.at.start)):
         last = runs[-1][-1].at if runs else None

@@ -1,4 +1,4 @@
-"""Cutting long texts into passages at natural boundaries.
+"""Passages: long texts, cut at natural boundaries.
 
 A text of up to WHOLE characters is one passage. A longer one is cut into slices of about TARGET characters that end,
 by preference, at an empty line, a line's end, a sentence's end, or a space. Slices are disjoint and cover the text, so
@@ -27,12 +27,12 @@ MAX_PASSAGES = 20_000  # of one part: an observation of 50 MB gets longer passag
 
 MOST_TOOLS, LONGEST_TOOL = 64, 200  # names that stand with each passage of a step that calls them; their characters
 
-# What a slice may end with, best first; a later kind wins only where no earlier one is in reach.
+# Ends of a slice, best first; a later kind wins only where no earlier one is in reach.
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?。！？][\"')\]]?\s+", r"\s")]
 
 
 def cut(text: str, whole: int = WHOLE) -> list[tuple[int, int]]:
-    """Slices `[start, end)` of `text`, in order, disjoint, covering it; one slice for up to `whole` characters.
+    """Cut `text` into slices `[start, end)`, in order, disjoint, covering it; into one for up to `whole` characters.
 
     >>> cut("short")
     [(0, 5)]
@@ -52,7 +52,7 @@ def cut(text: str, whole: int = WHOLE) -> list[tuple[int, int]]:
 
 
 def _boundary(text: str, least: int, target: int, most: int) -> int:
-    """The best place to cut in `[least, most]`: of the best kind that is there, the one nearest to `target`."""
+    """Find the best place to cut in `[least, most]`: of the best kind that is there, the one nearest to `target`."""
     for kind in _ENDS:
         ends = [m.end() for m in kind.finditer(text, least, most) if m.end() <= most]
         if ends:
@@ -61,9 +61,9 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
 
 
 def passages_of(step: Step, key: bytes | None = None) -> list[PassageRow]:
-    """The passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
+    """Make the passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
 
-    What the memory with this `key` told itself is left out: see `tinymem.recall.render`.
+    Blocks that the memory with this `key` recalled earlier are left out: see `tinymem.recall.render`.
     """
     asks = is_question(step.text)
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
@@ -72,12 +72,12 @@ def passages_of(step: Step, key: bytes | None = None) -> list[PassageRow]:
 
 
 def is_question(text: str) -> bool:
-    """Whether `text` ends in a question mark."""
+    """Return True if `text` ends in a question mark."""
     return text.rstrip()[-1:] in ("?", "？")
 
 
 def tool_name(name: str) -> str:
-    """A tool's name as it stands with passages."""
+    """Return a tool's name as it is stored with passages."""
     return clean(name[:LONGEST_TOOL]).replace("\n", " ")  # a name a line
 
 
@@ -93,6 +93,6 @@ def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None) -> 
 
 
 def slices(step: Step, places: Iterable[tuple[int, int, int]]) -> list[str]:
-    """The texts of passages of `step` that were kept as (part, start, end)."""
+    """Return the texts of passages of `step`, given as (part, start, end)."""
     parts = step.parts()
     return [clean(parts[part].text[start:end]) for part, start, end in places]

@@ -1,4 +1,4 @@
-"""What is asked, analysed once: its vectors, its tokens with weights, its text."""
+"""The query, analysed once: its text, its vectors, its tokens, and the dates and identifiers in it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,21 @@ __all__ = ["Blind", "Query", "analyse", "embedded", "tokenized"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
-MAX_VECTORS = 4  # a long query is embedded in passages, these many from its end: what is newest counts most
+MAX_VECTORS = 4  # passages of a long query that are embedded, from its end: the newest counts most
 
 
 @dataclass(frozen=True)
 class Query:
-    """`vectors` `(m, dimensions)`: of the whole text, then of its passages if it is long. `tokens`: distinct ids;
-    `identifiers`: hashes of those in the text. `spans` of time that it names, if it is a question."""
+    """An analysed query.
+
+    Attributes:
+        text: The text.
+        vectors: `(m, dimensions)`: of the whole text, then of its passages if it is long.
+        tokens: The distinct token ids.
+        now: The time when it is asked.
+        identifiers: Hashes of the identifiers in the text.
+        spans: The spans of time that it names, if it is a question.
+    """
 
     text: str
     vectors: Vectors
@@ -36,12 +44,12 @@ class Query:
 
     @property
     def is_stretch(self) -> bool:
-        """Whether it is a stretch of the run itself (what the window shows now), not a question somebody asks."""
+        """True for a stretch of the run itself, as the window's newest steps; False for a question."""
         return len(self.vectors) > 1 or self.text.strip().count("\n") >= LINES
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
-    """The vectors of `texts`, checked; `asked`, if they are queries. Whatever goes wrong is an EmbedderError."""
+    """Embed and check `texts`, as queries if they are `asked`. Every failure is an EmbedderError."""
     try:
         vectors = np.asarray((embedder.embed_queries if asked else embedder.embed_documents)(texts), np.float32)
     except TinymemError:
@@ -56,7 +64,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
 
 
 def tokenized(tokenizer: TokenEmbedder | Blind, texts: Sequence[str]) -> Sequence[TokenIds]:
-    """The token ids of `texts`. Whatever goes wrong is an EmbedderError."""
+    """Return the token ids of `texts`. Every failure is an EmbedderError."""
     try:
         return tokenizer.token_ids(texts)
     except TinymemError:
@@ -67,30 +75,29 @@ def tokenized(tokenizer: TokenEmbedder | Blind, texts: Sequence[str]) -> Sequenc
 
 @dataclass(frozen=True)
 class Blind:
-    """Stands in for an embedder that fails: every vector of its `dimensions` is zero, and no text has tokens."""
+    """A substitute for an embedder that fails: every vector of its `dimensions` is zero, and no text has tokens."""
 
     dimensions: int
     name: str = "none"
     fingerprint: str = ""
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Zeros, `(len(texts), dimensions)`."""
+        """Return zeros, `(len(texts), dimensions)`."""
         return np.zeros((len(texts), self.dimensions), np.float32)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The same."""
+        """Return zeros, `(len(texts), dimensions)`."""
         return self.embed_documents(texts)
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """No token for any text."""
+        """Return no token for any text."""
         return [np.empty(0, np.uint16) for _ in texts]
 
 
 def analyse(
     text: str, embedder: Embedder, tokenizer: TokenEmbedder | Blind, now: datetime, since: float = 0, until: float = 0
 ) -> Query:
-    """Embed the question, once: the last LONGEST characters. The memory has what happened from `since` to `until`
-    (seconds since 1970)."""
+    """Analyse the last LONGEST characters of a query; the memory's steps reach from `since` to `until` (seconds)."""
     text = clean(text[-LONGEST:])
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)

@@ -1,4 +1,4 @@
-"""What recall gives back."""
+"""Results of a recall: excerpts, the block they stand in, and the explanation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,15 @@ __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
 class Excerpt:
     """A slice of a past step: `text` is `step.parts()[part].text[start:end]`, control characters as U+FFFD.
 
-    `tokens` is what it costs in the block. `score` is its log-odds of being evidence, higher is closer; `why` says
-    what each feature added to it.
+    Attributes:
+        step: The step that it is of.
+        part: The place of the part in `step.parts()`.
+        start: The place of its first character in the part.
+        end: The place behind its last character.
+        text: The text itself.
+        tokens: The tokens that it costs in the block.
+        score: The log-odds that it is evidence; higher is closer.
+        why: The share of each feature in the score.
     """
 
     step: Step
@@ -35,17 +42,20 @@ class Excerpt:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of its part."""
+        """True if it is all of its part."""
         return self.start == 0 and self.end >= len(self.step.parts()[self.part].text)
 
 
 @dataclass(frozen=True)
 class Recall:
-    """The recalled block: `text` as it stands in a prompt (fence included; "" when there is nothing), its exact
-    `tokens`, and its `items` in order of time.
+    """The recalled block.
 
-    `note` says what was missing when it was looked for, as an embedder that cannot be reached, so that words alone had
-    to do; "" where nothing was.
+    Attributes:
+        text: The block as it stands in a prompt, fence included; "" when there is nothing.
+        tokens: The exact tokens of the text.
+        items: The excerpts in it, in order of time.
+        note: A part of the search that was missing, as an embedder that cannot be reached, so that words alone had to
+            do; "" where none was.
     """
 
     text: str
@@ -65,8 +75,13 @@ class Recall:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A passage that was considered and did not come back: its `rank` (1 is the best) among those that were, by score
-    less the price of its tokens, and the `reason`."""
+    """A passage that was considered and did not come back.
+
+    Attributes:
+        excerpt: The passage.
+        rank: Its rank among those considered, 1 for the best, by score less the price of its tokens.
+        reason: The reason.
+    """
 
     excerpt: Excerpt
     rank: int
@@ -89,11 +104,15 @@ LEFT_OUT = (*_WHERE, Column("rank", right=True), Column("left out", "yellow"), *
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Shown):
-    """What `recalled` brings back for `query` in at most `budget` tokens, and the best of what it does not.
+    """The explanation of a recall, to print: excerpts with their scores, and the next best passages.
 
-    Each excerpt has its score (log-odds) and, in `why`, what each feature adds to it; a constant makes up the rest.
-    The reason of what is `left_out` is that it does not fit what better ones left of the budget, that it repeats a
-    better one, or that it is ranked below the last one that fitted. `str` gives the explanation as text.
+    Attributes:
+        query: The query.
+        budget: The most tokens of the block.
+        recalled: The block. Each excerpt has its score (log-odds) and, in `why`, the share of each feature in it; a
+            constant makes up the rest.
+        left_out: The best passages that did not come back: they do not fit what better ones left of the budget, repeat
+            a better one, or rank below the last one that fitted.
     """
 
     query: str
@@ -103,11 +122,11 @@ class Explanation(Shown):
 
     @property
     def items(self) -> tuple[Excerpt, ...]:
-        """What comes back, the highest score first."""
+        """The excerpts, the highest score first."""
         return tuple(sorted(self.recalled.items, key=lambda item: -item.score))
 
     def blocks(self) -> Iterator[Line | Table]:
-        """The explanation: what comes back, and what does not."""
+        """Yield the lines and tables of the explanation."""
         yield [(first_words(self.query, WORDS) or "(nothing asked)", "bold")]
         yield [(f"{many(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.recalled.note:
@@ -129,6 +148,6 @@ def _where(item: Excerpt) -> tuple[str, ...]:
 
 
 def _what(item: Excerpt) -> tuple[str, str]:
-    """The features that weigh most, and the first words."""
+    """Return the features that weigh most, and the first words."""
     why = ", ".join(f"{name} {value:+.2f}" for name, value in list(item.why.items())[:REASONS])
     return why, first_words(item.text, WORDS)

@@ -1,4 +1,4 @@
-"""Summarizers, one a file, and the strategy that puts a summary in the place of old steps; nothing is imported yet.
+"""The summarizers that ship with tinymem; importing this package imports none of them.
 
 from tinymem.summarizers import ExtractiveSummarizer  # the default: picks lines, word for word; no model
 from tinymem.summarizers import ChatSummarizer        # OpenAI's chat API, and every server that speaks it
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatSummarizer", "ExtractiveSummarizer"]
 
-_WHERE = {
-    "ChatSummarizer": "tinymem.summarizers.chat",
-    "ExtractiveSummarizer": "tinymem.summarizers.extractive",
-}
+_HOMES = {"ChatSummarizer": "chat", "ExtractiveSummarizer": "extractive"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,12 @@
-"""Summaries by a chat model: OpenAI's, and those of every server that speaks its API; an agent never waits long for it.
+"""Summaries by a chat model, of OpenAI or of any server that speaks its API; an agent never waits long for them.
 
-Whatever goes wrong, the extractive summarizer takes over, and the log says why.
+On any failure the extractive summarizer takes over, and the log says why.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Sequence
@@ -17,11 +18,11 @@ from tinymem.errors import InputError, own_place, warn_hourly
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
+from tinymem.recall.render import fenced
 from tinymem.steps.checks import some_tokens, whole_number
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.summarizers.extractive import ExtractiveSummarizer
-from tinymem.summarizers.fence import data_block
 from tinymem.summarizers.pieces import labelled_parts
 
 __all__ = ["ChatSummarizer"]
@@ -39,22 +40,29 @@ Answer with the summary alone, as plain lines, in the language of the steps, in 
 
 
 class ChatSummarizer:
-    """A model behind `POST /v1/chat/completions`. Any number of threads may use one.
+    """A summarizer by a model behind `POST /v1/chat/completions`. Any number of threads may use one.
 
-    A summary takes `timeout` seconds at most, repetitions included, which are the openai package's own: `max_retries`
-    of them, for what fails at once. When that is over, or on any error, a refusal or an empty answer, the extractive
-    summarizer takes over, with a warning in the log; for the next `rest` seconds it does so without asking the server.
-    An answer of more tokens than there may be is cut. Steps of more than `max_input_tokens` are shortened by the
-    extractive summarizer first. They are sent as data in a fence, and the model is told not to follow what they say.
-
-    The key and the address come from the openai package's own environment variables, OPENAI_API_KEY and
-    OPENAI_BASE_URL, unless given. `client` is one of its clients instead, as `AzureOpenAI`, and used as it is.
-    `counter` counts the tokens: a TokenCounter, the name of an encoding or a model, or None for the default.
+    When time is over, or on any error, a refusal or an empty answer, the extractive summarizer takes over, with a
+    warning in the log. An answer that is too long is cut. Steps are sent as data in a fence, and the model is asked not
+    to follow instructions in them.
 
     >>> summarizer = ChatSummarizer("gpt-4o-mini", timeout=10)  # doctest: +SKIP
     >>> strategy = summarize_strategy(summarizer, max_tokens=8_000)  # doctest: +SKIP
 
-    Raises MissingExtraError if openai is not installed, InputError if there is no key or an argument makes no sense.
+    Args:
+        model: The model's name.
+        base_url: The server's address; by default OPENAI_BASE_URL, as the openai package reads it.
+        api_key: The key; by default OPENAI_API_KEY.
+        client: A client of the openai package to use instead, as `AzureOpenAI`.
+        timeout: The most seconds for a summary, repetitions included.
+        max_retries: Repetitions by the openai package, after a failure that comes at once.
+        max_input_tokens: The most tokens to send; the extractive summarizer shortens longer steps first.
+        rest: Seconds after a failure in which the server is not asked.
+        counter: A TokenCounter, the name of an encoding or a model, or None for the default.
+
+    Raises:
+        MissingExtraError: The openai package is not installed.
+        InputError: There is no key, or an argument makes no sense.
     """
 
     def __init__(
@@ -76,7 +84,7 @@ class ChatSummarizer:
         self._most = some_tokens("max_input_tokens", max_input_tokens)
         self._counter = counter_from(counter)
         self._extractive = ExtractiveSummarizer(self._counter)
-        self._cap = "max_tokens"  # what this server calls the limit of an answer
+        self._cap = "max_tokens"  # this server's name for the limit of an answer
         self._rest_until = 0.0
         self._where = own_place()
         self._client = checked_client(client, base_url, api_key) or connected(
@@ -85,7 +93,7 @@ class ChatSummarizer:
 
     @classmethod
     def from_name(cls, argument: str) -> ChatSummarizer:
-        """The summarizer called `"openai:MODEL"`; address and key from OPENAI_BASE_URL and OPENAI_API_KEY."""
+        """Make the summarizer named `"openai:MODEL"`; address and key from OPENAI_BASE_URL and OPENAI_API_KEY."""
         if not argument:
             raise InputError('a model is needed after the colon, as in "openai:gpt-4o-mini"')
         return cls(argument)
@@ -96,38 +104,41 @@ class ChatSummarizer:
         return f"openai:{self._model}"
 
     def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
-        """The model's summary in at most `max_tokens`, or the extractive one; "" for steps without text.
+        """Return the model's summary in at most `max_tokens`, or the extractive one; "" for steps without text.
 
-        Control characters are replaced. Raises InputError if `max_tokens` is no whole number.
+        Control characters are replaced.
+
+        Raises:
+            InputError: `max_tokens` is no whole number.
         """
-        if not whole_number("max_tokens", max_tokens) or not (told := self._told(steps)):
+        if not whole_number("max_tokens", max_tokens) or not (text := self._input(steps)):
             return ""
         if time.monotonic() >= self._rest_until:
-            answer, problem = self._answer(told, max_tokens)
-            if text := fitted(answer, max_tokens, self._counter):
-                return text
+            answer, problem = self._answer(text, max_tokens)
+            if summary := fitted(answer, max_tokens, self._counter):
+                return summary
             self._rest_until = time.monotonic() + self._rest
             warn_hourly(logger, self._where, "%s; lines of the steps are picked instead, for %g s", problem, self._rest)
         return self._extractive.summarize(steps, max_tokens)
 
-    def _told(self, steps: Sequence[Step]) -> str:
-        """What the model is told of the steps, in at most `max_input_tokens`."""
+    def _input(self, steps: Sequence[Step]) -> str:
+        """Write the steps as text for the model, in at most `max_input_tokens`."""
         parts = labelled_parts(steps)
         if sum(len(part.text) for _, part in parts) <= MOST_CHARACTERS * self._most:
-            told = "\n".join(f"{label}{clean(part.text).strip()}" for label, part in parts)
-            if self._counter.count(told) <= self._most:
-                return told
+            text = "\n".join(f"{label}{clean(part.text).strip()}" for label, part in parts)
+            if self._counter.count(text) <= self._most:
+                return text
         return self._extractive.summarize(steps, self._most)
 
-    def _answer(self, told: str, max_tokens: int) -> tuple[str, str]:
-        """What the model answers in time, and what is wrong where that is nothing."""
+    def _answer(self, text: str, max_tokens: int) -> tuple[str, str]:
+        """Return the model's answer, or "" and the problem if none comes in time."""
         answers: SimpleQueue[tuple[str, str]] = SimpleQueue()
 
         def ask() -> None:
             try:
-                answers.put(self._asked(told, max_tokens))
+                answers.put(self._asked(text, max_tokens))
             except Exception as error:
-                answers.put(("", explained(error, self._who, self._client, "chat", [told])))
+                answers.put(("", explained(error, self._who, self._client, "chat", [text])))
 
         # A thread, because a client's timeout is for each try, and for each piece that it reads. One that is given up
         # ends with its request; while the summarizer rests, no other is begun.
@@ -137,15 +148,15 @@ class ChatSummarizer:
         except Empty:
             return "", f"{self._who} did not answer within {self._timeout:g} s: raise timeout="
 
-    def _asked(self, told: str, max_tokens: int) -> tuple[str, str]:
+    def _asked(self, text: str, max_tokens: int) -> tuple[str, str]:
         messages = [
             {"role": "system", "content": INSTRUCTIONS.format(words=max(1, max_tokens * 2 // 3))},
-            {"role": "user", "content": data_block(told)},
+            {"role": "user", "content": fenced("steps", "to summarise", text, secrets.token_bytes(16))},
         ]
         choice = self._completed(messages, max_tokens).choices[0]
         content = None if getattr(choice.message, "refusal", None) else choice.message.content
-        text = clean(content).strip() if isinstance(content, str) else ""
-        return text, f"{self._who} gave no summary (finish_reason {choice.finish_reason!r})"
+        summary = clean(content).strip() if isinstance(content, str) else ""
+        return summary, f"{self._who} gave no summary (finish_reason {choice.finish_reason!r})"
 
     def _completed(self, messages: list[dict[str, str]], max_tokens: int) -> Any:
         try:

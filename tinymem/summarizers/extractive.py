@@ -1,7 +1,7 @@
-"""The default summarizer: no model, no network; it picks the lines of a run that tell most, word for word.
+"""The default summarizer: without a model or a network, it picks the most telling lines of a run, word for word.
 
-What agents need again are identifiers, paths, numbers, errors and decisions, and these a paraphrase gets wrong. Every
-line of the summary is verbatim and says where it is from, so that it can be checked.
+Agents need identifiers, paths, numbers, errors and decisions again, and a paraphrase gets these wrong. Every line of
+the summary is verbatim and names its step, so that it can be checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tinymem.summarizers.pieces import Piece, pieces_of
 __all__ = ["ExtractiveSummarizer"]
 
 NAME, NUMBER, WORD = 2.0, 1.5, 1.0  # how much an identifier, a term with a digit and another word weigh
-LONGEST_TERM = 64  # characters; what is longer is data
+LONGEST_TERM = 64  # characters; a longer one is data
 SPREAD = 1.0  # how much is gained by a line of a text that has none in the summary yet
 EXPONENT = 0.65  # of the cost that a gain is divided by
 PER_LINE = 2.0  # tokens of a line break, and what the estimate of four characters a token misses
@@ -38,22 +38,22 @@ _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff
 
 
 class ExtractiveSummarizer:
-    """Summaries that are made of lines of the steps, in order, each behind its step's number and who said it.
+    """A summarizer by extraction: lines of the steps, in order, each behind its step's number and its speaker.
 
     Weighted coverage of terms, with a reward for diversity: Lin and Bilmes, A Class of Submodular Functions for
     Document Summarization (ACL 2011). A choice S of lines is worth
 
         F(S) = sum over terms t of weight(t) * max over lines of S that hold t of worth(line)
-             + SPREAD * sum over texts of sqrt(what the lines of S from that text are worth alone)
+             + SPREAD * sum over texts of sqrt(worth of the lines of S from that text, each alone)
 
-    so that a line adds little when its terms were told before, or when much of its text is there. A term weighs more
+    so that a line adds little when its terms are there already, or much of its text is. A term weighs more
     the rarer it is in the run (inverse line frequency), and as an identifier or a number; a line is worth more in a
-    task, an answer, an error or what a person says than in a listing, and less when it differs from others only in its
+    task, an answer, an error or a person's words than in a listing, and less when it differs from others only in its
     numbers. Lines are taken greedily by gain over a power of their cost (Lin and Bilmes 2010), in an order that does
     not depend on the budget: with more of it come more lines, and none goes.
 
-    `counter` counts the tokens: a TokenCounter, the name of an encoding or a model, or None for the default. The same
-    steps give the same summary. Of very long runs 400,000 characters are looked at. Safe to use from several threads.
+    The same steps give the same summary. Of very long runs 400,000 characters are read. Any number of threads may use
+    one.
 
     >>> from tinymem import ActionStep, MessageStep
     >>> steps = [MessageStep("user", "Good morning!"), MessageStep("user", "Staging listens on port 8443."),
@@ -61,6 +61,9 @@ class ExtractiveSummarizer:
     >>> print(ExtractiveSummarizer().summarize(steps, 35))
     user: Staging listens on port 8443.
     bash: OSError: [Errno 98] address in use: 10.0.0.7
+
+    Args:
+        counter: A TokenCounter, the name of an encoding or a model, or None for the default.
     """
 
     name = "extractive"
@@ -70,15 +73,18 @@ class ExtractiveSummarizer:
 
     @classmethod
     def from_name(cls, argument: str) -> ExtractiveSummarizer:
-        """The summarizer called `"extractive"`."""
+        """Make the summarizer named `"extractive"`."""
         if argument:
             raise InputError(f'the extractive summarizer takes nothing after its name, and "{argument}" was given')
         return cls()
 
     def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
-        """The lines that tell most, in at most `max_tokens`; "" where there is nothing to tell, or no room for it.
+        """Return the most telling lines, in at most `max_tokens`; "" where there are none, or no room for one.
 
-        Control characters are replaced and white space is folded. Raises InputError if `max_tokens` is no whole number.
+        Control characters are replaced and white space is folded.
+
+        Raises:
+            InputError: `max_tokens` is no whole number.
         """
         whole_number("max_tokens", max_tokens)
         pieces = pieces_of(some_steps("steps", steps)) if max_tokens else []
@@ -97,7 +103,7 @@ class ExtractiveSummarizer:
         return self._counter.count(text) <= max_tokens
 
     def _cut(self, pieces: Sequence[Piece], shown: dict[int, str], at: int, max_tokens: int) -> dict[int, str]:
-        """The beginning of piece `at` that fits beside those that are `shown`, if it says enough."""
+        """Return the beginning of piece `at` that fits beside the `shown` ones, if it says enough."""
         label, text = pieces[at].label, pieces[at].text
         cut = beginning(text, lambda part: self._fits(_joined({**shown, at: label + part}), max_tokens))
         return {at: label + cut} if len(cut) >= LEAST_CUT else {}
@@ -115,7 +121,7 @@ def _rendered(pieces: Sequence[Piece], chosen: Sequence[int]) -> str:
 
 
 def _terms(text: str) -> dict[str, float]:
-    """What a piece tells of, in lower case, and how much each weighs."""
+    """Return the terms of a piece, in lower case, with their weights."""
     found = {
         word: NUMBER if any(map(str.isdigit, word)) else WORD
         for word in _TERM.findall(text.lower())
@@ -126,20 +132,20 @@ def _terms(text: str) -> dict[str, float]:
 
 
 def _ranked(pieces: Sequence[Piece], characters: int) -> list[int]:
-    """Places of pieces, best first, until they are more than `characters` long; those that add nothing are left out."""
+    """Rank pieces, best first, until they are more than `characters` long; pieces that add nothing are left out."""
     lines = [_terms(piece.text) for piece in pieces]
     frequency = Counter(term for line in lines for term in line)
     for line in lines:
         for term in line:
             line[term] *= math.log1p(len(lines) / frequency[term])
     alone = [piece.worth * sum(line.values()) for piece, line in zip(pieces, lines, strict=True)]
-    told: dict[str, float] = {}  # the worth with which each term is told
-    spent: dict[int, float] = {}  # by part: what its chosen lines are worth alone
+    covered: dict[str, float] = {}  # the worth with which each term is in the summary
+    spent: dict[int, float] = {}  # by part: the worth of its chosen lines, each alone
 
     def rank(at: int) -> float:
-        """The gain of a piece, over its cost; never more than when it was last asked for, since F is submodular."""
+        """Return the gain of a piece over its cost; it never grows, since F is submodular."""
         piece = pieces[at]
-        new = sum(weight * max(0.0, piece.worth - told.get(term, 0.0)) for term, weight in lines[at].items())
+        new = sum(weight * max(0.0, piece.worth - covered.get(term, 0.0)) for term, weight in lines[at].items())
         before = spent.get(piece.part, 0.0)
         more = SPREAD * (math.sqrt(before + alone[at]) - math.sqrt(before)) if new else 0.0
         return (new + more) / math.pow(len(piece.line) / 4 + PER_LINE, EXPONENT)
@@ -157,5 +163,5 @@ def _ranked(pieces: Sequence[Piece], characters: int) -> list[int]:
         characters -= len(pieces[at].line)
         spent[pieces[at].part] = spent.get(pieces[at].part, 0.0) + alone[at]
         for term in lines[at]:
-            told[term] = max(told.get(term, 0.0), pieces[at].worth)
+            covered[term] = max(covered.get(term, 0.0), pieces[at].worth)
     return chosen

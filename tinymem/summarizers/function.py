@@ -1,4 +1,4 @@
-"""Any function of steps that returns a text, as a summarizer."""
+"""An adapter that makes a summarizer of any function of steps that returns a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FunctionSummarizer"]
 class FunctionSummarizer:
     """A Summarizer made of a function `steps -> str`; the steps are a list, oldest first.
 
-    The function is not told how long its text may be: who asks cuts what is too long.
+    The function does not learn how long its text may be: the caller of `summarize` cuts a text that is too long.
 
     >>> from tinymem import MessageStep
     >>> FunctionSummarizer(lambda steps: f"{len(steps)} steps").summarize([MessageStep("user", "Hello.")], 100)
@@ -26,5 +26,5 @@ class FunctionSummarizer:
         self.name = name_of(function)
 
     def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
-        """What the function makes of `steps`, be it longer than `max_tokens`."""
+        """Return the function's text for `steps`, even one longer than `max_tokens`."""
         return self._function(list(steps))

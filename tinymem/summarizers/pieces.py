@@ -1,7 +1,7 @@
-"""The pieces that an extractive summary is made of: the lines of a run, long ones cut at sentences, each word for word.
+"""The pieces of an extractive summary: the lines of a run, long ones cut at sentences, each word for word.
 
-A piece's *worth* says what kind of thing it is: a person's statement, a final answer or an error tells more than a line
-of a listing. What is looked at is bounded, the beginning and the end of each text, so that time is too.
+A piece's *worth* depends on its kind: a person's statement, a final answer or an error tells more than a line of a
+listing. Of each text only the beginning and the end are read, so that time is bounded.
 """
 
 from __future__ import annotations
@@ -54,7 +54,14 @@ _STATES = re.compile(r"\b(?:i|my|our|call me)\b")
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece's `text`, cleaned and with white space folded, who said it, what it is worth, and of which part it is."""
+    """A piece of a summary.
+
+    Attributes:
+        label: The text before it: its step's number and its speaker.
+        text: The text, cleaned and with white space folded.
+        worth: Its worth.
+        part: The place of its part among those of all steps.
+    """
 
     label: str
     text: str
@@ -63,17 +70,17 @@ class Piece:
 
     @property
     def line(self) -> str:
-        """As it stands in a summary."""
+        """The piece as a line of a summary."""
         return self.label + self.text
 
 
 def labelled_parts(steps: Sequence[Step]) -> list[tuple[str, Part]]:
-    """The parts of all steps, in order, each with who or what stands before it."""
+    """Return the parts of all steps, in order, each with its label."""
     return [(_label(step, part), part) for step in steps for part in _parts(step)]
 
 
 def _parts(step: Step) -> Sequence[Part]:
-    """A summary's part is what it encloses; of an action that ended the run, what came back is the answer."""
+    """Return the parts of a step: of a summary without its fence, of a final action with the result as the answer."""
     if isinstance(step, SummaryStep):
         return [replace(part, text=unfenced(part.text)) for part in step.parts()]
     if isinstance(step, ActionStep) and step.is_final:
@@ -82,7 +89,7 @@ def _parts(step: Step) -> Sequence[Part]:
 
 
 def _label(step: Step, part: Part) -> str:
-    """The step's number, and a speaker, a tool or a kind of step; nothing before lines that have their own."""
+    """Return the step's number with a speaker, a tool or a kind of step; "" for summaries, whose lines have labels."""
     if isinstance(step, SummaryStep):
         return ""
     number = "" if step.step_number is None else f"#{step.step_number} "
@@ -102,7 +109,7 @@ def _who(step: Step, part: Part) -> str:
 
 
 def pieces_of(steps: Sequence[Step]) -> list[Piece]:
-    """The pieces of `steps`, in order; of those that say the same, the one that is worth most."""
+    """Return the pieces of `steps`, in order; of equal texts the one that is worth most."""
     found: dict[str, Piece] = {}
     shapes: Counter[str] = Counter()
     parts = labelled_parts(steps)
@@ -119,7 +126,7 @@ def pieces_of(steps: Sequence[Step]) -> list[Piece]:
 
 
 def _shape(text: str) -> str:
-    """What a piece has in common with those that differ in their numbers only: rows, progress, a log's lines."""
+    """Return the form that a piece shares with others that differ in numbers only: rows, progress, a log's lines."""
     return _DIGITS.sub("0", text)
 
 
@@ -134,7 +141,7 @@ def _pieces(at: int, label: str, part: Part, room: int) -> Iterator[Piece]:
 
 
 def _ends(text: str, room: int) -> list[str]:
-    """`text`, or its beginning and its end, without the words that are cut in two."""
+    """Return `text`, or its beginning and its end, without the words that are cut in two."""
     if len(text) <= room:
         return [text]
     head, tail = text[: room // 2], text[-(room // 2) :]
@@ -143,7 +150,7 @@ def _ends(text: str, room: int) -> list[str]:
 
 
 def _cut(line: str) -> Iterator[str]:
-    """A line, or the sentences of a long one, or what long sentences are cut into at white space."""
+    """Yield a line, or the sentences of a long one; long sentences are cut at white space."""
     if len(line) <= LONGEST:
         yield line
         return
@@ -158,7 +165,7 @@ def _cut(line: str) -> Iterator[str]:
 
 
 def _cues(text: str, kind: str) -> float:
-    """What its words say about what it is."""
+    """Return the worth that the words of a piece add: failures, decisions, statements of a person."""
     lower = text.lower()
     states = STATES if kind == "message" and _STATES.search(lower) else 1.0
     return states * (FAILS if _FAILS.search(lower) else 1.0) * (DECIDES if _DECIDES.search(lower) else 1.0)

@@ -1,4 +1,4 @@
-"""The SummaryStep that stands for steps: asked of a summarizer, fenced as data, within its tokens."""
+"""The writing of a SummaryStep: by a summarizer, fenced as data, within its tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST_SUMMARY = 16  # tokens below which a summary is not worth its fence
 
 @dataclass
 class SummaryWriter:
-    """Writes summaries by `summarizer`; where that fails, `extractive` takes over. `price` counts steps as sent."""
+    """A writer of summaries by `summarizer`, or by `extractive` where that fails; `price` counts steps as sent."""
 
     summarizer: Summarizer
     extractive: Summarizer
@@ -34,8 +34,16 @@ class SummaryWriter:
     where: str = field(default_factory=own_place)
 
     def summary(self, covered: Sequence[Step], room: int, most: int | None = None) -> SummaryStep | None:
-        """What stands for `covered` in at most `room` tokens, or None; in the place of the last of them. Where `most`
-        is given, what takes over from the summarizer has no more than so many tokens."""
+        """Write the summary of `covered`, which takes the place of the last of them.
+
+        Args:
+            covered: The steps that it covers.
+            room: The most tokens of the summary.
+            most: The most tokens of one by `extractive`, where that takes over.
+
+        Returns:
+            The summary; None where there is none, or no room for it.
+        """
         last = covered[-1]
         covers = tuple(dict.fromkeys(id for step in covered for id in (*covers_of(step), step.id)))
         summary = SummaryStep(
@@ -46,7 +54,7 @@ class SummaryWriter:
         return summary.evolve(summary=text) if text else None
 
     def _text(self, covered: Sequence[Step], covers: Sequence[str], room: int, most: int | None) -> str:
-        """The fenced summary, in at most `room` tokens; "" where there is none, or no room."""
+        """Write the fenced summary, in at most `room` tokens; "" where there is none, or no room."""
         left = room - self.counter.count(summary_block("", covers))
         if left < LEAST_SUMMARY:
             return ""
@@ -55,7 +63,7 @@ class SummaryWriter:
             text = summary_block(body, covers)
             if (over := self.counter.count(text) - room) <= 0:
                 return text
-            left -= over  # the fence's name hangs on what is in it, and costs a token more or less
+            left -= over  # the fence's name depends on its content, and costs a token more or less
         return ""
 
     def _body(self, steps: Sequence[Step], max_tokens: int, most: int) -> str:
@@ -64,13 +72,13 @@ class SummaryWriter:
             if isinstance(found, str):
                 return clean(found).strip()
             problem = f"gave no text but {type(found).__name__}"
-        except Exception as error:  # whatever it is, the window must be kept within its limit
+        except Exception as error:  # the window must be kept within its limit in any case
             problem = f"failed: {without_content(error)}"
-        told = "the summarizer %s %s; lines of the steps are picked instead"
-        warn_hourly(logger, self.where, told, self.summarizer.name, problem)
+        message = "the summarizer %s %s; lines of the steps are picked instead"
+        warn_hourly(logger, self.where, message, self.summarizer.name, problem)
         return self.extractive.summarize(steps, most)
 
 
 def _opened(step: Step) -> Step:
-    """A summary without its fence, for the next one to be made of."""
+    """Return a summary without its fence, as input of the next one; other steps as they are."""
     return step.evolve(summary=unfenced(as_text(step.summary))) if isinstance(step, SummaryStep) else step
