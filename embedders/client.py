@@ -1,6 +1,6 @@
-"""What all that asks OpenAI's API, or a server that speaks it, has in common: the client, and what went wrong.
+"""The client of OpenAI's API, and of servers that speak it, with messages for its errors.
 
-Errors say what to do, and never show the key, nor what was sent.
+Errors say what to do, and never show the key, nor the texts that were sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["address", "checked_client", "connected", "explained", "usual_address
 
 OPENAI = "https://api.openai.com/v1"
 DETAIL = 300  # characters of a server's own message that are quoted
-STRETCH = 16  # characters that a server repeats of what was sent, and that are no accident
+STRETCH = 16  # characters of a sent text in a server's message that are no accident
 LEAST_SECRET = 6  # shorter "keys" are words such as "none", and striking them out would garble messages
 
 # The arguments that make requests smaller, by API.
@@ -35,7 +35,7 @@ _ADVICE = {
 
 
 def checked_client(client: Any, base_url: str | None, api_key: str | None) -> Any:
-    """A `client` that a user brought, or None; InputError for one that cannot be used, or not with the others."""
+    """Check a `client` that a user brought, or None; InputError for an asynchronous one, or one beside an address."""
     if client is not None and (base_url or api_key):
         raise InputError("the client has its own address and key: pass either client= or base_url= and api_key=")
     if type(client).__name__.startswith("Async"):
@@ -52,10 +52,13 @@ def connected(
     max_retries: int,
     keyless: type[TinymemError],
 ) -> Any:
-    """A client of the openai package, for the adapter of this `kind` and `name`; what is None comes from
-    OPENAI_BASE_URL and OPENAI_API_KEY.
+    """Make a client of the openai package, for the adapter of this `kind` and `name`.
 
-    Raises MissingExtraError if the package is not installed, and `keyless` if there is no key.
+    An address or a key that is None comes from OPENAI_BASE_URL or OPENAI_API_KEY.
+
+    Raises:
+        MissingExtraError: The package is not installed.
+        TinymemError: There is no key; the error is of the class `keyless`.
     """
     if importlib.util.find_spec("openai") is None:
         raise MissingExtraError(f"the {kind} {name}", "openai")
@@ -73,11 +76,10 @@ def connected(
 
 
 def explained(error: Exception, who: str, client: Any, api: str = "embeddings", sent: Sequence[str] = ()) -> str:
-    """The message for `error`, which the `client` raised when `who` was asked by this `api`; the server's own words are
-    left out where they quote what was `sent`.
+    """Write the message for an `error` that the `client` raised in a request of `who` to this `api`.
 
-    Errors are told apart by the names of their classes, not by the classes: the client may come from any version of
-    openai, or from another package.
+    The server's own words are left out where they quote the texts that were `sent`. Classes of errors are known by
+    their names: the client may come from any version of openai, or from another package.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
     status = getattr(error, "status_code", None)
@@ -94,17 +96,17 @@ def explained(error: Exception, who: str, client: Any, api: str = "embeddings", 
         advice = _ADVICE.get(status, "the server failed").format(api=api, sizes=_SIZES[api])
         advice = f"{advice} (HTTP {status}, {tries})"
     else:
-        advice = f"what came back is not what the {api} API answers ({type(error).__name__})"
+        advice = f"the answer is not one of the {api} API ({type(error).__name__})"
     return f"{who}: {advice}: {_unquoted(_without_key(_detail(error), client)[:DETAIL], sent)}"
 
 
 def address(client: Any) -> str:
-    """Where the server is, without a user and a password that may stand in the URL."""
+    """Return the address of the server, without a user and a password that may stand in the URL."""
     return _bare(str(getattr(client, "base_url", "")))
 
 
 def usual_address() -> str:
-    """Where a client's server is unless code says otherwise: as OPENAI_BASE_URL has it, else OpenAI's own."""
+    """Return the address in OPENAI_BASE_URL, or else OpenAI's own."""
     return _bare(os.environ.get("OPENAI_BASE_URL") or OPENAI)
 
 
@@ -119,7 +121,7 @@ def _detail(error: Exception) -> str:
 
 
 def _unquoted(text: str, sent: Sequence[str]) -> str:
-    """`text`, unless it repeats a stretch of what was sent."""
+    """Return `text`, unless it repeats a stretch of the texts that were sent."""
     stretches = {text[at : at + STRETCH] for at in range(max(1, len(text) - STRETCH + 1))}
     whole = {short for short in sent if LEAST_SECRET <= len(short) < STRETCH}
     if any(short in text for short in whole) or any(stretch in one for one in sent for stretch in stretches):

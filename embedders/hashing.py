@@ -1,4 +1,4 @@
-"""An embedder for tests: words hashed to dimensions, so that a test can say what its vectors will be."""
+"""An embedder for tests: words hashed to dimensions, so that a test can foretell its vectors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ _LARGEST = 4_096  # the table of tokens is dimensions x dimensions
 
 
 class HashingEmbedder:
-    """Counts of lower-cased words, each hashed to one dimension (feature hashing, Weinberger et al. 2009); length 1.
+    """An embedder by counts of lower-cased words, each hashed to one dimension (Weinberger et al. 2009), of length 1.
 
     Texts are close when they share words, and only then: paraphrases are strangers. Without the sign hash of the paper,
     so that words never cancel and no similarity is negative; two words may share a dimension. The same in every process
-    and on every machine (CRC-32). Not for real use: `StaticEmbedder` is about as fast, and knows what words mean.
+    and on every machine (CRC-32). Not for real use: `StaticEmbedder` is about as fast, and knows the meaning of words.
 
     >>> red, blue = HashingEmbedder().embed_documents(["red red apple", "blue apple"])
     >>> round(float(red @ blue), 3)  # 1 shared word / (sqrt(5) * sqrt(2))
     0.316
+
+    Args:
+        dimensions: The length of a vector, 1 to 4,096.
     """
 
     def __init__(self, dimensions: int = 256) -> None:
@@ -36,7 +39,7 @@ class HashingEmbedder:
 
     @classmethod
     def from_name(cls, argument: str) -> HashingEmbedder:
-        """The embedder called `"hashing"`, or `"hashing:64"` for 64 dimensions."""
+        """Make the embedder named `"hashing"`, or `"hashing:64"` for 64 dimensions."""
         if not argument:
             return cls()
         if not (argument.isascii() and argument.isdigit()):
@@ -52,12 +55,12 @@ class HashingEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """Method and dimensions."""
+        """The method and the dimensions."""
         return f"hashing/crc32/{self._dimensions}/1"
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector."""
+        """The length of a vector."""
         return self._dimensions
 
     @property
@@ -75,11 +78,11 @@ class HashingEmbedder:
         return (counts / np.where(lengths == 0, 1, lengths)).astype(np.float32)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The same as `embed_documents`."""
+        """Embed texts as `embed_documents` does."""
         return self.embed_documents(texts)
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """The dimension of each word, in order: one `(words,)` uint16 array a text."""
+        """Return the dimension of each word, in order: one `(words,)` uint16 array a text."""
         texts = some_texts("texts", texts)
         return [np.array([self._dimension(word) for word in _words(text)], dtype=np.uint16) for text in texts]
 
@@ -88,6 +91,6 @@ class HashingEmbedder:
 
 
 def _words(text: str) -> list[str]:
-    """Lower-cased words; a text of other signs only, as "!?", is split at its white space instead."""
+    """Split `text` into lower-cased words; a text of other signs only, as "!?", at its white space instead."""
     lowered = text.lower()
     return re.findall(r"\w+", lowered) or lowered.split()

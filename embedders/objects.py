@@ -1,4 +1,4 @@
-"""Any object with a method `embed(text)`, as an embedder."""
+"""An adapter that makes an embedder of any object with a method `embed(text)`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tinymem.steps.content import clean
 
 __all__ = ["ObjectEmbedder"]
 
-PROBE = "How long is a vector?"  # embedded once, where the object does not say
+PROBE = "How long is a vector?"  # embedded once, where the object has no `dimensions`
 
 
 class ObjectEmbedder:
@@ -32,8 +32,9 @@ class ObjectEmbedder:
     [[0.99 0.14]
      [0.   0.  ]]
 
-    Whatever goes wrong in `embed` is an EmbedderError, and so is what is no vector: no numbers, another length than
-    before, NaN or infinity.
+    Raises:
+        EmbedderError: `embed` fails, or does not give a vector: no numbers, another length than before, NaN or
+            infinity.
     """
 
     def __init__(self, embeds: Embeds) -> None:
@@ -50,12 +51,12 @@ class ObjectEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """The object's own, or name and dimensions."""
+        """The object's own fingerprint, or name and dimensions."""
         return self._own("fingerprint") or f"{self.name}/{self.dimensions}"
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector."""
+        """The length of a vector."""
         if self._dimensions is None:
             self._vector(PROBE)
         assert self._dimensions is not None
@@ -73,7 +74,7 @@ class ObjectEmbedder:
         return found
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The same as `embed_documents`."""
+        """Embed texts as `embed_documents` does."""
         return self.embed_documents(texts)
 
     def _own(self, what: str) -> str:
@@ -81,7 +82,7 @@ class ObjectEmbedder:
         return value if isinstance(value, str) else ""
 
     def _vector(self, text: str) -> npt.NDArray[np.float64]:
-        """The vector of one text, of length 1; or of zeros, if it was that."""
+        """Embed one text and scale its vector to length 1; a vector of zeros stays one."""
         try:
             given = self._embeds.embed(clean(text))
         except TinymemError:

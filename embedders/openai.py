@@ -1,4 +1,4 @@
-"""OpenAI's embeddings, and those of every server that speaks its API (Ollama, vLLM, llama.cpp, LiteLLM, ...)."""
+"""The embeddings of OpenAI, and of every server that speaks its API (Ollama, vLLM, llama.cpp, LiteLLM, ...)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tinymem.steps.content import clean
 __all__ = ["OpenAIEmbedder"]
 
 DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
-REQUEST_TOKENS = 300_000  # what the API takes in one request, over all its inputs
+REQUEST_TOKENS = 300_000  # tokens that the API takes in one request, over all its inputs
 LEAST_ROOM = 16  # tokens that a slice must have room for, so that any character fits
 POOLING = "slices1"  # part of the fingerprint: raise it when long texts are cut or averaged in another way
 
 
 class _Piece(NamedTuple):
-    """A text, or a slice of one: `owner` is the text's number, `tokens` what is sent for it."""
+    """A text, or a slice of one: `owner` is the text's number, `tokens` the tokens that are sent for it."""
 
     owner: int
     text: str
@@ -32,22 +32,31 @@ class _Piece(NamedTuple):
 
 
 class OpenAIEmbedder:
-    """A model behind `POST /v1/embeddings`. Any number of threads may use one.
+    """An embedder by a model behind `POST /v1/embeddings`. Any number of threads may use one.
 
-    Texts are sent in requests of at most `batch_size` texts and 300,000 tokens. One of more than `max_input_tokens` is
-    embedded in slices, whose vectors are averaged by their tokens. Equal texts are sent once, blank ones never. Failed
-    requests are repeated by the openai package alone, `max_retries` times, each waiting `timeout` seconds at most;
-    `tokens_used` is what all of them cost. `dimensions` shortens the vectors, where the model can.
-
-    The key and the address come from the openai package's own environment variables, OPENAI_API_KEY and
-    OPENAI_BASE_URL, unless given. `client` is one of its clients instead, as `AzureOpenAI`, and used as it is. A model
-    that wants its texts marked, as nomic-embed-text does, gets `query_prompt` and `document_prompt` before each.
+    Equal texts are sent once, blank ones never. A text of more than `max_input_tokens` is embedded in slices, whose
+    vectors are averaged by their tokens. `tokens_used` counts the tokens of all requests.
 
     >>> embedder = OpenAIEmbedder("text-embedding-3-small")  # doctest: +SKIP
     >>> embedder.embed_queries(["which test is flaky?"]).shape, embedder.tokens_used  # doctest: +SKIP
     ((1, 1536), 6)
 
-    Raises MissingExtraError if openai is not installed, EmbedderError if there is no key.
+    Args:
+        model: The model's name.
+        base_url: The server's address; by default OPENAI_BASE_URL, as the openai package reads it.
+        api_key: The key; by default OPENAI_API_KEY.
+        dimensions: The length of shortened vectors, where the model can shorten them.
+        client: A client of the openai package to use instead, as `AzureOpenAI`.
+        timeout: The most seconds to wait for an answer.
+        max_retries: Repetitions of a failed request, by the openai package.
+        batch_size: The most texts in a request, which has at most 300,000 tokens besides.
+        max_input_tokens: The most tokens of a text, or of a slice of one.
+        query_prompt: A text to put before each query, for models that want that, as nomic-embed-text.
+        document_prompt: A text to put before each document.
+
+    Raises:
+        MissingExtraError: The openai package is not installed.
+        EmbedderError: There is no key.
     """
 
     def __init__(
@@ -88,10 +97,13 @@ class OpenAIEmbedder:
 
     @classmethod
     def from_name(cls, argument: str) -> OpenAIEmbedder:
-        """The embedder called `"openai:MODEL"`; address and key from OPENAI_BASE_URL and OPENAI_API_KEY.
+        """Make the embedder named `"openai:MODEL"`; address and key from OPENAI_BASE_URL and OPENAI_API_KEY.
 
-        One called `"openai:MODEL@ADDRESS"` was made for another address in code. A memory's files cannot say where its
-        texts and the key are sent, so InputError unless the environment names the same address.
+        One named `"openai:MODEL@ADDRESS"` was made for another address in code. A memory's files must not decide where
+        its texts and the key are sent.
+
+        Raises:
+            InputError: The model is missing, or the environment names another address.
         """
         model, _, where = argument.rpartition("@")
         if "://" not in where:  # an @ of the model's own
@@ -114,15 +126,15 @@ class OpenAIEmbedder:
     def fingerprint(self) -> str:
         """Model, dimensions, longest input and prompts.
 
-        Not the host: a model is the same behind OpenAI, Azure, a proxy or another port, and a memory must not be
-        reindexed for a move. Two servers with other weights under one name are therefore not told apart.
+        The host is no part of it: a model is the same behind OpenAI, Azure, a proxy or another port, and a memory must
+        not be reindexed for a move. Two servers with different weights under one name therefore look the same.
         """
         prompts = "".join(f"/{kind}={prompt!r}" for kind, prompt in self._prompts.items() if prompt)
         return f"openai/{self._model}/{self.dimensions}/{POOLING}-{self._longest}{prompts}"
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector: as given, or as known of the model; of others it takes one call to find out."""
+        """The length of a vector, as given or as known of the model; for other models it takes one request."""
         if self._dimensions is None:
             self._request(["dimensions"])
         assert self._dimensions is not None
@@ -130,18 +142,19 @@ class OpenAIEmbedder:
 
     @property
     def tokens_used(self) -> int:
-        """Tokens that were charged since this object was made, as the server counts them (0 if it does not)."""
+        """The tokens charged since this object was made, as the server counts them (0 if it does not)."""
         return self._tokens_used
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Embed what is stored: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
+        """Embed stored texts: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
 
-        EmbedderError, which says what to do, if the server cannot be reached, refuses, or answers with nonsense.
+        Raises:
+            EmbedderError: The server cannot be reached, refuses, or answers with nonsense; the message says what to do.
         """
         return self._embed(texts, self._prompts["document"])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed what is asked: the same as `embed_documents`, but for the prompt."""
+        """Embed queries: as `embed_documents`, but with the prompt for queries."""
         return self._embed(texts, self._prompts["query"])
 
     def __repr__(self) -> str:
@@ -164,7 +177,7 @@ class OpenAIEmbedder:
                 yield _Piece(owner, piece, tokens + extra)
 
     def _slices(self, text: str) -> Iterator[tuple[str, int]]:
-        """`text`, or slices of about equal length that fit in a request, with their tokens; blank ones left out."""
+        """Yield `text`, or slices of about equal length that fit in a request, with their tokens; no blank ones."""
         if not text.strip():
             return
         tokens = self._counter.count(text)
@@ -188,7 +201,7 @@ class OpenAIEmbedder:
             yield batch
 
     def _request(self, texts: list[str]) -> Vectors:
-        """One request: `(len(texts), dimensions)`, checked, not normalised."""
+        """Send one request: `(len(texts), dimensions)`, checked, not normalised."""
         shortened = {} if self._asked is None else {"dimensions": self._asked}
         try:
             response = self._client.embeddings.create(model=self._model, input=texts, **shortened)
@@ -202,7 +215,7 @@ class OpenAIEmbedder:
             raise EmbedderError(explained(error, self._who, self._client, sent=texts)) from None
 
     def _rows(self, data: Any, expected: int) -> Vectors:
-        """The vectors in the order of the texts, which need not be that of the answer."""
+        """Return the vectors in the order of the texts, which need not be that of the answer."""
         items = sorted(data, key=lambda item: int(item.index))
         if [int(item.index) for item in items] != list(range(expected)):
             raise EmbedderError(

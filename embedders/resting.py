@@ -1,5 +1,4 @@
-"""Pauses for what fails: it is left alone for a while, for longer each time, so that its time-outs are not paid again
-and again."""
+"""Pauses after failures, longer each time, so that time-outs are not paid again and again."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from tinymem.errors import EmbedderError
 __all__ = ["Rest"]
 
 FIRST, LONGEST = 1.0, 60.0  # seconds of the first pause; each is twice as long as the one before, up to the longest
-SHARE = 20  # times as long as a failure took, it is left alone at least,
-LONGEST_SHARE = 300.0  # but not for more seconds than these on that account
+SHARE = 20  # times as long as the failure took: the least pause,
+LONGEST_SHARE = 300.0  # of so many seconds at most
 
 
 class Rest:
-    """An embedder's rest after a failure: what the `problem` was ("" once it works) and how long it `took`, seconds."""
+    """The rest of an embedder after a failure: the `problem` ("" once it works) and the seconds that it `took`."""
 
     def __init__(self) -> None:
         self.problem, self.took = "", 0.0
@@ -25,7 +24,7 @@ class Rest:
 
     @property
     def is_on(self) -> bool:
-        """Whether it is to be left alone now."""
+        """True while the embedder should be left alone."""
         return time.monotonic() < self._until
 
     def begin(self, problem: object, took: float) -> None:
@@ -41,7 +40,7 @@ class Rest:
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """Note what comes of an attempt. An EmbedderError is raised all the same."""
+        """Note the outcome of an attempt. An EmbedderError goes on to the caller."""
         begun = time.monotonic()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Any model of the sentence-transformers library, by name or from a folder: slower than the default, and more exact."""
+"""The embedder by any sentence-transformers model, by name or from a folder: slower than the default, more exact."""
 
 from __future__ import annotations
 
@@ -26,21 +26,31 @@ _WEIGHT_FILES = (".onnx", ".onnx_data", ".bin", ".safetensors")
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model, as `all-MiniLM-L6-v2` (384 dimensions). What it costs: docs/embedders.md.
+    """An embedder by a sentence-transformers model, as `all-MiniLM-L6-v2` (384 dimensions).
 
     The model is loaded at first use; with a name rather than a folder, sentence-transformers downloads it then, unless
     it has it already. Texts are cut at the model's longest input. Any number of threads may use one; they take turns.
-
-    Queries and documents get the prompts of the model, if it has any, or `query_prompt` and `document_prompt`: the name
-    of one of the model's prompts, or else the text itself, `""` for none. (A model whose document prompt is called
-    "passage" needs `document_prompt="passage"`: the library overlooks it.) `backend` is "torch", "onnx" or "openvino"
-    (the latter two need sentence-transformers[onnx] or [openvino]), `device` as in "cpu" or "cuda:1". `truncate_dim`
-    keeps the first so many dimensions, which suits models that were trained for it (Matryoshka).
+    docs/embedders.md has its costs.
 
     >>> embedder = SentenceTransformerEmbedder("all-MiniLM-L6-v2", device="cpu")  # doctest: +SKIP
     >>> embedder.embed_queries(["which test is flaky?"]).shape  # doctest: +SKIP
     (1, 384)
     >>> e5 = SentenceTransformerEmbedder(path, query_prompt="query: ", document_prompt="passage: ")  # doctest: +SKIP
+
+    Args:
+        model_name_or_path: The name of a model, or its folder.
+        device: The device, as "cpu" or "cuda:1".
+        batch_size: The most texts in a batch.
+        query_prompt: The prompt before each query: the name of one of the model's prompts, or the text itself, `""` for
+            none; by default the model's own.
+        document_prompt: The prompt before each document, given in the same way. A model whose document prompt is called
+            "passage" needs `document_prompt="passage"`: the library overlooks it.
+        truncate_dim: The number of first dimensions to keep, for models that were trained for it (Matryoshka).
+        backend: "torch", "onnx" or "openvino"; the latter two need sentence-transformers[onnx] or [openvino].
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        InputError: An argument makes no sense.
     """
 
     def __init__(
@@ -73,14 +83,14 @@ class SentenceTransformerEmbedder:
 
     @classmethod
     def from_name(cls, argument: str) -> SentenceTransformerEmbedder:
-        """The embedder called `"sentence-transformers:NAME"` or `"sentence-transformers:PATH"`."""
+        """Make the embedder named `"sentence-transformers:NAME"` or `"sentence-transformers:PATH"`."""
         if not argument:
             raise InputError('a model is needed after the colon, as in "sentence-transformers:all-MiniLM-L6-v2"')
         return cls(argument)
 
     @property
     def name(self) -> str:
-        """`"sentence-transformers:"` and the name or path that was given."""
+        """`"sentence-transformers:"` and the model's name or path."""
         return f"sentence-transformers:{self._model_name}"
 
     @property
@@ -99,26 +109,28 @@ class SentenceTransformerEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector, as the model has it."""
+        """The length of a vector, as the model has it."""
         model = self._model()
         # Version 6 renamed it, and warns at the old name.
         dimensions = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
         return int(dimensions())
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Embed what is stored: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
+        """Embed stored texts: `(len(texts), dimensions)` float32 of length 1, zero for empty text or white space.
 
-        Another batch changes a vector by rounding only, less than 1e-5. EmbedderError if the model cannot be loaded or
-        fails.
+        Another batch changes a vector by rounding only, less than 1e-5.
+
+        Raises:
+            EmbedderError: The model fails, or cannot be loaded.
         """
         return self._embed("encode_document", texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed what is asked, with the model's prompt for queries: the same shape as `embed_documents`."""
+        """Embed queries, with the model's prompt for them: the same shape as `embed_documents`."""
         return self._embed("encode_query", texts)
 
     def _own_settings(self) -> list[Any]:
-        """What was set here and changes the vectors; nothing unless something was."""
+        """Return the settings of this object that change the vectors; none by default."""
         prompts = {method: self._prompt(method) for method, given in self._prompts.items() if given is not None}
         return [*sorted(prompts.items()), *([self._backend] if self._backend != "torch" else [])]
 
@@ -129,7 +141,7 @@ class SentenceTransformerEmbedder:
         return sorted(_hashed(file) for file in Path(self._model_name).rglob("*") if file.suffix in _WEIGHT_FILES)
 
     def _prompt(self, method: str) -> str | None:
-        """The text that was chosen, if any was."""
+        """Return the text of a prompt that was given, or None."""
         given = self._prompts[method]
         return None if given is None else str((self._model().prompts or {}).get(given, given))
 
@@ -167,9 +179,8 @@ class SentenceTransformerEmbedder:
     def _load(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
-        more: dict[str, Any] = (
-            {} if self._backend == "torch" else {"backend": self._backend}
-        )  # not there before version 3.2
+        # The argument `backend` is not there before version 3.2.
+        more: dict[str, Any] = {} if self._backend == "torch" else {"backend": self._backend}
         if self._truncate_dim is not None:
             more["truncate_dim"] = self._truncate_dim
         try:
@@ -185,7 +196,7 @@ class SentenceTransformerEmbedder:
 
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
-    """No bar on standard error while weights are loaded; the host's setting is put back."""
+    """Show no bar on standard error while weights are loaded, and put the host's setting back."""
     settings: Any = import_module("transformers.utils.logging")
     shown = settings.is_progress_bar_enabled()
     settings.disable_progress_bar()
@@ -197,7 +208,7 @@ def _no_progress_bar() -> Iterator[None]:
 
 
 def _digest(model: Any, own_settings: list[Any], weights: list[str]) -> str:
-    """A hash of what decides the vectors. The names of the tensors stay out: they differ between versions."""
+    """Hash the settings and weights that decide the vectors, but no names of tensors: these differ by version."""
     settings = [model.max_seq_length, sorted((model.prompts or {}).items()), *own_settings]
     return hashlib.sha256(repr([settings, weights]).encode()).hexdigest()[:16]
 

@@ -49,7 +49,7 @@ WORDS = re.compile(rf"{SPACE}*[^{SPACE}\n]+|{SPACE}+|\n")
 
 
 class StaticEmbedder:
-    """Mean of static token vectors (256 dimensions): fast, offline, deterministic. A `TokenEmbedder`.
+    """An embedder by the mean of static token vectors (256 dimensions): fast, offline, deterministic.
 
     Nothing is read before the first use; all instances then share one table. Any number of threads may use one.
 
@@ -66,7 +66,7 @@ class StaticEmbedder:
 
     @classmethod
     def from_name(cls, argument: str) -> StaticEmbedder:
-        """The embedder called `"static"`; it takes no argument, so InputError for `"static:anything"`."""
+        """Make the embedder named `"static"`; InputError for `"static:anything"`, since it takes no argument."""
         if argument:
             raise InputError(f'the embedder "static" takes no argument, and {argument!r} was given')
         return cls()
@@ -78,12 +78,12 @@ class StaticEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """Model, dimensions, pooling and a hash of the weights and the tokenizer."""
+        """The model, dimensions, pooling and a hash of the weights and the tokenizer."""
         return _model().fingerprint
 
     @property
     def dimensions(self) -> int:
-        """256."""
+        """The length of a vector, 256."""
         return DIMENSIONS
 
     @property
@@ -104,11 +104,11 @@ class StaticEmbedder:
         return vectors
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The same as `embed_documents`: the table makes no difference between the two."""
+        """Embed texts as `embed_documents` does: the table makes no difference between the two."""
         return self.embed_documents(texts)
 
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """Rows of `token_table` for each text: one `(tokens,)` uint16 array a text, without special tokens.
+        """Return rows of `token_table` for each text: one `(tokens,)` uint16 array a text, without special tokens.
 
         A text that spells a special token, as HTML's `<s>`, is read as any other text.
         """
@@ -123,7 +123,7 @@ class StaticEmbedder:
 
 
 class _Model:
-    """What is read from the installed package: the table `(32000, 256)` float32 and its tokenizer."""
+    """The table `(32000, 256)` float32 and its tokenizer, read from the installed package."""
 
     def __init__(self, folder: Path) -> None:
         from safetensors.numpy import load_file
@@ -139,11 +139,7 @@ class _Model:
 
     @cached_property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for path in (self._weights, self._vocabulary):
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
+        digest = hashlib.sha256(self._weights.read_bytes() + self._vocabulary.read_bytes())
         return f"static/{MODEL}/{DIMENSIONS}/{POOLING}/{digest.hexdigest()[:16]}"
 
     @cached_property
@@ -157,9 +153,8 @@ class _Model:
         split = [WORDS.findall(piece) for piece in pieces]
         known = self._known
         new = {word for words in split for word in words if word not in known}
-        if (
-            len(known) + len(new) > REMEMBERED
-        ):  # another dict, so that a thread that uses the old one does not miss a word
+        if len(known) + len(new) > REMEMBERED:
+            # Another dict, so that a thread that uses the old one does not miss a word.
             known, new = {}, {word for words in split for word in words}
         long: dict[str, bytes] = {}
         for word, encoding in zip(new, self._encode_batch(list(new), add_special_tokens=False), strict=True):
@@ -190,7 +185,7 @@ _LOCK = threading.Lock()
 
 
 def _model() -> _Model:
-    """The one table of this process; read by the first caller while the others wait."""
+    """Return the one table of this process; the first caller reads it while the others wait."""
     with _LOCK:
         return _read_model()
 
@@ -219,7 +214,7 @@ def _token_ids(texts: Sequence[str]) -> list[TokenIds]:
 
 
 def _pieces(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Each text's slices as (number of the text, slice), ready for the tokenizer; white space has none."""
+    """Yield each text's slices as (number of the text, slice), ready for the tokenizer; none of white space."""
     for owner, text in enumerate(texts):
         if not text.strip():
             continue
@@ -242,7 +237,7 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def _batches(pieces: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Batches of at most `BATCH` characters."""
+    """Yield batches of at most `BATCH` characters."""
     batch: list[tuple[int, str]] = []
     size = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Choosing passages that are relevant and add to each other: greedy maximisation of a submodular function.
+"""The choice of passages that are relevant and add to each other: greedy maximisation of a submodular function.
 
 Facility location: every passage asks to be represented, the more relevant, the louder; a choice S is worth
 
@@ -25,10 +25,10 @@ REPRESENTED = 100  # the most relevant passages, which are those that count
 
 
 class Selection(Protocol):
-    """What says which passage is to be chosen next, given those that are."""
+    """A way to choose passages one after the other, given those chosen already."""
 
     def gains(self) -> Vectors:
-        """What each passage would add: `(n,)`; what adds 0 or less is not chosen."""
+        """Return the gain of each passage: `(n,)`; a passage with a gain of 0 or less is not chosen."""
         ...
 
     def take(self, passage: int) -> None:
@@ -36,7 +36,7 @@ class Selection(Protocol):
 
 
 class Coverage:
-    """F for passages with log-odds `scores` `(n,)` and `vectors` `(n, dimensions)`, and what is chosen so far."""
+    """The function F for passages with log-odds `scores` `(n,)` and `vectors` `(n, dimensions)`, and a choice."""
 
     def __init__(self, scores: Vectors, vectors: Vectors) -> None:
         top = np.argsort(-scores, kind="stable")[:REPRESENTED]
@@ -46,7 +46,7 @@ class Coverage:
         self._covered = np.zeros(len(top), np.float32)
 
     def gains(self) -> Vectors:
-        """What each passage would add to F: `(n,)`, 0 or more."""
+        """Return the gain in F of each passage: `(n,)`, 0 or more."""
         gains: Vectors = np.maximum(self._similarity - self._covered, 0) @ self._weights
         return gains
 

@@ -1,4 +1,4 @@
-"""How the window of a HierarchicalMemory is pruned: what always stays, so that adding and asking go on."""
+"""The default pruning of a HierarchicalMemory, and a guard that keeps adding possible when a strategy fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOW_WATER = 2 / 3  # of the window's tokens, to which a pruning goes, so that it
 
 
 def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy:
-    """`token_budget` in jumps; the newest group stays, however large it is: it is what the agent works on."""
+    """Make a `token_budget` in jumps; the newest group stays, however large, since the agent works on it."""
     within = token_budget(window_tokens, low_water=int(window_tokens * LOW_WATER), counter=counter, tasks="current")
 
     def pruned(steps: Sequence[Step]) -> list[Step]:
@@ -36,10 +36,11 @@ def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy
 
 
 def always_pruned(strategy: Prunes, window_tokens: int, counter: TokenCounter, where: object) -> Prunes:
-    """`strategy`, for the memory `where`, so that adding goes on whatever happens.
+    """Guard `strategy` for the memory `where`, so that adding goes on when it fails.
 
-    Where what must stay is over its budget, critical steps and the newest group stay, and `context` says what is too
-    much. While its embedder fails (as that of `semantic_pruning` can), the default strategy takes over.
+    Where the steps that must stay are over the budget, critical steps and the newest group stay, and `context` names
+    the parts that are too large. While its embedder fails (as that of `semantic_pruning` can), the default strategy
+    takes over.
     """
     otherwise, rest = default_strategy(window_tokens, counter), Rest()
 
@@ -59,5 +60,5 @@ def always_pruned(strategy: Prunes, window_tokens: int, counter: TokenCounter, w
             warn_hourly(logger, where, "the window cannot be kept within its tokens: %s", error)
             return keep_last_n_steps(1)(steps)
 
-    pruned.__qualname__ = name_of(strategy)  # which what is logged about it names
+    pruned.__qualname__ = name_of(strategy)  # the name in its log messages
     return pruned

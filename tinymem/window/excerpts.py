@@ -1,7 +1,7 @@
-"""Shortening a step to the slices of its long texts that matter.
+"""Excerpts of long texts: a step shortened to its relevant slices.
 
-What stays is verbatim: the first line, if it is a short one (a return code, a path), and slices of at least LEAST
-characters; a mark stands wherever something was left out, and says how much. A text that was shortened before can be
+Every slice is verbatim: the first line, if it is a short one (a return code, a path), and slices of at least LEAST
+characters; a mark says how much was left out between them. A text that was shortened before can be
 shortened again: marks are never part of a slice, and their numbers are added up.
 """
 
@@ -29,7 +29,7 @@ Slice = tuple[int, int]
 
 
 def long_texts(step: Step, most: int = LONG) -> list[str]:
-    """The texts of `step` over `most` characters that may be shortened: results of calls, messages; none if pinned."""
+    """Return texts of `step` over `most` characters that may be shortened: results, messages; none of a pinned step."""
     found: list[Content | None] = []
     if isinstance(step, ActionStep):
         found = [r for call in step.tool_calls for r in (call.observation, call.error)] + [step.output, step.failure]
@@ -39,7 +39,7 @@ def long_texts(step: Step, most: int = LONG) -> list[str]:
 
 
 def with_texts(step: Step, texts: Mapping[str, str]) -> Step:
-    """`step` with these texts (old to new) in place of its results or its message; itself if nothing changes."""
+    """Replace texts (old to new) in the results or the message of `step`; return itself if nothing changes."""
 
     def changed(content: Content | None) -> Content | None:
         return texts.get(content, content) if isinstance(content, str) else content
@@ -52,7 +52,7 @@ def with_texts(step: Step, texts: Mapping[str, str]) -> Step:
 
 
 def pieces(text: str) -> list[Slice]:
-    """The passages of `text` that may be kept on their own; of a text that was shortened before, those between marks.
+    """Cut `text` into passages that may be kept on their own; a text that was shortened before, between its marks.
 
     >>> pieces("short")
     [(0, 5)]
@@ -65,10 +65,10 @@ def pieces(text: str) -> list[Slice]:
 
 
 def excerpt(text: str, slices: Iterable[Slice]) -> str:
-    """`text` with only its first line and `slices`, each widened to LEAST characters, and marks for the rest.
+    r"""Reduce `text` to its first line and `slices`, each widened to LEAST characters, with marks for the rest.
 
-    >>> excerpt("exit code 0" + "\\n" + "x" * 900, [])
-    'exit code 0\\n… [901 characters left out] …'
+    >>> excerpt("exit code 0" + "\n" + "x" * 900, [])
+    'exit code 0\n… [901 characters left out] …'
     """
     spans = _between_marks(text)
     head = text.find("\n", 0, HEAD + 1)
@@ -86,13 +86,12 @@ def excerpt(text: str, slices: Iterable[Slice]) -> str:
 
 
 def ends(text: str, length: int) -> str:
-    """About `length` characters of `text`, two thirds from its head and one from its tail, each LEAST or more."""
+    """Cut `text` to about `length` characters, two thirds from its head and one from its tail, each LEAST or more."""
     return excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
 
 
 def fitted(steps: Sequence[Step], room: int, count: Callable[[Step], int]) -> list[Step]:
-    """`steps` with their long texts cut to head and tail, so that they cost `room` tokens at most; none where that is
-    not enough."""
+    """Cut the long texts of `steps` to head and tail, so that they cost at most `room` tokens; [] if they cannot."""
     longest = most_characters(lambda most: sum(map(count, _cut(steps, most))) <= room, room)
     return _cut(steps, longest) if longest >= 0 else []
 
@@ -107,7 +106,7 @@ def _between_marks(text: str) -> list[Slice]:
 
 
 def _widened(piece: Slice, spans: Sequence[Slice]) -> Slice:
-    """`piece` with as much around it as it lacks to LEAST characters, within its span."""
+    """Widen `piece` to LEAST characters, within its span."""
     start, end = piece
     low, high = next((span for span in spans if span[1] > start), spans[-1])
     start = max(start, low)
@@ -116,7 +115,7 @@ def _widened(piece: Slice, spans: Sequence[Slice]) -> Slice:
 
 
 def _merged(slices: Iterable[Slice], spans: Sequence[Slice]) -> list[Slice]:
-    """In order; those that touch, or have next to nothing and no mark between them, as one."""
+    """Sort slices, and merge those that touch, or have next to nothing and no mark between them."""
     marks = [end for _, end in spans[:-1]]
     found: list[Slice] = []
     for start, end in sorted(slices):
@@ -128,5 +127,5 @@ def _merged(slices: Iterable[Slice], spans: Sequence[Slice]) -> list[Slice]:
 
 
 def _characters(gap: str) -> int:
-    """How many characters of the original text a gap stands for: its own, and those that its marks tell of."""
+    """Count the characters of the original text in a gap: its own, and those that its marks count."""
     return len(_MARK.sub("", gap)) + sum(int(number) for number in _MARK.findall(gap))

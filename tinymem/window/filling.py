@@ -1,7 +1,7 @@
-"""Filling what a window has left with the passages that add most for their tokens, their groups whole around them.
+"""The filling of a window's free tokens with the passages that add most for their cost, their groups around them.
 
 A group is opened with its first passage and costs its calls, its short texts and the overhead of its messages; each
-further slice of its long texts costs only itself. What is ranked by is an estimate, what counts are exact tokens.
+further slice of its long texts costs only itself. The ranking goes by estimates, the limit by exact tokens.
 """
 
 from __future__ import annotations
@@ -28,10 +28,17 @@ MISSES = 24  # passages in a row that did not fit, after which the window counts
 
 @dataclass
 class Filling:
-    """Candidate `groups`, with their `costs` whole and what was `found` in them, on their way into `room` tokens.
+    """Candidate groups on their way into a window.
 
-    `chosen` are the slices of long texts that are shown, by step id and text; `shown` the groups that are open, by
-    their place: their steps as shown, and the tokens of these.
+    Attributes:
+        groups: The candidates.
+        found: The passages in them, with scores and vectors.
+        price: Counts the tokens of a step.
+        costs: The tokens of each whole step, by id.
+        room: The tokens that are left.
+        shorten: Show of long texts the chosen slices only.
+        chosen: The slices of long texts that are shown, by step id and text.
+        shown: The groups that are open, by their place: their steps as shown, and the tokens of these.
     """
 
     groups: Sequence[Group]
@@ -58,12 +65,12 @@ class Filling:
             self.group_price[at] += self._least(step, sum(map(len, held)))
 
     def _least(self, step: Step, size: int) -> float:
-        """About what a step of `size` characters costs with all long texts left out."""
+        """Estimate the cost of a step of `size` characters with all long texts left out."""
         share = sum(map(len, self.long[step.id])) / (size + 1)
         return max(8.0, self.costs[step.id] * (1 - share)) + MARK
 
     def fill(self, coverage: Selection) -> list[Group]:
-        """Open groups and add slices, best gain for the cost first, while they fit; the groups as they are shown."""
+        """Open groups and add slices, best gain for the cost first, while they fit; return the groups as shown."""
         left: npt.NDArray[np.bool_] = np.ones(len(self.group), np.bool_)
         misses = 0
         while left.any() and misses < MISSES:
@@ -85,7 +92,7 @@ class Filling:
         return [group for group, _ in self.shown.values()]
 
     def _take(self, row: int) -> bool:
-        """Show the passage `row`, with its group; False, and nothing changes, if that is more than is left."""
+        """Show the passage `row` with its group, if there is room; otherwise change nothing and return False."""
         at, text = int(self.group[row]), self.text[row]
         slices = dict(self.chosen)
         if text is not None:

@@ -1,4 +1,4 @@
-"""Old tool output, cut short: by how many actions came since, and by age."""
+"""The strategy prune_old_observations: old tool output, cut short by number of actions or by age."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tinymem.window.strategy import PruneStrategy
 
 __all__ = ["prune_old_observations"]
 
-
 LAST = 5  # actions whose results stay whole, unless said otherwise
 
 
@@ -28,18 +27,13 @@ def prune_old_observations(
     now: Time | Callable[[], Time] | None = None,
     batch: int = 1,
 ) -> PruneStrategy:
-    """Old results cut to `max_length` characters; nothing is taken out.
+    """Cut old results to `max_length` characters; nothing is taken out.
 
-    Old is what came back before the last `keep_last_n` actions (5 unless given). With `max_age_seconds` alone, old is
-    what happened longer ago than that, by its step's timestamp, and fresh results stay whole, however many; with both,
-    either makes it old. `now` is the time that age is told by: seconds since 1970, an aware datetime, or a clock that
-    gives one of them (default: the wall clock).
+    Results are old when they came before the last `keep_last_n` actions, or longer than `max_age_seconds` ago by their
+    step's timestamp. With an age alone, fresh results stay whole, however many.
 
     Observations, errors and late tool results keep head and tail, with a mark between that says how much is gone.
     Calls, thoughts and code stay whole, pinned steps and images too.
-
-    With `batch` nothing changes until that many old steps are too long, and then all of them are cut: the prompt
-    changes once in `batch` actions, and prompt caches hold between.
 
     >>> steps = [ActionStep(tool_name="ls", observation="x" * 900), ActionStep(tool_name="ls", observation="y" * 900)]
     >>> [len(step.observation) for step in prune_old_observations(1, max_length=100)(steps)]
@@ -47,7 +41,17 @@ def prune_old_observations(
     >>> [len(step.observation) for step in prune_old_observations(max_age_seconds=3600)(steps)]
     [900, 900]
 
-    Raises InputError if a number is none of 0 or more, or `now` is neither a time nor a clock.
+    Args:
+        keep_last_n: The newest actions whose results stay whole; 5 if no age is given either.
+        max_length: The most characters of an old result.
+        max_age_seconds: The age from which on a result is old.
+        now: The time by which age is reckoned: seconds since 1970, an aware datetime, or a clock that gives one of
+            them; by default the wall clock.
+        batch: The number of old steps that must be too long before all of them are cut: the prompt changes once in
+            `batch` actions, and prompt caches hold between.
+
+    Raises:
+        InputError: A number is negative, or `now` is neither a time nor a clock.
     """
     if keep_last_n is None and max_age_seconds is None:
         keep_last_n = LAST
@@ -73,7 +77,7 @@ def prune_old_observations(
 
 
 def _border(steps: Sequence[Step], last: int) -> int:
-    """The place of the first of the `last` actions: what stands before it is old."""
+    """Return the place of the first of the `last` actions: the steps before it are old."""
     actions = [at for at, step in enumerate(steps) if isinstance(step, ActionStep)]
     recent = actions[-last:] if last else []
     return recent[0] if recent else len(steps)
@@ -96,7 +100,7 @@ def _seconds(value: float) -> timedelta:
 
 
 def _with_short_results(step: Step, max_length: int) -> Step:
-    """`step` with its results cut; the very same object when there is nothing to cut."""
+    """Cut the results of `step`; return the very same object when there is nothing to cut."""
 
     def cut(content: Content | None) -> Content | None:
         return map_text(content, lambda text: shorten(text, max_length))
@@ -112,7 +116,7 @@ def _with_short_results(step: Step, max_length: int) -> Step:
 
 
 def _results(step: Step) -> list[Content | None]:
-    """What came back from outside in this step."""
+    """Return the contents of this step that came from outside."""
     if isinstance(step, ActionStep):
         return [step.output, step.failure, *(r for call in step.tool_calls for r in (call.observation, call.error))]
     return [step.content] if isinstance(step, MessageStep) and step.role in ("tool", "function") else []

@@ -1,4 +1,4 @@
-"""semantic_pruning: the window keeps what bears on the task at hand, not only what is newest."""
+"""The strategy semantic_pruning: the window keeps the steps that bear on the task at hand, not only the newest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["SemanticPruning", "semantic_pruning"]
 Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
 RECENT_SHARE = 0.5  # of what critical steps leave: the newest groups but the last get no more
-TASK_SHOWN = 400  # characters of the task that are part of the question: what it is about stands first
+TASK_SHOWN = 400  # characters of the task that are part of the question: its subject stands first
 END_SHOWN = 400  # characters of the head, and of the tail, of each newest text that are part of it
 
 
@@ -53,20 +53,13 @@ def semantic_pruning(
     style: Style = "auto",
     shorten: bool = True,
 ) -> PruneStrategy:
-    """A window of at most `max_tokens`: critical steps, the newest groups, and of the rest what matters most.
+    """Keep critical steps, the newest groups, and of the rest the most relevant, within `max_tokens`.
 
     As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay; the newest
     `keep_recent` groups (a call and its results, or one message) stay whole, the very last whatever it costs, the
     others while they take no more than half of what critical steps leave; a last group that is itself too long is
-    shortened. The rest, up to `low_water` tokens (default `max_tokens`), goes to what is most relevant to `query` and
-    adds most beyond what is chosen already. With a lower `low_water` there is room for some steps before the window
-    changes again, so that prompt caches hold.
-
-    `query` is a text, or a callable that makes one of the steps; by default the beginning of the current task and the
-    newest groups. `shorten` lets long results and messages be cut to their first line and their relevant passages, each
-    verbatim and of 200 characters or more, with marks for what is left out; without it groups stay whole or go. The
-    memory archives the original of a shortened step. `embedder` is one or its name; `counter`, `tasks` and `style`
-    are as in `token_budget`.
+    shortened. The rest, up to `low_water` tokens, goes to passages that are most relevant to `query` and add most to
+    those chosen already. The memory archives the original of a shortened step.
 
     Passages are scored as `recall` scores them (cosine, BM25, max-sim, structure, in a linear fusion with published
     weights) and chosen by facility location with a cost-scaled greedy: Lin and Bilmes, Multi-document Summarization
@@ -81,8 +74,25 @@ def semantic_pruning(
     >>> [step.text for step in strategy(steps)][:2]
     ['Fix the login test', 'The login test fails on port 8080.']
 
-    Raises InputError for arguments that make no sense; the strategy raises BudgetError when system prompt, current
-    task and pinned steps alone are over `max_tokens`, and EmbedderError when the embedder fails.
+    Args:
+        embedder: An embedder, or its name.
+        max_tokens: The most tokens of the window.
+        query: A text, or a callable that makes one of the steps; by default the beginning of the current task and the
+            newest groups.
+        keep_recent: The newest groups that stay.
+        low_water: The tokens to which a pruning goes; by default `max_tokens`. With fewer, the window's start moves in
+            jumps, and prompt caches hold between them.
+        counter: A TokenCounter, the name of an encoding or a model, or None for the default.
+        tasks: `"all"` keeps every task while there is room; with `"current"` earlier ones count as any other step.
+        style: The style in which steps are sent, and so counted; see `Step.to_messages`.
+        shorten: Cut long results and messages to their first line and their relevant passages, each verbatim and of 200
+            characters or more, with marks for the rest; without it groups stay whole or go.
+
+    Raises:
+        InputError: An argument makes no sense.
+        BudgetError: Raised by the strategy, when system prompt, current task and pinned steps alone are over
+            `max_tokens`.
+        EmbedderError: Raised by the strategy, when the embedder fails.
     """
     whole_number("max_tokens", max_tokens)
     whole_number("keep_recent", keep_recent)
@@ -99,7 +109,7 @@ def semantic_pruning(
 
 @dataclass
 class SemanticPruning:
-    """The strategy that `semantic_pruning` makes; `select` makes what chooses among scored passages."""
+    """The strategy that `semantic_pruning` makes; `select` makes the selection among scored passages."""
 
     index: StepIndex
     price: Prices
@@ -112,7 +122,7 @@ class SemanticPruning:
     select: Callable[[Vectors, Vectors], Selection] = Coverage
 
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
-        """The new window; see `semantic_pruning`."""
+        """Return the new window; see `semantic_pruning`."""
         costs = self.price(steps)
         if PER_REPLY + sum(costs.values()) <= self.max_tokens:
             return list(steps)
@@ -131,7 +141,7 @@ class SemanticPruning:
         return in_order(steps, [*kept, *recent])
 
     def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:
-        """The newest groups, oldest first, and the tokens used with them."""
+        """Return the newest groups, oldest first, and the tokens used with them."""
         recent: list[Group] = []
         share = used + int(RECENT_SHARE * (self.target - used))
         for group in reversed(others[len(others) - self.keep_recent :] if self.keep_recent else []):
@@ -157,5 +167,5 @@ class SemanticPruning:
 
 
 def _ends(text: str) -> str:
-    """Head and tail of what a newest step says: one long listing must not drown the rest of the question."""
+    """Return head and tail of a newest text: one long listing must not drown the rest of the question."""
     return text if len(text) <= 2 * END_SHOWN else f"{text[:END_SHOWN]}\n{text[-END_SHOWN:]}"

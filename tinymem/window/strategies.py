@@ -1,8 +1,8 @@
 """The simple strategies: which steps stay in the window, by count, by tokens, by age.
 
-`tinymem.window.strategy` says what a strategy may do. Those here never split a group (a call and its results) and
-never take
-out a *critical* step: system prompts, tasks, pinned steps. `tinymem.window.semantic` has the one that reads the steps.
+`tinymem.window.strategy` says what a strategy may do. These never split a group (a call and its results), and never
+take out a *critical* step: system prompts, tasks, pinned steps. The strategy of `tinymem.window.semantic` reads the
+steps.
 """
 
 from __future__ import annotations
@@ -36,39 +36,40 @@ __all__ = ["PruneStrategy", "compose", "critical", "keep_last_n_steps", "keep_sy
 
 
 def no_pruning() -> PruneStrategy:
-    """Everything stays, unchanged."""
+    """Keep everything, unchanged."""
     return list
 
 
 def keep_last_n_steps(n: int, *, low_water: int | None = None) -> PruneStrategy:
-    """Critical steps, and the newest others up to `n` of them; `n=0` keeps no other.
+    """Keep critical steps, and the newest others up to `n` of them; `n=0` keeps no other.
 
     A group stays or goes whole: one that no longer fits goes, with everything older; but `n >= 1` always keeps the
-    newest group, be it longer than `n`. What shares a group with a critical step stays too and is not counted.
-
-    With `low_water` the window falls to that many others whenever it has grown over `n`: its start then moves in
-    jumps, and prompt caches hold between them.
+    newest group, even one longer than `n`. Steps in a group with a critical step stay too, and are not counted.
 
     >>> steps = [TaskStep("t"), *(MessageStep("user", str(i)) for i in range(5))]
     >>> [step.text for step in keep_last_n_steps(2)(steps)]
     ['t', '3', '4']
 
-    Raises InputError if `n` or `low_water` is no whole number of 0 or more, or `low_water` is above `n`.
+    Args:
+        n: The most other steps.
+        low_water: The number of others to which the window falls once it has grown over `n`; by default `n`. With
+            fewer, the window's start moves in jumps, and prompt caches hold between them.
+
+    Raises:
+        InputError: `n` or `low_water` is no whole number of 0 or more, or `low_water` is above `n`.
     """
     return _newest(n, low_water, "all")
 
 
 def keep_system_and_recent(n: int, *, low_water: int | None = None) -> PruneStrategy:
-    """The newest system prompt, the current task, pinned steps, and the newest others up to `n` of them.
+    """Keep the newest system prompt, the current task, pinned steps, and the newest others up to `n` of them.
 
-    As `keep_last_n_steps`, but earlier tasks and system prompts are steps like any other, and go when they are old: for
-    an agent that is given task after task.
+    This is `keep_last_n_steps` for an agent with task after task: earlier tasks and system prompts are steps like any
+    other, and go when they are old. Arguments and errors are the same.
 
     >>> steps = [TaskStep("old"), MessageStep("user", "a"), TaskStep("new"), *(MessageStep("user", x) for x in "bc")]
     >>> [step.text for step in keep_system_and_recent(1)(steps)]
     ['new', 'c']
-
-    Raises InputError if `n` or `low_water` is no whole number of 0 or more, or `low_water` is above `n`.
     """
     return _newest(n, low_water, "current")
 
@@ -96,21 +97,29 @@ def token_budget(
     tasks: Tasks = "all",
     style: Style = "auto",
 ) -> PruneStrategy:
-    """A window of at most `max_tokens`, counted on the messages as sent in `style`, with all their overhead.
+    """Keep the window within `max_tokens`, counted on the messages as sent, with all their overhead.
 
     As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay and the newest
-    groups fill the rest, whole, up to `low_water` tokens (default `max_tokens`): with a lower `low_water` the window's
-    start moves in jumps, and prompt caches hold between them. The newest group may go up to `max_tokens`. A group that
+    groups fill the rest, whole, up to `low_water` tokens; the newest group may go up to `max_tokens`. A group that
     could not fit beside the critical steps at all goes alone; otherwise the window is cut at one point. If critical
-    steps alone are over, the oldest tasks go first. `counter` is a TokenCounter, an encoding's or a model's name, or
-    None for the default.
+    steps alone are over, the oldest tasks go first.
 
     >>> steps = [TaskStep("t"), *(MessageStep("user", str(i)) for i in range(5))]
     >>> [step.text for step in token_budget(20)(steps)]
     ['t', '3', '4']
 
-    Raises InputError for arguments that make no sense; the strategy raises BudgetError when system prompts, the
-    current task and pinned steps alone are over `max_tokens`.
+    Args:
+        max_tokens: The most tokens of the window.
+        low_water: The tokens to which a pruning goes; by default `max_tokens`. With fewer, the window's start moves in
+            jumps, and prompt caches hold between them.
+        counter: A TokenCounter, the name of an encoding or a model, or None for the default.
+        tasks: `"all"` keeps every task while there is room; with `"current"` earlier ones count as any other step.
+        style: The style in which steps are sent, and so counted; see `Step.to_messages`.
+
+    Raises:
+        InputError: An argument makes no sense.
+        BudgetError: Raised by the strategy, when system prompts, the current task and pinned steps alone are over
+            `max_tokens`.
     """
     whole_number("max_tokens", max_tokens)
     target = low_mark(low_water, "max_tokens", max_tokens)
@@ -128,17 +137,19 @@ def token_budget(
 
 
 def compose(*strategies: Prunes) -> PruneStrategy:
-    """One strategy of several, from left to right: each gets what the one before it left. Of none: `no_pruning`.
+    """Join several strategies to one, from left to right: each gets the window that the one before it left.
 
-    Cheap cuts go first, and a budget last, so that its limit is what holds. What each returns is made into a window as
-    a memory does it (`tinymem.window.outcome`), so plain functions may be among them.
+    Cheap cuts go first, and a budget last, so that its limit holds. The steps that each returns become a window as a
+    memory makes it (`tinymem.window.outcome`), so plain functions may be among them. Without any strategy everything
+    stays.
 
     >>> strategy = compose(prune_old_observations(keep_last_n=2), token_budget(4_000))
     >>> strategy([TaskStep("Ship it")])[0].text
     'Ship it'
 
-    Raises InputError for what is no callable; the strategy raises it, with the place of the one at fault, when one of
-    them returns what are no steps.
+    Raises:
+        InputError: A strategy is not callable. The joint strategy raises it too, with the place of the one at fault,
+            when one of them does not return steps.
     """
     for at, strategy in enumerate(strategies):
         a_strategy(f"strategy {at}", strategy)

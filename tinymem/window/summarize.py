@@ -1,4 +1,4 @@
-"""summarize_strategy: the oldest steps make way for one summary, which takes the place of the last of them."""
+"""The strategy summarize_strategy: one summary takes the place of the oldest steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tinymem.protocols import Summarizer, Summarizes, TokenCounter
 from tinymem.registry import summarizer_from
 from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.step import Step, Style
-from tinymem.steps.types import SummaryStep
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.function import FunctionSummarizer
 from tinymem.summarizers.writing import SummaryWriter
@@ -34,7 +33,7 @@ from tinymem.window.strategy import (
 __all__ = ["SummarizeByCount", "SummarizeByTokens", "summarize_strategy"]
 
 USUAL = 100  # tokens that a summary may have at least, unless said otherwise: its fence takes about 35
-USUAL_BY_COUNT = 500  # tokens that it may have where steps are counted
+USUAL_BY_COUNT = 500  # tokens of a summary where steps are counted
 MOST_STEPS, NEWEST_GROUPS = 50, 4  # unless said otherwise
 ENDLESS = 1_000_000_000  # tokens: a function's summary is as long as it is, unless said otherwise
 
@@ -51,29 +50,26 @@ def summarize_strategy(
     tasks: Tasks = "all",
     style: Style = "auto",
 ) -> PruneStrategy:
-    """A window whose oldest steps are one SummaryStep, when there are too many: by number, or by tokens.
+    """Replace the oldest steps by one SummaryStep, when there are too many: by number, or by tokens.
 
-    **By number**, unless `max_tokens` is given: when there are more than `max_steps` steps (50), critical steps stay,
-    the newest others up to `keep_recent` of them (half of `max_steps`), groups whole, and the rest becomes one summary.
-    A function's is as long as it is; that of any other summarizer has at most `summary_tokens` (500), and so has a
-    function's if they are given. Where critical steps alone are many, nothing happens before half of `max_steps -
-    keep_recent` others have come beside the newest.
+    **By number**, unless `max_tokens` is given: when there are more than `max_steps` steps, critical steps stay, the
+    newest others up to `keep_recent` of them, groups whole, and the rest becomes one summary. The summary of a function
+    is as long as it is, unless `summary_tokens` are given. Where critical steps alone are many, nothing happens before
+    half of `max_steps - keep_recent` others have come beside the newest.
 
     **By tokens**: as long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay,
-    and the newest groups up to `low_water` tokens (default: half of `max_tokens`), summary included; the newest
-    `keep_recent` (4) groups up to `max_tokens`. The very last stays whatever the summary then lacks, with its long
-    texts cut where it does not fit. Everything older becomes a summary of at most `summary_tokens`, as sent (a quarter
-    of `low_water`, but at least 100). Where no room is left for it, the older steps just go.
+    and the newest groups up to `low_water` tokens, summary included; the newest `keep_recent` groups up to
+    `max_tokens`. The very last stays even at the cost of the summary, with its long texts cut where it does not fit.
+    Everything older becomes a summary of at most `summary_tokens`, as sent. Where no room is left for it, the older
+    steps just go.
 
     An earlier summary is replaced too, so that there is one. Each summary of a summary loses something, so few prunings
     serve it, and prompt caches hold between them. The SummaryStep has the id and the number of the last step that it
-    covers, and takes its place; `covers` names all steps that it stands for, those of summaries that it replaced too.
+    covers, and takes its place; `covers` names all steps that it stands for, with those of summaries that it replaced.
     It is fenced as data. In a `HierarchicalMemory` every covered step stays whole in the archive, is recalled as any
     other, and `restore` brings it back.
 
-    `summarizer` is a function `steps -> str`, a Summarizer, its name (as `"openai:gpt-4o-mini"`), or None for the
-    extractive one, which needs no model. When it fails, the extractive one takes over, with a warning; what is written
-    beyond its tokens is cut. `counter`, `tasks` and `style` are as in `token_budget`.
+    When the summarizer fails, the extractive one takes over, with a warning; a summary that is too long is cut.
 
     >>> steps = [TaskStep("Fix the login"), *(MessageStep("user", f"Host {i} has port {8000 + i}.") for i in range(60))]
     >>> window = summarize_strategy(lambda steps: f"{len(steps)} hosts were looked at.")(steps)
@@ -85,8 +81,24 @@ def summarize_strategy(
     >>> [step.type for step in window], len(window[1].covers)
     (['task', 'summary', 'message', 'message', 'message', 'message'], 16)
 
-    Raises InputError for arguments that make no sense; by tokens, the strategy raises BudgetError when system prompts,
-    the current task and pinned steps alone are over `max_tokens`.
+    Args:
+        summarizer: A function `steps -> str`, a Summarizer, its name (as `"openai:gpt-4o-mini"`), or None for the
+            extractive one, which needs no model.
+        max_steps: The most steps of the window, 50 by default.
+        max_tokens: The most tokens of the window, instead of `max_steps`.
+        keep_recent: By number the newest steps that stay, by default half of `max_steps`; by tokens the newest groups,
+            by default 4.
+        summary_tokens: The most tokens of the summary; by default 500 by number, and by tokens a quarter of
+            `low_water`, but at least 100.
+        low_water: The tokens to which a pruning goes; by default half of `max_tokens`.
+        counter: A TokenCounter, the name of an encoding or a model, or None for the default.
+        tasks: `"all"` keeps every task while there is room; with `"current"` earlier ones count as any other step.
+        style: The style in which steps are sent, and so counted; see `Step.to_messages`.
+
+    Raises:
+        InputError: An argument makes no sense.
+        BudgetError: Raised by the strategy by tokens, when system prompts, the current task and pinned steps alone are
+            over `max_tokens`.
     """
     one_of("tasks", tasks, "all", "current")
     one_of("style", style, "auto", "tools", "observation")
@@ -135,7 +147,7 @@ def _by_tokens(
 
 @dataclass
 class SummarizeByCount:
-    """The strategy that `summarize_strategy` makes where steps are counted; `as_it_is`, if a summary is never cut."""
+    """The strategy that `summarize_strategy` makes where steps are counted; `as_it_is` if a summary is never cut."""
 
     writer: SummaryWriter
     max_steps: int
@@ -145,7 +157,7 @@ class SummarizeByCount:
     tasks: Tasks
 
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
-        """The new window; see `summarize_strategy`."""
+        """Return the new window; see `summarize_strategy`."""
         if len(steps) <= self.max_steps:
             return list(steps)
         kept, others = split(groups(steps), critical(steps, self.tasks))
@@ -171,7 +183,7 @@ class SummarizeByTokens:
     tasks: Tasks
 
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
-        """The new window; see `summarize_strategy`."""
+        """Return the new window; see `summarize_strategy`."""
         costs = self.writer.price(steps)
         if PER_REPLY + sum(costs.values()) <= self.max_tokens:
             return list(steps)
@@ -183,11 +195,12 @@ class SummarizeByTokens:
         recent, used = self._recent(others, costs, used)
         stays = {step.id for group in [*kept, *recent] for step in group}
         covered = [step for step in steps if step.id not in stays]
-        summary = self._summary(covered, self.max_tokens - used) if covered else None
+        most = min(self.summary_tokens, self.max_tokens - used)
+        summary = self.writer.summary(covered, most) if covered else None
         return in_order(steps, [*kept, *recent, [summary] if summary else []])
 
     def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:
-        """The newest groups, without a gap, oldest first, and the tokens used with them."""
+        """Return the newest groups, without a gap, oldest first, and the tokens used with them."""
         recent: list[Group] = []
         for group in reversed(others):
             wanted = len(recent) < self.keep_recent
@@ -202,6 +215,3 @@ class SummarizeByTokens:
             recent = [cut] if cut else []
             used += sum(map(self.writer.price.count, cut))
         return recent, used
-
-    def _summary(self, covered: Sequence[Step], room: int) -> SummaryStep | None:
-        return self.writer.summary(covered, min(self.summary_tokens, room))
