@@ -28,7 +28,7 @@ from tinymem import (
     token_budget,
 )
 from tinymem.protocols import Vectors
-from tinymem.window.coverage import REPRESENTED
+from tinymem.window.filling import REPRESENTED
 from tinymem.window.semantic import SemanticPruning
 
 __all__ = ["STRATEGIES", "Window", "needle_survives", "strategy_at", "windows"]

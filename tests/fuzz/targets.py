@@ -35,7 +35,6 @@ from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import TinymemError
 from tinymem.messages.tokens import EstimatingCounter
 from tinymem.recall.dates import spans
-from tinymem.recall.fusion import KIND_NAMES, Fusion
 from tinymem.recall.passages import passages_of
 from tinymem.steps.serialization import STEP_TYPES, dump_step, load_step, step_from_dict
 from tinymem.steps.values import decode, encode
@@ -220,19 +219,6 @@ def _read_working(data: bytes) -> None:
     assert WorkingMemory.from_dict(working.to_dict(), counter=EstimatingCounter()).to_dict() == working.to_dict()
 
 
-def _read_fusion(data: bytes) -> None:
-    """Weights of recall."""
-    from tinymem.recall.features import NAMES
-
-    text = data[1:].decode("utf-8", "replace")
-    if data[:1] > b"\x40":
-        row: dict[str, Any] = dict.fromkeys(("bias", *NAMES), 0.5)
-        row[NAMES[data[0] % len(NAMES)]] = made_of(data[1:], ("bias", *NAMES))
-        text = json.dumps({"weights": dict.fromkeys(KIND_NAMES, row)})
-    fusion = Fusion.from_json(text)
-    assert fusion.weights.shape == (len(KIND_NAMES), len(NAMES))
-
-
 def _read_journal(data: bytes) -> None:
     """A damaged journal: salvaging finds steps, or none."""
     file = bytearray(_journal())
@@ -315,7 +301,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "values": _guarded(_read_value),
     "export": _guarded(_read_export),
     "working": _guarded(_read_working),
-    "fusion": _guarded(_read_fusion),
     "salvage": _guarded(_read_journal),
     "recall": _guarded(_ask),
 }

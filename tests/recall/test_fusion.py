@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
-from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, QUESTION, Fusion, published, weighed_as
 
@@ -94,38 +93,3 @@ def changed(kind: str, name: str, value: Any) -> dict[str, Any]:
     weights = record()
     weights["weights"][kind][name] = value
     return weights
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "not JSON",
-        "null",
-        "[]",
-        '"text"',
-        "{}",
-        '{"weights": 3}',
-        '{"weights": []}',
-        '{"weights": {"tool": 3}}',
-        "[" * 100_000,
-        json.dumps(without("said", "cosine")),
-        json.dumps(without("tool", "bias")),
-        json.dumps(changed("act", "nonsense", 1)),
-        json.dumps(changed("act", "cosine", "much")),
-        json.dumps(changed("act", "cosine", None)),
-        json.dumps(changed("act", "cosine", [1])),
-        json.dumps(changed("act", "cosine", float("nan"))),
-        json.dumps(changed("act", "cosine", float("inf"))),
-        json.dumps(changed("act", "bias", 1e300)),
-    ],
-    ids=lambda text: text[:30],
-)
-def test_what_is_no_table_of_weights_is_an_input_error(text: str) -> None:
-    with pytest.raises(InputError, match="weight"):
-        Fusion.from_json(text)
-
-
-def test_the_error_names_the_kind_and_the_features() -> None:
-    with pytest.raises(InputError, match=r"'said' .*bias, cosine, bm25"):
-        Fusion.from_json(json.dumps(without("said", "bm25")))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE
 
-from tinymem.window.coverage import POWER, SHARPNESS, Coverage
+from tinymem.window.filling import POWER, SHARPNESS, Coverage
 
 
 @MODERATE

@@ -1,7 +1,8 @@
 """Reports for a terminal: text that is safe to print, cut and padded by the cells it takes, plain or through rich.
 
 Anybody may have written the texts of a memory. Shown here, they cannot send escape sequences, break lines, turn the
-reading direction of the text beside them, or be read as rich's markup.
+reading direction of the text beside them, or be read as rich's markup. Plain tables are drawn here, because rich takes
+160 ms for one of 300 rows, and this 10.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.standins import newest_of
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
-from tinymem.window.coverage import Coverage, Selection
 from tinymem.window.excerpts import fitted
-from tinymem.window.filling import Filling
+from tinymem.window.filling import Coverage, Filling, Selection
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import (
     Group,
