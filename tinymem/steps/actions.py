@@ -86,11 +86,11 @@ class Signal:
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class ActionStep(Step):
-    """One turn of the agent: a thought, an act, and the result.
+    r"""One turn of the agent: a thought, an act, and the result.
 
     >>> step = ActionStep(thought="Test.", tool_name="bash", tool_args={"cmd": "pytest"}, observation="12 passed")
     >>> [message["content"] for message in step.to_messages()]
-    ['Test.\\nbash({"cmd": "pytest"})', 'Observation: 12 passed']
+    ['Test.\nbash({"cmd": "pytest"})', 'Observation: 12 passed']
     >>> [message["role"] for message in step.to_messages(style="tools")]
     ['assistant', 'tool']
 

@@ -44,10 +44,10 @@ def one_line(text: str) -> str:
 
 
 def hanging(text: str) -> str:
-    """Indent every line of `text` but the first, and replace its control characters.
+    r"""Indent every line of `text` but the first, and replace its control characters.
 
-    >>> hanging("two\\nlines")
-    'two\\n    lines'
+    >>> hanging("two\nlines")
+    'two\n    lines'
     """
     return "\n    ".join(clean(text).splitlines())
 

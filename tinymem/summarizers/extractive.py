@@ -38,7 +38,7 @@ _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff
 
 
 class ExtractiveSummarizer:
-    """A summarizer by extraction: lines of the steps, in order, each behind its step's number and its speaker.
+    r"""A summarizer by extraction: lines of the steps, in order, each behind its step's number and its speaker.
 
     Weighted coverage of terms, with a reward for diversity: Lin and Bilmes, A Class of Submodular Functions for
     Document Summarization (ACL 2011). A choice S of lines is worth
@@ -57,7 +57,7 @@ class ExtractiveSummarizer:
 
     >>> from tinymem import ActionStep, MessageStep
     >>> steps = [MessageStep("user", "Good morning!"), MessageStep("user", "Staging listens on port 8443."),
-    ...          ActionStep(tool_name="bash", observation="ok\\nok\\nOSError: [Errno 98] address in use: 10.0.0.7")]
+    ...          ActionStep(tool_name="bash", observation="ok\nok\nOSError: [Errno 98] address in use: 10.0.0.7")]
     >>> print(ExtractiveSummarizer().summarize(steps, 35))
     user: Staging listens on port 8443.
     bash: OSError: [Errno 98] address in use: 10.0.0.7
