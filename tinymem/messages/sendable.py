@@ -15,7 +15,7 @@ from typing import Any
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 
-__all__ = ["PLACED", "is_custom", "name_and_arguments", "plain", "raw_calls", "sendable", "sendable_call"]
+__all__ = ["name_and_arguments", "plain", "raw_calls", "sendable"]
 
 LONGEST_NAME = 64  # characters of a tool's name, and of a speaker's
 PLACED = "(see the message after this)"  # the text of a result that was nothing but images
@@ -47,7 +47,7 @@ def sendable(message: Mapping[str, Any], extra_keys: Collection[str] = ()) -> tu
         elif key in extra_keys and value is not None:
             formed[key] = value
     if calls:
-        formed["tool_calls"] = [sendable_call(call, call.get("id"), extra_keys) for call in calls]
+        formed["tool_calls"] = [_call(call, call.get("id"), extra_keys) for call in calls]
     elif role == "assistant" and not formed.get("content"):
         formed["content"] = _said_elsewhere(message)
     images = [part for part in map(_ollama_image, message.get("images") or ()) if part]
@@ -83,11 +83,6 @@ def raw_calls(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [{"function": older}] if isinstance(older, Mapping) and isinstance(older.get("name"), str) else []
 
 
-def is_custom(call: Mapping[str, Any]) -> bool:
-    """Return True for a call of a custom tool, whose input is free text."""
-    return isinstance(call.get("custom"), Mapping) and not isinstance(call.get("function"), Mapping)
-
-
 def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
     """Read the tool's name and the arguments of a call, in any of the shapes that providers have."""
     kind = call.get("function") or call.get("custom") or call
@@ -97,12 +92,12 @@ def name_and_arguments(call: Mapping[str, Any]) -> tuple[Any, Any]:
     return kind.get("name"), next(found, "")
 
 
-def sendable_call(call: Mapping[str, Any], id: Any, extra_keys: Collection[str] = ()) -> Message:
+def _call(call: Mapping[str, Any], id: Any, extra_keys: Collection[str] = ()) -> Message:
     """Return a tool call as the API takes it, under `id`."""
     name, arguments = name_and_arguments(call)
     name = plain(name if isinstance(name, str) else "", LONGEST_NAME) or "unknown"
     more = {key: call[key] for key in extra_keys if call.get(key) is not None}
-    if is_custom(call):
+    if isinstance(call.get("custom"), Mapping) and not isinstance(call.get("function"), Mapping):  # its input is text
         text = arguments if isinstance(arguments, str) else to_json(arguments)
         return {"id": id, "type": "custom", "custom": {"name": name, "input": encodable(text)}, **more}
     return {"id": id, "type": "function", "function": {"name": name, "arguments": _arguments(arguments)}, **more}

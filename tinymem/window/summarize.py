@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from tinymem.errors import InputError
 from tinymem.messages.conversion import groups
@@ -30,7 +29,7 @@ from tinymem.window.strategy import (
     tokens_needed,
 )
 
-__all__ = ["SummarizeByCount", "SummarizeByTokens", "summarize_strategy"]
+__all__ = ["summarize_strategy"]
 
 USUAL = 100  # tokens that a summary may have at least, unless said otherwise: its fence takes about 35
 USUAL_BY_COUNT = 500  # tokens of a summary where steps are counted
@@ -123,8 +122,17 @@ def _by_count(
     if recent > most:
         raise InputError(f"keep_recent must be at most max_steps ({most}), not {recent}")
     share = USUAL_BY_COUNT if summary_tokens is None else whole_number("summary_tokens", summary_tokens)
-    as_it_is = summary_tokens is None and isinstance(writer.summarizer, FunctionSummarizer)
-    return SummarizeByCount(writer, most, recent, share, as_it_is, tasks)
+    room = ENDLESS if summary_tokens is None and isinstance(writer.summarizer, FunctionSummarizer) else share
+
+    def summarize_by_count(steps: Sequence[Step]) -> list[Step]:
+        if len(steps) <= most:
+            return list(steps)
+        kept, others = split(groups(steps), critical(steps, tasks))
+        if sum(map(len, others)) <= recent + (most - recent) // 2:
+            return list(steps)
+        return _summarized(writer, steps, [*kept, *newest_groups(others, recent)], room, share)
+
+    return summarize_by_count
 
 
 def _by_tokens(
@@ -136,82 +144,48 @@ def _by_tokens(
     tasks: Tasks,
 ) -> PruneStrategy:
     whole_number("max_tokens", max_tokens)
-    recent = NEWEST_GROUPS if keep_recent is None else whole_number("keep_recent", keep_recent)
+    least = NEWEST_GROUPS if keep_recent is None else whole_number("keep_recent", keep_recent)
     target = low_mark(max_tokens // 2 if low_water is None else low_water, "max_tokens", max_tokens)
     usual = min(target, max(target // 4, USUAL))
     share = usual if summary_tokens is None else whole_number("summary_tokens", summary_tokens)
     if share > target:
         raise InputError(f"summary_tokens must be at most low_water ({target}), not {share}")
-    return SummarizeByTokens(writer, max_tokens, target, share, recent, tasks)
 
-
-@dataclass
-class SummarizeByCount:
-    """The strategy that `summarize_strategy` makes where steps are counted; `as_it_is` if a summary is never cut."""
-
-    writer: SummaryWriter
-    max_steps: int
-    keep_recent: int
-    summary_tokens: int
-    as_it_is: bool
-    tasks: Tasks
-
-    def __call__(self, steps: Sequence[Step]) -> list[Step]:
-        """Return the new window; see `summarize_strategy`."""
-        if len(steps) <= self.max_steps:
-            return list(steps)
-        kept, others = split(groups(steps), critical(steps, self.tasks))
-        if sum(map(len, others)) <= self.keep_recent + (self.max_steps - self.keep_recent) // 2:
-            return list(steps)
-        kept += newest_groups(others, self.keep_recent)
-        stays = {step.id for group in kept for step in group}
-        covered = [step for step in steps if step.id not in stays]
-        room = ENDLESS if self.as_it_is else self.summary_tokens
-        summary = self.writer.summary(covered, room, self.summary_tokens) if covered else None
-        return in_order(steps, [*kept, [summary] if summary else []])
-
-
-@dataclass
-class SummarizeByTokens:
-    """The strategy that `summarize_strategy` makes where tokens are counted."""
-
-    writer: SummaryWriter
-    max_tokens: int
-    target: int
-    summary_tokens: int
-    keep_recent: int
-    tasks: Tasks
-
-    def __call__(self, steps: Sequence[Step]) -> list[Step]:
-        """Return the new window; see `summarize_strategy`."""
-        costs = self.writer.price(steps)
-        if PER_REPLY + sum(costs.values()) <= self.max_tokens:
+    def summarize_by_tokens(steps: Sequence[Step]) -> list[Step]:
+        costs = writer.price(steps)
+        if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
         kept, rest = split(groups(steps), critical(steps, "current"))
-        older_tasks, others = split(rest, critical(steps, self.tasks))
-        used = tokens_needed(kept, costs, self.max_tokens)
-        room = self.max_tokens - self.summary_tokens
-        used = fill_with_newest(kept, older_tasks, costs, used, room, room)
-        recent, used = self._recent(others, costs, used)
-        stays = {step.id for group in [*kept, *recent] for step in group}
-        covered = [step for step in steps if step.id not in stays]
-        most = min(self.summary_tokens, self.max_tokens - used)
-        summary = self.writer.summary(covered, most) if covered else None
-        return in_order(steps, [*kept, *recent, [summary] if summary else []])
-
-    def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:
-        """Return the newest groups, without a gap, oldest first, and the tokens used with them."""
+        older_tasks, others = split(rest, critical(steps, tasks))
+        used = tokens_needed(kept, costs, max_tokens)
+        used = fill_with_newest(kept, older_tasks, costs, used, max_tokens - share, max_tokens - share)
         recent: list[Group] = []
         for group in reversed(others):
-            wanted = len(recent) < self.keep_recent
-            limit = (self.max_tokens if wanted else self.target) - (self.summary_tokens if recent or not wanted else 0)
+            wanted = len(recent) < least
+            limit = (max_tokens if wanted else target) - (share if recent or not wanted else 0)
             cost = sum(costs[step.id] for step in group)
             if used + cost > limit:
                 break
             recent.insert(0, group)
             used += cost
-        if self.keep_recent and others and not recent:
-            cut = shortened(others[-1], (self.max_tokens - used) // 2, self.writer.price.count)
-            recent = [cut] if cut else []
-            used += sum(map(self.writer.price.count, cut))
-        return recent, used
+        if (
+            least
+            and others
+            and not recent
+            and (cut := shortened(others[-1], (max_tokens - used) // 2, writer.price.count))
+        ):
+            recent = [cut]
+            used += sum(map(writer.price.count, cut))
+        return _summarized(writer, steps, [*kept, *recent], min(share, max_tokens - used))
+
+    return summarize_by_tokens
+
+
+def _summarized(
+    writer: SummaryWriter, steps: Sequence[Step], kept: list[Group], room: int, most: int | None = None
+) -> list[Step]:
+    """Keep these groups of `steps`, and put a summary of `room` tokens in the place of all others."""
+    stays = {step.id for group in kept for step in group}
+    covered = [step for step in steps if step.id not in stays]
+    summary = writer.summary(covered, room, most) if covered else None
+    return in_order(steps, [*kept, [summary] if summary else []])
