@@ -84,10 +84,8 @@ class HashingEmbedder:
     def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
         """Return the dimension of each word, in order: one `(words,)` uint16 array a text."""
         texts = some_texts("texts", texts)
-        return [np.array([self._dimension(word) for word in _words(text)], dtype=np.uint16) for text in texts]
-
-    def _dimension(self, word: str) -> int:
-        return zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._dimensions
+        codes = ([zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in _words(text)] for text in texts)
+        return [np.array([code % self._dimensions for code in row], dtype=np.uint16) for row in codes]
 
 
 def _words(text: str) -> list[str]:

@@ -149,7 +149,7 @@ def test_adjoining_slices_are_one_excerpt_with_the_best_score() -> None:
     assert recall.items[0].text == step.text[: third.end]
     check(recall, passages, 2_000, TOKENS)
     whole = packed([step], ranked([step]), 4_000)
-    assert [(item.start, item.end, item.whole) for item in whole.items] == [(0, len(step.text), True)]
+    assert [(item.start, item.end) for item in whole.items] == [(0, len(step.text))]
     assert whole.items[0].text == step.text
 
 
@@ -196,8 +196,6 @@ def test_slices_of_long_steps_fill_the_budget_too(budget: int) -> None:
 def test_an_excerpt_says_what_it_is() -> None:
     step = said("text", 1)
     excerpt = Excerpt(step, 0, 0, 4, "text", 3, 1.5, {"cosine": 1.5})
-    assert excerpt.whole
-    assert not Excerpt(step, 0, 1, 4, "ext", 3, 1.5, {}).whole
     recall = Recall("block", 3, (excerpt,))
     assert (str(recall), bool(recall), bool(Recall("", 0, ()))) == ("block", True, False)
 

@@ -125,10 +125,6 @@ class _Packer:
             self.steps.update({n: _Opened(step) for n, step in self.fetch(sorted(numbers)).items()})
         return self.steps.get(number)
 
-    def drop_worst(self) -> None:
-        """Take the passage with the lowest score out again."""
-        self.chosen.remove(min(self.chosen, key=lambda c: c.at.score))
-
     def left_out(self) -> Iterator[LeftOut]:
         """Yield the passages that were not chosen, best first, with the reasons."""
         chosen = {c.place for c in self.chosen}
@@ -170,7 +166,7 @@ def pack(
     for more in range(ROUNDS, -1, -1):
         text, tokens = _rendered(packer.chosen, counter, key)
         while tokens > budget:
-            packer.drop_worst()
+            packer.chosen.remove(min(packer.chosen, key=lambda c: c.at.score))
             text, tokens = _rendered(packer.chosen, counter, key)
             more = 0
         if not more or not packer.fill(budget - tokens):

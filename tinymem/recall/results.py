@@ -40,11 +40,6 @@ class Excerpt:
         words = one_line(self.text[:REPR_LENGTH])
         return f"<Excerpt of #{self.step.step_number}: {self.tokens} tokens, score {self.score:+.2f}: {words}>"
 
-    @property
-    def whole(self) -> bool:
-        """True if it is all of its part."""
-        return self.start == 0 and self.end >= len(self.step.parts()[self.part].text)
-
 
 @dataclass(frozen=True)
 class Recall:
