@@ -96,7 +96,7 @@ def explained(error: Exception, who: str, client: Any, api: str = "embeddings", 
         advice = _ADVICE.get(status, "the server failed").format(api=api, sizes=_SIZES[api])
         advice = f"{advice} (HTTP {status}, {tries})"
     else:
-        advice = f"the answer is not one of the {api} API ({type(error).__name__})"
+        advice = f"the response is no answer of the {api} API ({type(error).__name__})"
     return f"{who}: {advice}: {_unquoted(_without_key(_detail(error), client)[:DETAIL], sent)}"
 
 
