@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from tinymem.memory.working.execution import ExecutionResult, execution_result
     from tinymem.memory.working.working import WorkingMemory
     from tinymem.messages.conversion import groups, messages_from_steps, steps_from_messages
-    from tinymem.messages.repair import problems, repair
     from tinymem.messages.tokens import TiktokenCounter, count_message, count_tokens
+    from tinymem.messages.validity import problems, repair
     from tinymem.recall import Excerpt, Explanation, LeftOut, Recall
     from tinymem.steps.actions import ActionStep, Signal, ToolCall
     from tinymem.steps.ids import new_id
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     )
     from tinymem.summarizers.chat import ChatSummarizer
     from tinymem.summarizers.extractive import ExtractiveSummarizer
-    from tinymem.upkeep.doctor import doctor, rebuild
+    from tinymem.upkeep.diagnosis import doctor, rebuild
     from tinymem.upkeep.exporting import Exported, export_memory
     from tinymem.upkeep.findings import Diagnosis, Finding
     from tinymem.upkeep.importing import Imported, import_memory
     from tinymem.upkeep.reindexing import Reindexed, reindex
+    from tinymem.upkeep.rescue import salvage
     from tinymem.upkeep.retention import Retention, RetentionReport, Retired
-    from tinymem.upkeep.salvage import salvage
     from tinymem.window.adaptive import AdaptiveMemoryManager
     from tinymem.window.manager import MemoryManager
     from tinymem.window.observations import prune_old_observations
@@ -166,7 +166,7 @@ _HOMES = {
     "tinymem.steps.step": "Part Step",
     "tinymem.memory.context": "Context Item Shares",
     "tinymem.memory.conversation.conversation": "ConversationManager ConversationMemory Message",
-    "tinymem.upkeep.doctor": "doctor rebuild",
+    "tinymem.upkeep.diagnosis": "doctor rebuild",
     "tinymem.archive.episodes": "Episode",
     "tinymem.errors": "BudgetError ClosedError EmbedderError EmbedderMismatchError FormatError InputError MessageError "
     "MissingExtraError NotAMemoryError StepError StorageError TinymemError",
@@ -185,9 +185,9 @@ _HOMES = {
     "tinymem.window.strategies": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
     "tinymem.recall": "Excerpt Explanation LeftOut Recall",
     "tinymem.upkeep.reindexing": "Reindexed reindex",
-    "tinymem.messages.repair": "problems repair",
+    "tinymem.messages.validity": "problems repair",
     "tinymem.upkeep.retention": "Retention RetentionReport Retired",
-    "tinymem.upkeep.salvage": "salvage",
+    "tinymem.upkeep.rescue": "salvage",
     "tinymem.memory.scratchpad.scratchpad": "AgentMemory",
     "tinymem.window.semantic": "semantic_pruning",
     "tinymem.archive.stats": "Stats",

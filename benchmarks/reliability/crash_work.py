@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.reliability.crash_worker import EMBEDDERS, Worker, opened, word
 from tinymem import FinalAnswerStep, Retention, TaskStep, import_memory, keep_last_n_steps, reindex
-from tinymem.upkeep.doctor import rebuild
+from tinymem.upkeep.diagnosis import rebuild
 
 __all__ = ["OPERATIONS", "Operation"]
 

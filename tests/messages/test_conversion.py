@@ -17,12 +17,12 @@ from strategies import MODERATE, THOROUGH, Chat, broken_chats, chats, data_folde
 
 import tinymem.messages.answers
 import tinymem.messages.conversion
-import tinymem.messages.repair
 import tinymem.messages.sendable
+import tinymem.messages.validity
 from tinymem.errors import MessageError
 from tinymem.messages.answers import open_calls
 from tinymem.messages.conversion import groups, messages_from_steps, steps_from_messages
-from tinymem.messages.repair import problems, repair
+from tinymem.messages.validity import problems, repair
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 
 DATA = data_folder()
@@ -250,7 +250,7 @@ def test_the_examples_in_the_docstrings_run() -> None:
     for module in (
         tinymem.messages.conversion,
         tinymem.messages.answers,
-        tinymem.messages.repair,
+        tinymem.messages.validity,
         tinymem.messages.sendable,
     ):
         assert doctest.testmod(module).failed == 0

@@ -17,7 +17,7 @@ from tinymem.archive.folders import namespace_folder
 from tinymem.stores.chroma.server import collection_of
 from tinymem.stores.files import NewFiles, private_file, private_folder
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.upkeep.salvage import salvage_to
+from tinymem.upkeep.rescue import salvage_to
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -27,7 +27,7 @@ import json, os, sys
 from pathlib import Path
 os.umask(int(sys.argv[2], 8))
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.upkeep.salvage import salvage_to
+from tinymem.upkeep.rescue import salvage_to
 from tinymem.stores.chroma.server import collection_of
 path = Path(sys.argv[1])
 modes = {}

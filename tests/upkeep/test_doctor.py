@@ -16,7 +16,7 @@ import pytest
 from memories import sentences
 
 import tinymem.archive.index
-import tinymem.upkeep.doctor
+import tinymem.upkeep.diagnosis
 from tinymem import (
     Diagnosis,
     FormatError,
@@ -411,4 +411,4 @@ def test_whatever_bytes_of_a_journal_are_wrong_doctor_says_something_or_nothing_
 def test_the_examples_in_the_docstrings_are_true() -> None:
     import doctest
 
-    assert doctest.testmod(tinymem.upkeep.doctor).failed == 0
+    assert doctest.testmod(tinymem.upkeep.diagnosis).failed == 0

@@ -27,7 +27,7 @@ from tinymem import (
 )
 from tinymem.steps.ids import new_id
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.upkeep.salvage import salvage_to
+from tinymem.upkeep.rescue import salvage_to
 
 PAGE = 4_096
 COUNT = 300

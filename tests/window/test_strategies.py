@@ -17,8 +17,8 @@ import tinymem.window.strategies
 import tinymem.window.strategy
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages.conversion import groups, messages_from_steps
-from tinymem.messages.repair import problems, repair
 from tinymem.messages.tokens import count_tokens
+from tinymem.messages.validity import problems, repair
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 from tinymem.window.outcome import check_window
 from tinymem.window.strategies import (

@@ -27,7 +27,7 @@ def doctor(
 
     Example: tinymem doctor --path ./memory
     """
-    from tinymem.upkeep.doctor import doctor as examine
+    from tinymem.upkeep.diagnosis import doctor as examine
 
     check_memory(path, namespace)
     found = examine(path, namespace, store=store)
@@ -51,7 +51,7 @@ def rebuild(
 
     Example: tinymem rebuild --path ./memory
     """
-    from tinymem.upkeep.doctor import rebuild as remake
+    from tinymem.upkeep.diagnosis import rebuild as remake
 
     check_memory(path, namespace)
     vectors = remake(path, namespace, store=store)
@@ -77,7 +77,7 @@ def salvage(
 
     Example: tinymem salvage steps.jsonl --path ./memory
     """
-    from tinymem.upkeep.salvage import salvage_to
+    from tinymem.upkeep.rescue import salvage_to
 
     if not path.exists():
         check_memory(path, namespace)  # says what to type

@@ -9,9 +9,9 @@ from typing import Any
 
 from tinymem.messages.conversion import groups, messages_of_each
 from tinymem.messages.prices import Prices
-from tinymem.messages.repair import CallIds, valid
 from tinymem.messages.sendable import raw_calls
 from tinymem.messages.tokens import PER_REPLY, count_message
+from tinymem.messages.validity import CallIds, valid
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import some_texts

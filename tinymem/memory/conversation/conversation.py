@@ -11,8 +11,8 @@ from tinymem.memory.conversation.retrieve import Answer, RetrieveMessage, messag
 from tinymem.memory.conversation.views import Message, MessageDict, MessageSequence, message_of, newest_first
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import LEAST, most_characters
-from tinymem.messages.repair import repair
 from tinymem.messages.tokens import LONGEST_TOKEN, PER_REPLY, count_message
+from tinymem.messages.validity import repair
 from tinymem.recall import Recall
 from tinymem.steps.checks import Time, a_text, an_aware_time, some_tokens
 from tinymem.steps.content import Content, clean

@@ -11,8 +11,8 @@ from tinymem.errors import BudgetError, FormatError, InputError, StepError, kind
 from tinymem.memory.working.execution import ITERATION, ExecutionResult, as_action, execution_result, iteration_of
 from tinymem.memory.working.history import history
 from tinymem.memory.working.templates import Renderer, render_step, renderer_from
-from tinymem.messages.repair import repair
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message, counter_from
+from tinymem.messages.validity import repair
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import some_tokens, whole_number
