@@ -1,4 +1,4 @@
-"""The embedders that ship with tinymem, one a file; importing this package imports none of them.
+"""The embedders that ship with tinymem, one a file.
 
 from tinymem.embedders import StaticEmbedder            # the default: a table of token vectors, no torch, no download
 from tinymem.embedders import SentenceTransformerEmbedder  # any sentence-transformers model
@@ -8,30 +8,29 @@ from tinymem.embedders import HashingEmbedder           # for tests: vectors tha
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tinymem import lazy_names
 
 if TYPE_CHECKING:
     from tinymem.embedders.hashing import HashingEmbedder
     from tinymem.embedders.openai import OpenAIEmbedder
     from tinymem.embedders.sentence_transformers import SentenceTransformerEmbedder
     from tinymem.embedders.static import StaticEmbedder
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "hashing": "HashingEmbedder",
+            "openai": "OpenAIEmbedder",
+            "sentence_transformers": "SentenceTransformerEmbedder",
+            "static": "StaticEmbedder",
+        },
+    )
 
-__all__ = ["HashingEmbedder", "OpenAIEmbedder", "SentenceTransformerEmbedder", "StaticEmbedder"]
-
-_HOMES = {
-    "HashingEmbedder": "hashing",
-    "OpenAIEmbedder": "openai",
-    "SentenceTransformerEmbedder": "sentence_transformers",
-    "StaticEmbedder": "static",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = [
+    "HashingEmbedder",
+    "OpenAIEmbedder",
+    "SentenceTransformerEmbedder",
+    "StaticEmbedder",
+]

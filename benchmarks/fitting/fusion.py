@@ -35,7 +35,8 @@ import tinymem
 from benchmarks.fitting.evidence import BUDGETS, UNFITTED, Asked, DataFile, collect, mean_recall, report
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import shown_adapter
-from tinymem import InputError, TinymemError
+from tinymem import TinymemError
+from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.data import Claim, Question, Recalled, Unit
-from tinymem import TiktokenCounter
+from tinymem.messages import TiktokenCounter
 from tinymem.protocols import Embedder
 
 __all__ = ["BM25", "Dense", "Recency", "WholeUnits", "rendered"]

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["Call", "Claim", "Haystack", "Method", "Query", "Question", "Recalled", "Unit", "read_haystacks", "sha256"]
 

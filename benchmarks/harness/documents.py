@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["command_line", "deliver", "parser_of", "placed", "settle"]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from benchmarks.harness.baselines import BM25, Dense, Recency
 from benchmarks.harness.data import Claim, Method, Question, Recalled, Unit
-from tinymem import HierarchicalMemory, InputError, MessageStep, Step
+from tinymem import HierarchicalMemory, MessageStep, Step
+from tinymem.errors import InputError
 from tinymem.protocols import Embedder
 from tinymem.recall import Recall
 from tinymem.registry import embedder_from

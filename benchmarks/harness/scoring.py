@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks.harness.data import Haystack, Query, Unit, read_haystacks
-from tinymem import InputError, TiktokenCounter
+from tinymem.errors import InputError
+from tinymem.messages import TiktokenCounter
 
 __all__ = ["Figures", "Row", "figures", "needle_found", "read_results", "report", "score", "unit_share"]
 

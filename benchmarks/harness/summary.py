@@ -20,7 +20,7 @@ from typing import Any
 
 import tinymem
 from benchmarks.harness.scoring import Figures
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["circumstances", "figures_record", "read_summary", "shown_adapter", "summary_path", "write_summary"]
 

@@ -29,9 +29,10 @@ from benchmarks.harness.methods import as_message, as_step, loaded
 from benchmarks.harness.scoring import mean
 from benchmarks.harness.summary import circumstances, write_summary
 from benchmarks.recall.run import budgets, progress
-from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens, groups, messages_from_steps
-from tinymem import steps_from_messages as run_steps
+from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens
 from tinymem.archive.archive import Archive
+from tinymem.messages import groups, messages_from_steps
+from tinymem.messages import steps_from_messages as run_steps
 from tinymem.upkeep.retention import Group, first_of, least_useful, useful_groups
 
 __all__ = ["BENCHMARK", "WAYS", "main", "measure"]

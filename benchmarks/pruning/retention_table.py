@@ -15,7 +15,7 @@ from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.summary import read_summary
 from benchmarks.pruning.retention import BENCHMARK, RESULTS
 from benchmarks.pruning.table import name_of
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["main", "table"]
 

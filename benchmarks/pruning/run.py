@@ -24,7 +24,8 @@ from benchmarks.harness.scoring import mean
 from benchmarks.harness.summary import circumstances
 from benchmarks.pruning.windows import STRATEGIES, Window, needle_survives, strategy_at, windows
 from benchmarks.recall.run import budgets, progress, timed
-from tinymem import TinymemError, count_tokens, messages_from_steps
+from tinymem import TinymemError, count_tokens
+from tinymem.messages import messages_from_steps
 
 __all__ = ["FORMAT", "main", "measure"]
 

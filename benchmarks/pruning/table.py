@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.harness.chart import line_charts
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.pruning.run import FORMAT
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["main", "plot", "table"]
 

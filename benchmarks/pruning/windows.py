@@ -19,14 +19,12 @@ from tinymem import (
     TaskStep,
     compose,
     count_tokens,
-    groups,
     keep_last_n_steps,
-    messages_from_steps,
     prune_old_observations,
     semantic_pruning,
-    steps_from_messages,
     token_budget,
 )
+from tinymem.messages import groups, messages_from_steps, steps_from_messages
 from tinymem.protocols import Vectors
 from tinymem.window.filling import REPRESENTED
 from tinymem.window.semantic import SemanticPruning

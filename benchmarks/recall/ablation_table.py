@@ -16,7 +16,7 @@ from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.scoring import mean
 from benchmarks.recall.ablation import FORMAT, HALVES
 from benchmarks.recall.variants import FULL
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["main", "tables"]
 

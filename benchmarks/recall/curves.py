@@ -14,7 +14,7 @@ from benchmarks.harness.chart import line_charts
 from benchmarks.harness.documents import parser_of, settle
 from benchmarks.harness.summary import read_summary
 from benchmarks.recall.table import Entry, entries
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["main", "plot"]
 

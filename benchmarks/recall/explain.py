@@ -19,7 +19,8 @@ from benchmarks.harness.data import Haystack, Query, read_haystacks
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.scoring import SLICE, score
 from benchmarks.recall.run import claimed
-from tinymem import InputError, Recall
+from tinymem import Recall
+from tinymem.errors import InputError
 from tinymem.recall.fusion import Scored
 from tinymem.recall.packing import Ranked
 

@@ -26,7 +26,9 @@ from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import EMBEDDING, METHODS, Setup, method_from
 from benchmarks.harness.scoring import figures, read_results, report, score
 from benchmarks.harness.summary import circumstances, figures_record, shown_adapter, write_summary
-from tinymem import InputError, TiktokenCounter, TinymemError
+from tinymem import TinymemError
+from tinymem.errors import InputError
+from tinymem.messages import TiktokenCounter
 
 __all__ = ["Run", "main", "measure", "replay"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.methods import METHODS, PEERS
 from benchmarks.harness.summary import read_summary
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["Entry", "entries", "main", "overview", "tables"]
 

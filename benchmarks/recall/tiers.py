@@ -23,7 +23,8 @@ from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.methods import Setup, Tinymem
 from benchmarks.harness.scoring import score
 from benchmarks.recall.run import budgets, claimed
-from tinymem import InputError, TinymemError
+from tinymem import TinymemError
+from tinymem.errors import InputError
 from tinymem.memory.blocks import episodes_block
 from tinymem.messages.tokens import default_counter
 

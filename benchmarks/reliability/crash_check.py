@@ -13,8 +13,9 @@ import numpy as np
 
 from benchmarks.reliability.crash_copies import of_copies
 from benchmarks.reliability.crash_worker import TOKENS, Told, opened, word
-from tinymem import HierarchicalMemory, MessageStep, problems
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import InputError, TinymemError
+from tinymem.messages import problems
 from tinymem.recall.passages import passages_of
 from tinymem.steps.serialization import load_step
 from tinymem.stores.sqlite.journal import SqliteJournal

@@ -7,9 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.reliability.crash_worker import EMBEDDERS, Told, opened
-from tinymem import InputError, NotAMemoryError, import_memory
 from tinymem.archive.folders import namespace_folder
+from tinymem.errors import InputError, NotAMemoryError
 from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep import import_memory
 
 __all__ = ["of_copies"]
 

@@ -12,7 +12,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from benchmarks.reliability.crash_worker import EMBEDDERS, Worker, opened, word
-from tinymem import FinalAnswerStep, Retention, TaskStep, import_memory, keep_last_n_steps, reindex
+from tinymem import FinalAnswerStep, Retention, TaskStep, keep_last_n_steps
+from tinymem.upkeep import import_memory, reindex
 from tinymem.upkeep.diagnosis import rebuild
 
 __all__ = ["OPERATIONS", "Operation"]

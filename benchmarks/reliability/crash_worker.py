@@ -13,16 +13,11 @@ from typing import Any
 import tinymem.archive.archive
 import tinymem.archive.embedding
 import tinymem.archive.index
-from tinymem import (
-    ActionStep,
-    EmbedderMismatchError,
-    ExtractiveSummarizer,
-    HierarchicalMemory,
-    MessageStep,
-    Step,
-)
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.errors import EmbedderMismatchError
 from tinymem.stores.exact import ExactStore
+from tinymem.summarizers import ExtractiveSummarizer
 
 __all__ = ["EMBEDDERS", "TOKENS", "Told", "Worker", "opened", "read_ledger", "word"]
 

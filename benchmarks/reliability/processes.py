@@ -32,10 +32,13 @@ import tinymem.archive.index
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import circumstances, write_summary
 from benchmarks.speed.run import environment
-from tinymem import ActionStep, HierarchicalMemory, MessageError, MessageStep, Step, ToolCall, doctor, problems
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall
 from tinymem.embedders import HashingEmbedder
+from tinymem.errors import MessageError
+from tinymem.messages import problems
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
+from tinymem.upkeep import doctor
 
 __all__ = ["main", "soak"]
 

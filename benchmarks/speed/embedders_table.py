@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.summary import read_summary
 from benchmarks.recall.table import Entry, entries
-from tinymem import InputError
+from tinymem.errors import InputError
 
 __all__ = ["RESULTS", "costs", "main", "recalls"]
 

@@ -12,15 +12,15 @@ import pytest
 from tinymem import (
     ActionStep,
     HierarchicalMemory,
-    InputError,
     MessageStep,
-    PruneReport,
     Recall,
     Step,
     TaskStep,
     keep_last_n_steps,
     prune_old_observations,
 )
+from tinymem.errors import InputError
+from tinymem.window import PruneReport
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 

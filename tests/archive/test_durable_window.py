@@ -20,22 +20,20 @@ from strategies import MODERATE
 import tinymem.archive.index
 from tinymem import (
     ActionStep,
-    FormatError,
     HierarchicalMemory,
-    InputError,
-    MessageError,
     MessageStep,
-    PruneReport,
     Step,
     SystemPromptStep,
     ToolCall,
     keep_last_n_steps,
     no_pruning,
-    problems,
     prune_old_observations,
 )
 from tinymem.archive.durable_window import MOST_CALLS
+from tinymem.errors import FormatError, InputError, MessageError
+from tinymem.messages import problems
 from tinymem.summarizers.extractive import ExtractiveSummarizer
+from tinymem.window import PruneReport
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", prune_strategy=no_pruning())
 Pair = tuple[HierarchicalMemory, HierarchicalMemory]

@@ -15,18 +15,10 @@ from hypothesis import strategies as st
 from memories import texts_in
 from strategies import MODERATE
 
-from tinymem import (
-    Episode,
-    FinalAnswerStep,
-    HierarchicalMemory,
-    MessageStep,
-    Shares,
-    Step,
-    SummaryStep,
-    TaskStep,
-    keep_last_n_steps,
-)
+from tinymem import FinalAnswerStep, HierarchicalMemory, MessageStep, Step, SummaryStep, TaskStep, keep_last_n_steps
+from tinymem.archive import Episode
 from tinymem.archive.episodes import FAN, MOST, MOST_TOKENS, SUMMARY_TOKENS
+from tinymem.memory import Shares
 from tinymem.messages.tokens import default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")

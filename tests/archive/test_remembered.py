@@ -13,21 +13,12 @@ import pytest
 from memories import texts_in
 from servers import KEY, OpenAIServer, openai_server
 
-from tinymem import (
-    ConversationMemory,
-    EmbedderError,
-    EmbedderMismatchError,
-    HierarchicalMemory,
-    InputError,
-    Memories,
-    MessageStep,
-    export_memory,
-    import_memory,
-    reindex,
-)
+from tinymem import ConversationMemory, HierarchicalMemory, Memories, MessageStep
 from tinymem.cli.main import main
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
+from tinymem.errors import EmbedderError, EmbedderMismatchError, InputError
 from tinymem.stores.sqlite.upkeep import EMBEDDER_NAME
+from tinymem.upkeep import export_memory, import_memory, reindex
 
 TEXT = "The staging server is at 10.0.0.7."
 

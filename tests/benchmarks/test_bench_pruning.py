@@ -18,7 +18,8 @@ from benchmarks.harness.data import read_haystacks
 from benchmarks.pruning import run as pruning
 from benchmarks.pruning import table as pruning_table
 from benchmarks.pruning.windows import STRATEGIES, common, kept, needle_survives, windows
-from tinymem import count_tokens, messages_from_steps
+from tinymem import count_tokens
+from tinymem.messages import messages_from_steps
 
 ROOT = Path(__file__).parents[2]
 

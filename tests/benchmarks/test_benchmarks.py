@@ -23,7 +23,8 @@ from benchmarks.harness.methods import METHODS, Setup, Tinymem, loaded
 from benchmarks.harness.summary import read_summary, shown_adapter, summary_path
 from benchmarks.recall import run as recall
 from benchmarks.recall import table
-from tinymem import InputError, TiktokenCounter
+from tinymem.errors import InputError
+from tinymem.messages import TiktokenCounter
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = (128, 512)

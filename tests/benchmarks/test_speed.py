@@ -20,7 +20,8 @@ from benchmarks.speed import run as speed
 from benchmarks.speed import table as speed_table
 from benchmarks.speed.steps import Corpus, questions, steps_from, vocabulary
 from benchmarks.speed.worker import percentiles
-from tinymem import ActionStep, InputError
+from tinymem import ActionStep
+from tinymem.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 

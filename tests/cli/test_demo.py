@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tinymem import ActionStep, HierarchicalMemory, InputError
+from tinymem import ActionStep, HierarchicalMemory
 from tinymem.cli.demo import BUDGET, QUESTIONS, RECORDING, Report, run_demo, show
 from tinymem.cli.ingestion.readers import read_runs
+from tinymem.errors import InputError
 from tinymem.messages.tokens import count_tokens, default_counter
 from tinymem.messages.validity import problems
 from tinymem.steps.content import as_text

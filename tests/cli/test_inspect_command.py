@@ -16,7 +16,8 @@ from hostile import HOSTILE
 from memories import START
 from rich.cells import cell_len
 
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, draw_memory
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.memory import draw_memory
 from tinymem.memory.inspection.report import report_of
 
 COMMANDS = (["inspect"], ["show"], ["visualize"], ["explain", "Where is [red]staging?"])

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from strategies import data_folder
 
-from tinymem import ActionStep, InputError, MessageStep, Step, SystemPromptStep, TaskStep
+from tinymem import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.cli.ingestion.recorded import PIECE
+from tinymem.errors import InputError
 
 DATA = data_folder()
 Write = Callable[..., Path]

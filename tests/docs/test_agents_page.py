@@ -12,7 +12,8 @@ from scripted_model import BUDGET, PLACE, calling, in_turn, make_world
 from servers import KEY, chat_answer_with, openai_server
 
 import tinymem
-from tinymem import HierarchicalMemory, problems
+from tinymem import HierarchicalMemory
+from tinymem.messages import problems
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "agents.md"

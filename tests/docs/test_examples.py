@@ -30,7 +30,8 @@ from scripted_model import (
 )
 from servers import KEY, Answer, OpenAIServer, chat_answer_with, failure, openai_server
 
-from tinymem import HierarchicalMemory, count_tokens, problems
+from tinymem import HierarchicalMemory, count_tokens
+from tinymem.messages import problems
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = REPOSITORY / "examples"

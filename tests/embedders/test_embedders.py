@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tinymem.embedders
 from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import Embedder, TokenEmbedder
@@ -241,13 +240,6 @@ heavy = {"chromadb", "torch", "wordllama", "tokenizers", "safetensors", "sentenc
 print(heavy & set(sys.modules))
 """
     assert run([program]).strip() == "set()"
-
-
-def test_package_lists_its_names_and_refuses_others() -> None:
-    assert dir(tinymem.embedders) == sorted(tinymem.embedders.__all__)
-    assert all(hasattr(tinymem.embedders, name) for name in tinymem.embedders.__all__)
-    with pytest.raises(AttributeError, match="Nothing"):
-        _ = tinymem.embedders.Nothing
 
 
 def test_static_without_its_files_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,17 +17,10 @@ from servers import KEY, OpenAIServer, free_port, openai_server
 
 import tinymem.archive.archive
 import tinymem.embedders.resting
-from tinymem import (
-    ActionStep,
-    EmbedderError,
-    EmbedderMismatchError,
-    HierarchicalMemory,
-    MessageStep,
-    TaskStep,
-    semantic_pruning,
-)
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, semantic_pruning
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Rest
+from tinymem.errors import EmbedderError, EmbedderMismatchError
 from tinymem.protocols import Vectors
 
 open_memory = partial(HierarchicalMemory, store="exact", max_tokens=600)

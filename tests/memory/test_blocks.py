@@ -12,19 +12,12 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE
 
-from tinymem import (
-    Excerpt,
-    FinalAnswerStep,
-    HierarchicalMemory,
-    InputError,
-    MessageStep,
-    Shares,
-    Step,
-    TaskStep,
-    keep_last_n_steps,
-    problems,
-)
+from tinymem import FinalAnswerStep, HierarchicalMemory, MessageStep, Step, TaskStep, keep_last_n_steps
+from tinymem.errors import InputError
+from tinymem.memory import Shares
+from tinymem.messages import problems
 from tinymem.messages.tokens import count_tokens
+from tinymem.recall import Excerpt
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 

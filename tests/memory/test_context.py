@@ -13,7 +13,6 @@ import pytest
 
 from tinymem import (
     ActionStep,
-    BudgetError,
     Context,
     HierarchicalMemory,
     MessageStep,
@@ -24,10 +23,11 @@ from tinymem import (
     count_tokens,
     keep_last_n_steps,
     no_pruning,
-    problems,
     prune_old_observations,
 )
+from tinymem.errors import BudgetError
 from tinymem.memory.context import NOTE
+from tinymem.messages import problems
 from tinymem.recall.render import is_block
 from tinymem.steps.step import Message
 

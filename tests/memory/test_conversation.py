@@ -31,19 +31,17 @@ import tinymem.memory.conversation.views
 import tinymem.steps.ids
 from tinymem import (
     ActionStep,
-    BudgetError,
-    ClosedError,
     ConversationMemory,
     HierarchicalMemory,
-    InputError,
     Message,
     MessageStep,
     TaskStep,
     ToolCall,
     count_tokens,
-    problems,
 )
+from tinymem.errors import BudgetError, ClosedError, InputError
 from tinymem.memory.conversation.retrieve import Answer
+from tinymem.messages import problems
 from tinymem.messages.tokens import default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")

@@ -15,7 +15,9 @@ from ranking import KEY, TOKENS, ranked
 from strategies import MODERATE
 from test_inspection import drawn, open_memory
 
-from tinymem import ClosedError, Explanation, HierarchicalMemory, InputError, MessageStep, Step
+from tinymem import HierarchicalMemory, MessageStep, Step
+from tinymem.errors import ClosedError, InputError
+from tinymem.recall import Explanation
 from tinymem.recall.diversity import SHORT
 from tinymem.recall.fusion import QUESTION, published
 from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, pack

@@ -23,32 +23,34 @@ import tinymem.archive.archive
 import tinymem.memory.hierarchy
 from tinymem import (
     ActionStep,
-    BudgetError,
-    ClosedError,
-    EmbedderMismatchError,
     FinalAnswerStep,
     HierarchicalMemory,
-    InputError,
-    MessageError,
     MessageStep,
-    MissingExtraError,
-    NotAMemoryError,
-    PruneReport,
     ScratchpadStep,
     Step,
-    StepError,
-    StorageError,
     SystemPromptStep,
     TaskStep,
     ToolCall,
     keep_last_n_steps,
     no_pruning,
-    problems,
     prune_old_observations,
 )
 from tinymem.embedders import HashingEmbedder
+from tinymem.errors import (
+    BudgetError,
+    ClosedError,
+    EmbedderMismatchError,
+    InputError,
+    MessageError,
+    MissingExtraError,
+    NotAMemoryError,
+    StepError,
+    StorageError,
+)
+from tinymem.messages import problems
 from tinymem.protocols import Vectors
 from tinymem.recall.render import is_block
+from tinymem.window import PruneReport
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["plums", "pears", "figs"]
@@ -626,7 +628,8 @@ real = importlib.util.find_spec
 sys.meta_path.insert(0, Missing())
 sys.modules.pop({name!r}, None)
 importlib.util.find_spec = lambda n, *a: None if n == {name!r} else real(n, *a)
-from tinymem import HierarchicalMemory, MissingExtraError
+from tinymem import HierarchicalMemory
+from tinymem.errors import MissingExtraError
 try:
     HierarchicalMemory(sys.argv[1], embedder="sentence-transformers:all-MiniLM-L6-v2")
 except MissingExtraError as error:

@@ -21,10 +21,7 @@ import tinymem.memory.inspection.report
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
-    ClosedError,
-    DebugReport,
     HierarchicalMemory,
-    InputError,
     MemoryManager,
     MessageStep,
     Step,
@@ -33,11 +30,12 @@ from tinymem import (
     ToolCall,
     count_tokens,
     debug_memory,
-    draw_memory,
     no_pruning,
     prune_old_observations,
 )
 from tinymem.embedders import HashingEmbedder
+from tinymem.errors import ClosedError, InputError
+from tinymem.memory import DebugReport, draw_memory
 from tinymem.memory.inspection.survey import StepLine
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.protocols import Vectors
@@ -205,7 +203,8 @@ def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: 
 def test_a_window_alone_is_inspected_without_the_archive_or_rich() -> None:
     program = """
 import sys
-from tinymem import MemoryManager, debug_memory, draw_memory
+from tinymem import MemoryManager, debug_memory
+from tinymem.memory import draw_memory
 memory = MemoryManager("Be brief.")
 print(debug_memory(memory), draw_memory(memory))
 heavy = {"chromadb", "rich", "tokenizers", "safetensors", "tinymem.archive.archive", "tinymem.memory.hierarchy"}

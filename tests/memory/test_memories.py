@@ -21,18 +21,9 @@ from memories import python
 from strategies import MODERATE
 
 import tinymem.memory.memories
-from tinymem import (
-    ClosedError,
-    ConversationMemory,
-    FinalAnswerStep,
-    HierarchicalMemory,
-    InputError,
-    Memories,
-    MessageStep,
-    NotAMemoryError,
-    StorageError,
-    namespaces,
-)
+from tinymem import ConversationMemory, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep
+from tinymem.archive import namespaces
+from tinymem.errors import ClosedError, InputError, NotAMemoryError, StorageError
 from tinymem.stores import ExactStore
 
 OPTIONS: dict[str, Any] = {"embedder": "hashing:64", "store": "exact"}

@@ -18,7 +18,9 @@ from strategies import MODERATE, histories
 from test_inspection import chatter, drawn, holding, hostile_memory, open_memory
 
 import tinymem.memory.inspection.picture
-from tinymem import HierarchicalMemory, InputError, MemoryManager, Step, SystemPromptStep, TaskStep, draw_memory
+from tinymem import HierarchicalMemory, MemoryManager, Step, SystemPromptStep, TaskStep
+from tinymem.errors import InputError
+from tinymem.memory import draw_memory
 from tinymem.memory.inspection.picture import BAR, LETTERS
 from tinymem.steps.serialization import STEP_TYPES
 from tinymem.steps.terminal import cells

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from strategies import MODERATE, texts
 
 import tinymem.memory.scratchpad.scratchpad
-from tinymem import AgentMemory, FormatError, HierarchicalMemory, InputError, ScratchpadStep, Step
+from tinymem import AgentMemory, HierarchicalMemory, ScratchpadStep, Step
+from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")

@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from work import calls_of
 
-from tinymem import HierarchicalMemory, InputError, MessageStep, ScratchpadStep
+from tinymem import HierarchicalMemory, MessageStep, ScratchpadStep
+from tinymem.errors import InputError
 from tinymem.memory.tracing import traced
 
 CANARY = "canary7391"

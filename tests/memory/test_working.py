@@ -22,24 +22,10 @@ import tinymem.memory.working.execution
 import tinymem.memory.working.history
 import tinymem.memory.working.templates
 import tinymem.memory.working.working
-from tinymem import (
-    ActionStep,
-    BudgetError,
-    ClosedError,
-    ExecutionResult,
-    FormatError,
-    HierarchicalMemory,
-    InputError,
-    MissingExtraError,
-    Step,
-    StepError,
-    TaskStep,
-    ToolCall,
-    WorkingMemory,
-    count_tokens,
-    execution_result,
-    problems,
-)
+from tinymem import ActionStep, HierarchicalMemory, Step, TaskStep, ToolCall, WorkingMemory, count_tokens
+from tinymem.errors import BudgetError, ClosedError, FormatError, InputError, MissingExtraError, StepError
+from tinymem.memory import ExecutionResult, execution_result
+from tinymem.messages import problems
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -412,7 +398,8 @@ real = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "jinja2" else real(name, *more)
 import sys
 sys.modules["jinja2"] = None
-from tinymem import MissingExtraError, WorkingMemory
+from tinymem import WorkingMemory
+from tinymem.errors import MissingExtraError
 memory = WorkingMemory(4_000, "You write Python.", "Count.")
 memory.add({"thought": "a"})
 print(memory.format_history())

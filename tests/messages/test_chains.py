@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import chats
 
-from tinymem import HierarchicalMemory, InputError, MemoryManager, MessageError, MessageStep, keep_last_n_steps
+from tinymem import HierarchicalMemory, MemoryManager, MessageStep, keep_last_n_steps
+from tinymem.errors import InputError, MessageError
 from tinymem.messages.chains import first_link, link
 from tinymem.messages.conversion import messages_from_steps
 

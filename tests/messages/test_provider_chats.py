@@ -20,18 +20,14 @@ from strategies import MODERATE, THOROUGH, WORDS, Chat
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
-    BudgetError,
     HierarchicalMemory,
     MemoryManager,
-    MessageError,
     Step,
     count_tokens,
     keep_last_n_steps,
-    messages_from_steps,
-    problems,
-    repair,
-    steps_from_messages,
 )
+from tinymem.errors import BudgetError, MessageError
+from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
 from tinymem.steps.step import STYLES, Style
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

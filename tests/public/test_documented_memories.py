@@ -15,8 +15,8 @@ from tinymem import (
     TaskStep,
     WorkingMemory,
     count_tokens,
-    execution_result,
 )
+from tinymem.memory import execution_result
 
 POEM = "The moon glows soft in night's embrace,\nA silver dream in cosmic space."
 ASKED = "Write a short poem about the moon and translate it to Spanish."

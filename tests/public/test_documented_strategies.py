@@ -12,7 +12,6 @@ import pytest
 
 from tinymem import (
     ActionStep,
-    EmbedderError,
     FinalAnswerStep,
     HierarchicalMemory,
     MemoryManager,
@@ -29,6 +28,7 @@ from tinymem import (
     summarize_strategy,
     token_budget,
 )
+from tinymem.errors import EmbedderError
 
 
 def agent_run(actions: int) -> list[Step]:

@@ -18,20 +18,31 @@ from tinymem import (
     AdaptiveMemoryManager,
     AgentMemory,
     ConversationMemory,
-    ExtractiveSummarizer,
     HierarchicalMemory,
     Memories,
     MemoryManager,
     MessageStep,
     TaskStep,
-    TiktokenCounter,
     TinymemError,
     WorkingMemory,
 )
+from tinymem.archive import namespaces
 from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.memory import ExecutionResult, Shares, execution_result
+from tinymem.messages import (
+    TiktokenCounter,
+    count_message,
+    groups,
+    messages_from_steps,
+    problems,
+    repair,
+    steps_from_messages,
+)
 from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.exact import ExactStore
+from tinymem.summarizers import ChatSummarizer, ExtractiveSummarizer
+from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex, salvage
 
 MESSAGE = {"role": "user", "content": "The staging server is at 10.0.0.7."}
 STEP = MessageStep("user", "The staging server is at 10.0.0.7.")
@@ -131,12 +142,12 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     "Step.to_messages": lambda at: (STEP.to_messages, {}),
     "Step.truncate": lambda at: (STEP.truncate, {}),
     "Step.from_dict": lambda at: (tinymem.Step.from_dict, {"record": STEP.to_dict()}),
-    "steps_from_messages": lambda at: (tinymem.steps_from_messages, {"messages": [MESSAGE]}),
-    "messages_from_steps": lambda at: (tinymem.messages_from_steps, {"steps": [STEP]}),
-    "groups": lambda at: (tinymem.groups, {"steps": [STEP]}),
-    "problems": lambda at: (tinymem.problems, {"messages": [MESSAGE]}),
-    "repair": lambda at: (tinymem.repair, {"messages": [MESSAGE]}),
-    "count_message": lambda at: (tinymem.count_message, {"message": MESSAGE}),
+    "steps_from_messages": lambda at: (steps_from_messages, {"messages": [MESSAGE]}),
+    "messages_from_steps": lambda at: (messages_from_steps, {"steps": [STEP]}),
+    "groups": lambda at: (groups, {"steps": [STEP]}),
+    "problems": lambda at: (problems, {"messages": [MESSAGE]}),
+    "repair": lambda at: (repair, {"messages": [MESSAGE]}),
+    "count_message": lambda at: (count_message, {"message": MESSAGE}),
     "count_tokens": lambda at: (tinymem.count_tokens, {"messages": [MESSAGE]}),
     "TiktokenCounter": lambda at: (TiktokenCounter, {}),
     "TiktokenCounter.count": lambda at: (TiktokenCounter().count, {"text": "x"}),
@@ -189,13 +200,13 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     "HierarchicalMemory.retain": lambda at: (at.memory().retain, {"retention": tinymem.Retention(max_steps=5)}),
     "HierarchicalMemory.export": lambda at: (at.memory().export, {"file": at.folder().with_suffix(".jsonl")}),
     "Retention": lambda at: (tinymem.Retention, {}),
-    "Shares": lambda at: (tinymem.Shares, {}),
+    "Shares": lambda at: (Shares, {}),
     "Memories": lambda at: (opening(Memories), {"path": at.folder(), **CHEAP}),
     "Memories.open": lambda at: (
         _open_namespace(at.held(closing(Memories(at.folder(), **CHEAP)))),
         {"namespace": "ann"},
     ),
-    "namespaces": lambda at: (tinymem.namespaces, {"path": at.written()}),
+    "namespaces": lambda at: (namespaces, {"path": at.written()}),
     # conversations, working memory, scratchpad
     "ConversationMemory": lambda at: (opening(ConversationMemory), {"path": at.folder()}),
     "ConversationMemory.add_message": lambda at: (at.held(_conversation(at)).add_message, dict(MESSAGE)),
@@ -213,18 +224,18 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     "AgentMemory.fail": lambda at: (AgentMemory().fail, {"text": "x"}),
     "AgentMemory.to_context": lambda at: (AgentMemory().to_context, {}),
     "AgentMemory.load": lambda at: (AgentMemory.load, {"text": AgentMemory().dump()}),
-    "ExecutionResult": lambda at: (tinymem.ExecutionResult, {}),
-    "execution_result": lambda at: (tinymem.execution_result, {"step": ActionStep(tool_name="ls")}),
+    "ExecutionResult": lambda at: (ExecutionResult, {}),
+    "execution_result": lambda at: (execution_result, {"step": ActionStep(tool_name="ls")}),
     # upkeep
-    "export_memory": lambda at: (tinymem.export_memory, {"path": at.written(), "file": at.path / "out.jsonl"}),
+    "export_memory": lambda at: (export_memory, {"path": at.written(), "file": at.path / "out.jsonl"}),
     "import_memory": lambda at: (
-        tinymem.import_memory,
+        import_memory,
         {"path": at.folder(), "file": _exported(at), "embedder": "hashing:8"},
     ),
-    "reindex": lambda at: (tinymem.reindex, {"path": at.written(), "embedder": "hashing:8", "store": "exact"}),
-    "doctor": lambda at: (tinymem.doctor, {"path": at.written(), "store": "exact"}),
-    "rebuild": lambda at: (tinymem.rebuild, {"path": at.written(), "store": "exact"}),
-    "salvage": lambda at: (exhausted(tinymem.salvage), {"path": at.written()}),
+    "reindex": lambda at: (reindex, {"path": at.written(), "embedder": "hashing:8", "store": "exact"}),
+    "doctor": lambda at: (doctor, {"path": at.written(), "store": "exact"}),
+    "rebuild": lambda at: (rebuild, {"path": at.written(), "store": "exact"}),
+    "salvage": lambda at: (exhausted(salvage), {"path": at.written()}),
     "debug_memory": lambda at: (tinymem.debug_memory, {"memory": MemoryManager("x")}),
     "visualize_memory": lambda at: (tinymem.visualize_memory, {"memory": MemoryManager("x")}),
     # adapters
@@ -240,7 +251,7 @@ CALLS: dict[str, Callable[[Place], Made]] = {
         ExtractiveSummarizer().summarize,
         {"steps": [STEP], "max_tokens": 50},
     ),
-    "ChatSummarizer": lambda at: (tinymem.ChatSummarizer, {"api_key": "x", "base_url": "http://127.0.0.1:9/v1"}),
+    "ChatSummarizer": lambda at: (ChatSummarizer, {"api_key": "x", "base_url": "http://127.0.0.1:9/v1"}),
 }
 # What a call makes of the value of this argument is the user's business, so any is taken.
 ANY = {("AgentMemory.store", "value"), ("AgentMemory.recall", "default")}
@@ -277,7 +288,7 @@ def _working() -> WorkingMemory:
 
 def _exported(at: Place) -> Path:
     file = at.path / "in.jsonl"
-    tinymem.export_memory(at.written(), file)
+    export_memory(at.written(), file)
     return file
 
 

@@ -8,18 +8,11 @@ from typing import Any
 
 import pytest
 
-from tinymem import (
-    ConversationMemory,
-    EmbedderMismatchError,
-    HierarchicalMemory,
-    Memories,
-    TaskStep,
-    TinymemError,
-    export_memory,
-    import_memory,
-    namespaces,
-)
+from tinymem import ConversationMemory, HierarchicalMemory, Memories, TaskStep, TinymemError
+from tinymem.archive import namespaces
 from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.errors import EmbedderMismatchError
+from tinymem.upkeep import export_memory, import_memory
 
 CHEAP: dict[str, Any] = {"embedder": "hashing:8", "store": "exact"}
 

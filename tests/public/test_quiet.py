@@ -20,27 +20,24 @@ from tinymem import (
     ActionStep,
     AgentMemory,
     ConversationMemory,
-    EmbedderError,
-    FormatError,
     HierarchicalMemory,
     MemoryManager,
     MessageStep,
     ScratchpadStep,
     Step,
-    StorageError,
     SystemPromptStep,
     TaskStep,
     ToolCall,
     WorkingMemory,
-    execution_result,
     keep_last_n_steps,
     semantic_pruning,
-    steps_from_messages,
     summarize_strategy,
 )
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.client import explained
-from tinymem.errors import kind_of, name_of, shown, trace_of, without_content
+from tinymem.errors import EmbedderError, FormatError, StorageError, kind_of, name_of, shown, trace_of, without_content
+from tinymem.memory import execution_result
+from tinymem.messages import steps_from_messages
 from tinymem.steps.values import decode
 
 CANARY = "canary7391"

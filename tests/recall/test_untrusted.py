@@ -18,7 +18,8 @@ from strategies import MODERATE
 from work import grows_linearly
 
 import tinymem.recall.render
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall, keep_last_n_steps, problems
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall, keep_last_n_steps
+from tinymem.messages import problems
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import KINDS, between, fenced, is_block, own_blocks, without_echoes
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from memories import python
 
-from tinymem import HierarchicalMemory, MessageStep, problems
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.messages import problems
 from tinymem.protocols import StepRow
 from tinymem.steps.serialization import load_step
 

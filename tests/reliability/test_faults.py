@@ -18,19 +18,10 @@ from memories import START, without_privileges
 
 import tinymem.archive.archive
 import tinymem.archive.index
-from tinymem import (
-    ActionStep,
-    FinalAnswerStep,
-    FormatError,
-    HierarchicalMemory,
-    InputError,
-    MessageStep,
-    StorageError,
-    TaskStep,
-    ToolCall,
-    salvage,
-)
+from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
+from tinymem.errors import FormatError, InputError, StorageError
 from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep import salvage
 
 PAGE = 4_096
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)

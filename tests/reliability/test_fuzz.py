@@ -23,18 +23,14 @@ from tinymem import (
     AgentMemory,
     ConversationMemory,
     HierarchicalMemory,
-    InputError,
     MessageStep,
     Step,
-    StepError,
     TaskStep,
     TinymemError,
     WorkingMemory,
-    messages_from_steps,
-    problems,
-    repair,
-    steps_from_messages,
 )
+from tinymem.errors import InputError, StepError
+from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
 from tinymem.steps.serialization import dump_step, load_step
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)

@@ -16,20 +16,10 @@ from hypothesis import strategies as st
 from provider_chats import with_ids_by_place
 from strategies import MODERATE, Chat, chats, histories, prune_strategies, summary_strategies, texts
 
-from tinymem import (
-    BudgetError,
-    Context,
-    HierarchicalMemory,
-    Step,
-    count_tokens,
-    groups,
-    messages_from_steps,
-    no_pruning,
-    problems,
-    prune_old_observations,
-    repair,
-)
+from tinymem import Context, HierarchicalMemory, Step, count_tokens, no_pruning, prune_old_observations
+from tinymem.errors import BudgetError
 from tinymem.memory.context import NOTE, fixed_steps
+from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.recall.render import is_block
 from tinymem.steps.step import Message
 from tinymem.window.strategies import PruneStrategy

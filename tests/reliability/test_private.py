@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 from memories import python
 
-from tinymem import HierarchicalMemory, MessageStep, StorageError, export_memory, namespaces
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive import namespaces
 from tinymem.archive.folders import namespace_folder
+from tinymem.errors import StorageError
 from tinymem.stores.chroma.server import collection_of
 from tinymem.stores.files import NewFiles, private_file, private_folder
 from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep import export_memory
 from tinymem.upkeep.rescue import salvage_to
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")

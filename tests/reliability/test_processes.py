@@ -16,8 +16,10 @@ from memories import python
 
 import tinymem.archive.index
 from benchmarks.reliability import processes
-from tinymem import HierarchicalMemory, MessageStep, StorageError, TaskStep, doctor
+from tinymem import HierarchicalMemory, MessageStep, TaskStep
+from tinymem.errors import StorageError
 from tinymem.stores.forking import ProcessLock
+from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
 
@@ -99,7 +101,8 @@ def test_one_process_has_the_index_and_the_others_find_the_same(
 
 FORKED = """
 import os, sys, time
-from tinymem import HierarchicalMemory, MessageStep, StorageError
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.errors import StorageError
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=sys.argv[2], max_tokens=400)
 memory.add_steps([MessageStep("user", f"lot {i}") for i in range(40)])
 memory.long_term._exact_up_to = 0

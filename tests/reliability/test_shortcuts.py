@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from memories import add, entry, said
 from strategies import MODERATE, texts
 
-from tinymem import TiktokenCounter
 from tinymem.embedders import static
 from tinymem.embedders.static import SPACE, StaticEmbedder
-from tinymem.messages import tokens
+from tinymem.messages import TiktokenCounter, tokens
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import MAX_TOKENS, max_sim, products
 from tinymem.steps.content import encodable

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinymem import ConversationMemory, HierarchicalMemory, InputError, MemoryManager, StepError
+from tinymem import ConversationMemory, HierarchicalMemory, MemoryManager
+from tinymem.errors import InputError, StepError
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.checks import an_aware_time
 

@@ -19,7 +19,6 @@ from tinymem import (
     AgentMemory,
     ConversationMemory,
     HierarchicalMemory,
-    InputError,
     MessageStep,
     ScratchpadStep,
     Signal,
@@ -28,12 +27,12 @@ from tinymem import (
     TaskStep,
     ToolCall,
     WorkingMemory,
-    execution_result,
-    messages_from_steps,
-    problems,
     summarize_strategy,
 )
 from tinymem.archive.scratchpad_format import redacted_dump
+from tinymem.errors import InputError
+from tinymem.memory import execution_result
+from tinymem.messages import messages_from_steps, problems
 from tinymem.steps.redaction import redacted
 from tinymem.steps.serialization import dump_step
 

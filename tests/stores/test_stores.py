@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import ChromaServer
 
-import tinymem.stores
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
 from tinymem.stores import ChromaStore, ExactStore, exact
@@ -397,13 +396,6 @@ assert not logging.getLogger().handlers and logging.getLogger().level == logging
     command = [sys.executable, "-W", "error", "-c", program, str(tmp_path)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_package_lists_its_names_and_refuses_others() -> None:
-    assert dir(tinymem.stores) == sorted(tinymem.stores.__all__)
-    assert all(hasattr(tinymem.stores, name) for name in tinymem.stores.__all__)
-    with pytest.raises(AttributeError, match="Nothing"):
-        _ = tinymem.stores.Nothing
 
 
 def foreign(title: str, folder: Path, configuration: Any, metadata: dict[str, Any] | None = None) -> None:

@@ -17,7 +17,8 @@ from memories import python, sentences
 from servers import KEY, SUMMARY, OpenAIServer, chat_answer_with, failure, free_port, openai_server
 from strategies import MODERATE
 
-from tinymem import ActionStep, InputError, MessageStep, MissingExtraError, Step
+from tinymem import ActionStep, MessageStep, Step
+from tinymem.errors import InputError, MissingExtraError
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import Summarizer
 from tinymem.registry import summarizer_from

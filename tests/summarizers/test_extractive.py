@@ -18,16 +18,8 @@ from work import calls_of, cpu_seconds, grows_linearly
 import tinymem.messages.fitting
 import tinymem.summarizers.extractive
 import tinymem.summarizers.fence
-from tinymem import (
-    ActionStep,
-    FinalAnswerStep,
-    InputError,
-    MessageStep,
-    Step,
-    SummaryStep,
-    TaskStep,
-    ToolCall,
-)
+from tinymem import ActionStep, FinalAnswerStep, MessageStep, Step, SummaryStep, TaskStep, ToolCall
+from tinymem.errors import InputError
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 from tinymem.protocols import Summarizer, TokenCounter

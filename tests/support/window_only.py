@@ -8,7 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
-from tinymem import AgentMemory, MemoryManager, count_tokens, keep_last_n_steps, messages_from_steps, no_pruning, repair
+from tinymem import AgentMemory, MemoryManager, count_tokens, keep_last_n_steps, no_pruning
+from tinymem.messages import messages_from_steps, repair
 
 
 class WindowOnly(MemoryManager):

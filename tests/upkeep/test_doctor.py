@@ -17,20 +17,12 @@ from memories import sentences
 
 import tinymem.archive.index
 import tinymem.upkeep.diagnosis
-from tinymem import (
-    Diagnosis,
-    FormatError,
-    HierarchicalMemory,
-    InputError,
-    MessageStep,
-    NotAMemoryError,
-    StorageError,
-    doctor,
-    rebuild,
-)
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
+from tinymem.upkeep import Diagnosis, doctor, rebuild
 from tinymem.upkeep.findings import REBUILD, REINDEX, RESTORE
 
 PASSAGES = 1_200  # enough for Chroma to write its graph to files

@@ -23,27 +23,28 @@ from strategies import MODERATE, json_values, steps
 import tinymem.upkeep.importing
 from tinymem import (
     ActionStep,
-    BudgetError,
-    EmbedderError,
-    EmbedderMismatchError,
     FinalAnswerStep,
-    FormatError,
     HierarchicalMemory,
-    InputError,
-    NotAMemoryError,
     Step,
-    StorageError,
     TaskStep,
     TinymemError,
     ToolCall,
-    export_memory,
-    import_memory,
-    problems,
     prune_old_observations,
     summarize_strategy,
 )
 from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.errors import (
+    BudgetError,
+    EmbedderError,
+    EmbedderMismatchError,
+    FormatError,
+    InputError,
+    NotAMemoryError,
+    StorageError,
+)
+from tinymem.messages import problems
 from tinymem.protocols import Vectors
+from tinymem.upkeep import export_memory, import_memory
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 take_in = partial(import_memory, embedder="hashing:64")
@@ -523,7 +524,7 @@ def test_when_the_embedder_fails_the_steps_are_in_and_wait(tmp_path: Path, good:
 KILLED = """
 import sys, time
 from pathlib import Path
-from tinymem import import_memory
+from tinymem.upkeep import import_memory
 
 def progress(done, total):
     print(done, total, flush=True)

@@ -14,17 +14,8 @@ import numpy as np
 import pytest
 from memories import LATER, START, python, said, sentences, texts_in
 
-from tinymem import (
-    ActionStep,
-    HierarchicalMemory,
-    InputError,
-    MessageStep,
-    NotAMemoryError,
-    Step,
-    StorageError,
-    ToolCall,
-    keep_last_n_steps,
-)
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, ToolCall, keep_last_n_steps
+from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.upkeep.retention import Retention
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from memories import LATER, python, said, sentences, texts_in
 
-from tinymem import EmbedderError, EmbedderMismatchError, HierarchicalMemory, NotAMemoryError, StorageError
+from tinymem import HierarchicalMemory
 from tinymem.archive.embedding import BATCH
 from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.errors import EmbedderError, EmbedderMismatchError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.upkeep.reindexing import reindex

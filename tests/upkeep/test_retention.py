@@ -20,16 +20,16 @@ from tinymem import (
     ActionStep,
     FinalAnswerStep,
     HierarchicalMemory,
-    InputError,
     MessageStep,
     Retention,
-    RetentionReport,
     Step,
     ToolCall,
-    groups,
     keep_last_n_steps,
     no_pruning,
 )
+from tinymem.errors import InputError
+from tinymem.messages import groups
+from tinymem.upkeep import RetentionReport
 from tinymem.upkeep.usefulness import usefulness
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")

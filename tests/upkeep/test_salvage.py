@@ -15,18 +15,11 @@ from hypothesis import strategies as st
 from memories import entry, put, said, sentences
 from strategies import MODERATE, steps
 
-from tinymem import (
-    ActionStep,
-    FormatError,
-    HierarchicalMemory,
-    InputError,
-    NotAMemoryError,
-    Step,
-    StorageError,
-    salvage,
-)
+from tinymem import ActionStep, HierarchicalMemory, Step
+from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.steps.ids import new_id
 from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.upkeep import salvage
 from tinymem.upkeep.rescue import salvage_to
 
 PAGE = 4_096

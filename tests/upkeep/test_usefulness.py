@@ -15,7 +15,8 @@ from memories import LATER, open_archive, python, said, sentences
 from strategies import MODERATE, histories
 from work import grows_linearly
 
-from tinymem import ActionStep, HierarchicalMemory, MessageStep, Retention, Step, ToolCall, groups
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, Retention, Step, ToolCall
+from tinymem.messages import groups
 from tinymem.upkeep.retention import RetentionReport, retain
 from tinymem.upkeep.usefulness import usefulness
 

@@ -19,23 +19,18 @@ import tinymem.window.adaptive
 from tinymem import (
     ActionStep,
     AdaptiveMemoryManager,
-    BudgetError,
-    InputError,
-    MessageError,
     MessageStep,
-    PruneReport,
     Step,
     SystemPromptStep,
     TaskStep,
     ToolCall,
     count_tokens,
-    groups,
-    messages_from_steps,
     no_pruning,
-    problems,
-    repair,
 )
+from tinymem.errors import BudgetError, InputError, MessageError
+from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.steps.step import Message, Style
+from tinymem.window import PruneReport
 from tinymem.window.strategy import critical
 
 STYLES: tuple[Style, ...] = ("tools", "observation")

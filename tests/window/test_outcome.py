@@ -23,26 +23,23 @@ from tinymem import (
     ActionStep,
     FinalAnswerStep,
     HierarchicalMemory,
-    InputError,
     MemoryManager,
     MessageStep,
-    PruneReport,
     Step,
     SummaryStep,
     SystemPromptStep,
     TaskStep,
     ToolCall,
     compose,
-    groups,
     keep_last_n_steps,
-    messages_from_steps,
     no_pruning,
-    problems,
-    repair,
     token_budget,
 )
+from tinymem.errors import InputError
 from tinymem.memory.context import current_task, default_query
+from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
+from tinymem.window import PruneReport
 from tinymem.window.outcome import Outcomes, check_window
 from tinymem.window.strategy import critical
 

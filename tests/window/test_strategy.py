@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import tinymem
-from tinymem import HierarchicalMemory, InputError, MemoryManager, compose, no_pruning, token_budget
+from tinymem import HierarchicalMemory, MemoryManager, compose, no_pruning, token_budget
+from tinymem.errors import InputError
 from tinymem.steps.types import MessageStep, SystemPromptStep, TaskStep
 from tinymem.window.strategy import MAKERS, critical
 

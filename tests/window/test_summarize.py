@@ -21,12 +21,9 @@ import tinymem
 import tinymem.window.summarize
 from tinymem import (
     ActionStep,
-    BudgetError,
     HierarchicalMemory,
-    InputError,
     MemoryManager,
     MessageStep,
-    PruneReport,
     Step,
     SummaryStep,
     SystemPromptStep,
@@ -34,14 +31,14 @@ from tinymem import (
     ToolCall,
     compose,
     count_tokens,
-    groups,
-    messages_from_steps,
     no_pruning,
-    problems,
     prune_old_observations,
     summarize_strategy,
 )
+from tinymem.errors import BudgetError, InputError
+from tinymem.messages import groups, messages_from_steps, problems
 from tinymem.summarizers.fence import unfenced
+from tinymem.window import PruneReport
 from tinymem.window.outcome import Outcomes, check_window
 from tinymem.window.strategies import PruneStrategy
 from tinymem.window.strategy import critical

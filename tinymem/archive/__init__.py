@@ -1,1 +1,27 @@
 """The archive: what is on disk, and the window that is kept there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tinymem import lazy_names
+
+if TYPE_CHECKING:
+    from tinymem.archive.episodes import Episode
+    from tinymem.archive.folders import namespaces
+    from tinymem.archive.stats import Stats
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "episodes": "Episode",
+            "folders": "namespaces",
+            "stats": "Stats",
+        },
+    )
+
+__all__ = [
+    "Episode",
+    "Stats",
+    "namespaces",
+]

@@ -1,1 +1,53 @@
 """The memories that people open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tinymem import lazy_names
+
+if TYPE_CHECKING:
+    from tinymem.memory.context import Context, Item, Shares
+    from tinymem.memory.conversation.conversation import ConversationManager, ConversationMemory, Message
+    from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.memory.inspection.picture import MemoryPicture, draw_memory
+    from tinymem.memory.inspection.report import DebugReport, debug_memory, visualize_memory
+    from tinymem.memory.memories import Memories
+    from tinymem.memory.scratchpad.scratchpad import AgentMemory
+    from tinymem.memory.working.execution import ExecutionResult, execution_result
+    from tinymem.memory.working.working import WorkingMemory
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "context": "Context Item Shares",
+            "conversation.conversation": "ConversationManager ConversationMemory Message",
+            "hierarchy": "HierarchicalMemory",
+            "inspection.picture": "MemoryPicture draw_memory",
+            "inspection.report": "DebugReport debug_memory visualize_memory",
+            "memories": "Memories",
+            "scratchpad.scratchpad": "AgentMemory",
+            "working.execution": "ExecutionResult execution_result",
+            "working.working": "WorkingMemory",
+        },
+    )
+
+__all__ = [
+    "AgentMemory",
+    "Context",
+    "ConversationManager",
+    "ConversationMemory",
+    "DebugReport",
+    "ExecutionResult",
+    "HierarchicalMemory",
+    "Item",
+    "Memories",
+    "MemoryPicture",
+    "Message",
+    "Shares",
+    "WorkingMemory",
+    "debug_memory",
+    "draw_memory",
+    "execution_result",
+    "visualize_memory",
+]

@@ -73,7 +73,7 @@ class HierarchicalMemory(Housekeeping):
     `session` and `speaker` that are asked for; it must give the same for the same text. What it raises refuses the add.
 
     Messages are kept as they came, and contexts hold what OpenAI's API accepts of them; a provider that wants more back
-    is named its keys by `extra_keys` (see `tinymem.repair`).
+    is named its keys by `extra_keys` (see `tinymem.messages.repair`).
 
     >>> import tempfile
     >>> with HierarchicalMemory(tempfile.mkdtemp(), max_tokens=2_000) as memory:

@@ -188,8 +188,8 @@ class Housekeeping(WindowVerbs):
 
     def export(self, file: str | Path | TextIO, *, vectors: bool = False) -> Exported:
         """Write all that the memory holds to `file`, a path or a text stream, as lines of JSON; with `vectors`, if an
-        import with the same embedder shall embed nothing. See `tinymem.export_memory`; what reads it is
-        `tinymem.import_memory`.
+        import with the same embedder shall embed nothing. See `tinymem.upkeep.export_memory`; what reads it is
+        `tinymem.upkeep.import_memory`.
 
         Raises StorageError for a file that cannot be written.
         """

@@ -1,1 +1,47 @@
 """Upkeep: forget, keep within limits, embed again, examine, repair, export and import a memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tinymem import lazy_names
+
+if TYPE_CHECKING:
+    from tinymem.upkeep.diagnosis import doctor, rebuild
+    from tinymem.upkeep.exporting import Exported, export_memory
+    from tinymem.upkeep.findings import Diagnosis, Finding
+    from tinymem.upkeep.importing import Imported, import_memory
+    from tinymem.upkeep.reindexing import Reindexed, reindex
+    from tinymem.upkeep.rescue import Salvaged, salvage
+    from tinymem.upkeep.retention import Retention, RetentionReport, Retired
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "diagnosis": "doctor rebuild",
+            "exporting": "Exported export_memory",
+            "findings": "Diagnosis Finding",
+            "importing": "Imported import_memory",
+            "reindexing": "Reindexed reindex",
+            "rescue": "Salvaged salvage",
+            "retention": "Retention RetentionReport Retired",
+        },
+    )
+
+__all__ = [
+    "Diagnosis",
+    "Exported",
+    "Finding",
+    "Imported",
+    "Reindexed",
+    "Retention",
+    "RetentionReport",
+    "Retired",
+    "Salvaged",
+    "doctor",
+    "export_memory",
+    "import_memory",
+    "rebuild",
+    "reindex",
+    "salvage",
+]

@@ -66,7 +66,8 @@ def export_memory(
     hears how many steps are written, and of how many.
 
     >>> import tempfile
-    >>> from tinymem import HierarchicalMemory, MessageStep, import_memory
+    >>> from tinymem import HierarchicalMemory, MessageStep
+    >>> from tinymem.upkeep import import_memory
     >>> folder = tempfile.mkdtemp()
     >>> with HierarchicalMemory(folder) as memory:
     ...     step = memory.add(MessageStep("user", "The staging server is at 10.0.0.7."))

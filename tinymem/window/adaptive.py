@@ -33,7 +33,7 @@ class AdaptiveMemoryManager(MemoryManager):
 
     Each step is rendered and counted when it is added, and once more for every later result of its group and when it is
     restored. `counter` is a TokenCounter, or the name of a tiktoken encoding or of a model; `extra_keys` are
-    those of `tinymem.repair`.
+    those of `tinymem.messages.repair`.
 
     >>> memory = AdaptiveMemoryManager(60, "Be brief.")
     >>> for day in range(30):

@@ -359,7 +359,10 @@ def _check(step: Step, held: Container[str]) -> None:
     if not isinstance(step, Step):
         raise InputError(f"only steps can be added, not {kind_of(step)}")
     if step.id in held:
-        raise InputError(f"step {step.id} is held already: a step is added once, evolve(id=new_id()) makes another")
+        raise InputError(
+            f"step {step.id} is held already: a step is added once, "
+            "step.evolve(id=tinymem.steps.new_id()) makes another"
+        )
 
 
 def _renumbered(
