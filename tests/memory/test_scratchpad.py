@@ -365,18 +365,6 @@ def test_a_refused_update_calls_nobody() -> None:
     assert seen == []
 
 
-def test_verbose_logs_each_update(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "tinymem.memory.scratchpad.scratchpad")
-    for memory in (filled(), filled(observations=1, verbose=True)):
-        memory.clear()
-    assert [record.getMessage() for record in caplog.records] == [
-        "stored rows (list)",
-        "noted an observation of 13 characters",
-        "noted a failed approach of 16 characters",
-        "cleared the scratchpad, which held 3 items",
-    ]
-
-
 # -- over a restart
 
 

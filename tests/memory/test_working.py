@@ -23,7 +23,7 @@ import tinymem.memory.working.history
 import tinymem.memory.working.templates
 import tinymem.memory.working.working
 from tinymem import ActionStep, HierarchicalMemory, Step, TaskStep, ToolCall, WorkingMemory, count_tokens
-from tinymem.errors import BudgetError, ClosedError, FormatError, InputError, MissingExtraError, StepError
+from tinymem.errors import BudgetError, ClosedError, InputError, MissingExtraError, StepError
 from tinymem.memory import ExecutionResult, execution_result
 from tinymem.messages import problems
 from tinymem.messages.tokens import EstimatingCounter, default_counter
@@ -217,8 +217,6 @@ def test_steps_of_a_task_without_words_are_kept_and_shown() -> None:
         {"role": "system", "content": "You write Python."},
         {"role": "user", "content": memory.format_history()},
     ]
-    again = WorkingMemory.from_dict(json.loads(json.dumps(memory.to_dict())))
-    assert (again.task_id, again.steps) == (memory.task_id, memory.steps)
     first = memory.task_id
     memory.finish()
     assert memory.task_id is None and memory.get_full_context() == [{"role": "system", "content": "You write Python."}]
@@ -232,7 +230,7 @@ def test_where_there_is_nothing_nothing_is_sent() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_tokens": 0}, {"renderer": 3}, {"archive": 3}, {"counter": "no-such-encoding"}, {"task_description": " "},
+    [{"max_tokens": 0}, {"renderer": 3}, {"counter": "no-such-encoding"}, {"task_description": " "},
      {"system_prompt": 3}, {"task_description": 3}],
 )  # fmt: skip
 def test_senseless_options_are_input_errors(options: dict[str, Any]) -> None:
@@ -460,60 +458,16 @@ def test_a_new_task_begins_anew_and_keeps_the_prompt() -> None:
     assert memory.task_id is None and len(memory) == 0
 
 
-def test_tasks_and_steps_go_to_the_archive_at_once() -> None:
-    archived: list[Step] = []
-    memory = working(2, archive=archived.extend)
-    first = memory.task_id
-    memory.new_task("Sum the rows.")
-    memory.add(step(1))
+def test_tasks_and_steps_are_archived_at_once(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        task = working(2, memory=memory)
+        first = task.task_id
+        task.new_task("Sum the rows.")
+        task.add(step(1))
+        archived = [memory.get(number) for number in range(5)]
     assert [(one.type, one.session == first) for one in archived] == [
         ("task", True), ("action", True), ("action", True), ("task", False), ("action", False),
     ]  # fmt: skip
-
-
-def test_what_the_archive_refuses_is_not_added() -> None:
-    def refuse(steps: Sequence[Step]) -> None:
-        if isinstance(steps[0], ActionStep) or "Sum" in steps[0].text:
-            raise OSError("disk full")
-
-    memory = working(archive=refuse)
-    before = memory.task_id
-    with pytest.raises(OSError, match="disk full"):
-        memory.add(step(1))
-    with pytest.raises(OSError, match="disk full"):
-        memory.new_task("Sum the rows.")
-    assert (memory.steps, memory.task_id) == ((), before)
-
-
-def test_a_record_gives_the_same_memory_back() -> None:
-    memory = working(2)
-    memory.add({"action": {"tool": "look"}, "result": FULL})
-    record = json.loads(json.dumps(memory.to_dict()))
-    again = WorkingMemory.from_dict(record)
-    assert again.to_dict() == memory.to_dict() and again.get_full_context() == memory.get_full_context()
-    assert (again.task_id, again.add(step(4)).metadata["iteration"]) == (memory.task_id, 4)
-    assert WorkingMemory.from_dict(WorkingMemory().to_dict()).task_id is None
-
-
-RECORD = working(1).to_dict()
-
-
-@pytest.mark.parametrize(
-    ("record", "error", "named"),
-    [
-        (None, FormatError, "format 1"),
-        ({**RECORD, "format": 2}, FormatError, "format 1"),
-        ({**RECORD, "steps": None}, StepError, "steps must be a list"),
-        ({**RECORD, "steps": [{"format": 1}]}, StepError, r"steps\[0\]: type None"),
-        ({**RECORD, "steps": [RECORD["task"]]}, StepError, r"steps\[0\] must be a ActionStep, not a TaskStep"),
-        ({**RECORD, "task": RECORD["steps"][0]}, StepError, "task must be a TaskStep"),
-        ({**RECORD, "steps": [{**RECORD["steps"][0], "metadata": {"execution_result": {"a": 1}}}]}, StepError,
-         r"steps\[0\]: a result has no field 'a'"),
-    ],
-)  # fmt: skip
-def test_a_malformed_record_is_an_error_that_says_where(record: Any, error: type[Exception], named: str) -> None:
-    with pytest.raises(error, match=named):
-        WorkingMemory.from_dict(record)
 
 
 # -- with a memory
@@ -545,16 +499,6 @@ def test_a_task_without_words_is_resumed_until_another_is_given(tmp_path: Path) 
         assert (after.task_id, after.steps, after.task_description) == (before.task_id, (held,), "")
         other = working(memory=memory)
         assert other.steps == () and WorkingMemory(memory=memory).task_description == "Count the rows."
-
-
-def test_what_the_archive_refuses_begins_no_task() -> None:
-    def refuse(steps: Sequence[Step]) -> None:
-        raise OSError("disk full")
-
-    memory = WorkingMemory(archive=refuse)
-    with pytest.raises(OSError, match="disk full"):
-        memory.add(step(1))
-    assert (memory.task_id, memory.steps) == (None, ())
 
 
 def test_steps_are_recalled_after_the_task(tmp_path: Path) -> None:
@@ -601,20 +545,15 @@ def test_a_forgotten_task_is_gone(tmp_path: Path) -> None:
         assert not file.is_file() or b"swordfish" not in file.read_bytes()
 
 
-def test_a_closed_memory_takes_no_step(tmp_path: Path) -> None:
+def test_a_closed_memory_takes_neither_step_nor_task(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         task = working(1, memory=memory)
+    before = task.task_id
     with pytest.raises(ClosedError):
         task.add(step(2))
-    assert len(task) == 1
-
-
-def test_memory_and_archive_exclude_each_other(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        with pytest.raises(InputError, match="not both"):
-            WorkingMemory(memory=memory, archive=print)
-        with pytest.raises(InputError, match="neither memory"):
-            WorkingMemory.from_dict(RECORD, memory=memory)
+    with pytest.raises(ClosedError):
+        task.new_task("Sum the rows.")
+    assert (len(task), task.task_id) == (1, before)
 
 
 WRITER = """

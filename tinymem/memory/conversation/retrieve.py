@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import logging
 from collections.abc import Generator, Iterable, Sequence
@@ -104,10 +103,6 @@ class RetrieveMessage:
         except TinymemError as error:
             warn_hourly(logger, self._memory.path, "%s could not be answered: %s", NAME, error)
             return Answer("Past messages cannot be read at the moment: go on without them, or try again later.")
-
-    async def acall(self, *arguments: Any, **named: Any) -> Answer:
-        """The same, in a thread."""
-        return await asyncio.to_thread(self, *arguments, **named)
 
     def _answer(
         self, nanoid: str | None, query: str | None, max_tokens: int | None, start: int | None, unknown: Iterable[str]

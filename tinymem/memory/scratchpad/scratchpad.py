@@ -16,7 +16,7 @@ from tinymem.memory.scratchpad.sections import Section, packed
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import a_callable, a_text, some_tokens, whole_number
-from tinymem.steps.display import one_line, short_repr, type_name
+from tinymem.steps.display import one_line, short_repr
 from tinymem.steps.step import Step
 from tinymem.steps.types import ScratchpadStep
 
@@ -70,7 +70,6 @@ class AgentMemory:
         max_failed_approaches: int | None = None,
         archive: Archiver | None = None,
         on_change: Callable[[], object] | None = None,
-        verbose: bool = False,
         counter: TokenCounter | str | None = None,
     ) -> None:
         self.variables: dict[str, Any] = _variables(variables)
@@ -79,7 +78,7 @@ class AgentMemory:
         self._max_observations = _bound("max_observations", max_observations)
         self._max_failed_approaches = _bound("max_failed_approaches", max_failed_approaches)
         self._archive, self._on_change = a_callable("archive", archive), a_callable("on_change", on_change)
-        self._verbose, self._counter = verbose, counter_from(counter)
+        self._counter = counter_from(counter)
         self._lost: dict[str, Unsaved] = {}  # what a dump could not keep
         self._where = own_place()
         # Two locks, so that somebody who holds a lock of their own, and reads here, never waits for an update that
@@ -95,35 +94,33 @@ class AgentMemory:
         identifier, no keyword, none of memory, store, recall, observe and fail, and not of the form `__name__`.
         """
         key = _variable(name)
-        with self._update("stored %s (%s)", key, type_name(value)):
+        with self._update():
             self.variables[key] = value
             self._lost.pop(key, None)
 
     def observe(self, text: str) -> None:
         """Note something that was found out. Raises InputError for what is no string."""
         a_text("text", text)
-        with self._update("noted an observation of %d characters", len(text)):
+        with self._update():
             self.observations.append(text)
 
     def fail(self, text: str) -> None:
         """Note an approach that did not work, so that it is not tried again. Raises InputError for no string."""
         a_text("text", text)
-        with self._update("noted a failed approach of %d characters", len(text)):
+        with self._update():
             self.failed_approaches.append(text)
 
     def clear(self) -> None:
         """Forget everything. Nothing of it is archived."""
-        with self._update("cleared the scratchpad, which held %d items", len(self)):
+        with self._update():
             for held in (self.variables, self._lost, self.observations, self.failed_approaches):
                 held.clear()
 
     @contextmanager
-    def _update(self, told: str, *about: object) -> Iterator[None]:
+    def _update(self) -> Iterator[None]:
         with self._updating:
             with self._lock:
                 yield
-            if self._verbose:
-                logger.info(told, *about)
             self._shorten("observation", self.observations, self._max_observations)
             self._shorten("failed_approach", self.failed_approaches, self._max_failed_approaches)
             if self._on_change is not None:
