@@ -94,16 +94,6 @@ def test_more_runs_in_a_file_and_the_same_words_in_another_are_new(tmp_path: Pat
         assert memory.long_term.journal.numbers(session="a.jsonl#2") == [6, 7, 8, 9]
 
 
-def test_sessions_of_a_haystack_are_told_apart(tmp_path: Path) -> None:
-    def units(*sessions: str) -> dict[str, Any]:
-        return {"units": [{"speaker": "Ann", "text": "Good morning.", "session": session} for session in sessions]}
-
-    with open_memory(tmp_path / "m") as memory:
-        file = tmp_path / "h.jsonl"
-        assert ingest(memory, write(file, units("s1", "s1", "s2"))) == [(3, 0)]
-        assert ingest(memory, write(file, units("s1", "s1", "s1", "s2", "s3"))) == [(2, 3)]
-
-
 def test_an_edited_run_adds_what_stands_behind_the_edit(tmp_path: Path) -> None:
     with open_memory(tmp_path / "m") as memory:
         ingest(memory, write(tmp_path / "run.jsonl", *chat(0, 10)))

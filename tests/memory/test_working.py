@@ -464,7 +464,7 @@ def test_tasks_and_steps_are_archived_at_once(tmp_path: Path) -> None:
         first = task.task_id
         task.new_task("Sum the rows.")
         task.add(step(1))
-        archived = [memory.get(number) for number in range(5)]
+        archived = [memory.get(number) for number in range(1, 6)]
     assert [(one.type, one.session == first) for one in archived] == [
         ("task", True), ("action", True), ("action", True), ("task", False), ("action", False),
     ]  # fmt: skip

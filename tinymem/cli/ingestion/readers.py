@@ -1,12 +1,11 @@
-"""Reads recorded conversations and agent runs, whatever shape they were written in, as steps.
+"""Readers of recorded conversations and agent runs, which give steps.
 
-Known shapes, told apart by content, each also gzip'd:
+The shape of a file is recognised by its content; each may be gzip'd:
 
 - a JSON list of OpenAI messages, or JSON lines with a message each (one run);
 - JSON lines with a list of messages, or with `{"messages": [...]}`, each (a run a line);
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
-- mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
-- haystacks of the benchmarks: JSON lines of `{"units": [{"speaker", "text", "timestamp", "session", ...}], ...}`.
+- mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tinymem.cli.ingestion.recorded import Said, is_message, said, steps_of_messages, steps_of_units
+from tinymem.cli.ingestion.recorded import Said, is_message, said, steps_of_messages
 from tinymem.errors import InputError
 from tinymem.steps.checks import a_path
 from tinymem.steps.step import Step
@@ -27,29 +26,36 @@ from tinymem.upkeep.lines import Line, parsed, text_lines
 
 __all__ = ["Run", "read_runs"]
 
-SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]}, {'units': [...]} or a message"
+SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One conversation or agent run. `steps` can be read once, before the next run is asked for; it raises InputError
-    at the first message that is malformed, after the steps before it."""
+    """One conversation or agent run.
+
+    `steps` can be read once, before the next run is asked for. It raises InputError at the first malformed message,
+    after the steps before it.
+    """
 
     name: str
     steps: Iterator[Step] = field(repr=False)
 
 
 def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
-    """The runs in a file, in order; JSON lines are read as they are needed. With `raw`, a buffered stream, that is read
-    from where it stands, and `path` is only what it is called.
+    """Read the runs in a file, in order; JSON lines are read as they are needed.
 
-    The N-th run is named `FILE#N`, and so is the session of its steps; sessions that a haystack tells come behind it.
+    The N-th run is named `FILE#N`, and so is the session of its steps.
 
     >>> for run in read_runs("runs.jsonl"):  # doctest: +SKIP
     ...     memory.add_steps(list(run.steps))
 
-    Raises InputError, naming file and line, for what cannot be read or has none of the known shapes. What stands
-    before it in the file has been given by then.
+    Args:
+        path: The file.
+        raw: A buffered stream to read instead, from its position on; `path` is then only its name.
+
+    Raises:
+        InputError: Something cannot be read, or has none of the known shapes; the error names file and line. The runs
+            before it have been given by then.
     """
     path = a_path("path", path)
     lines = text_lines(path, raw=raw)
@@ -70,7 +76,7 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
 
 @contextmanager
 def _closed_when_damaged(lines: Generator[Line, None, None]) -> Iterator[None]:
-    """Close the file at once when it is damaged, not when the error is forgotten."""
+    """Close the file at once when it is damaged, not when the error is collected."""
     try:
         yield
     except InputError:
@@ -87,7 +93,7 @@ def _guarded(steps: Iterator[Step], lines: Generator[Line, None, None]) -> Itera
 
 
 def _of_lines(path: Path, values: Iterable[tuple[int, Any]], one_run: bool) -> Iterator[Run]:
-    """JSON lines: all of them one run if they are messages, else a run or more a line."""
+    """Read JSON lines: one run of messages, or a run or more a line."""
     if one_run:
         messages = (said(value, f"{path}, line {number}") for number, value in values)
         name = f"{path.name}#1"
@@ -101,7 +107,7 @@ def _of_lines(path: Path, values: Iterable[tuple[int, Any]], one_run: bool) -> I
 
 
 def _of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]:
-    """One JSON value over many lines."""
+    """Read one JSON value that spans many lines."""
     number, text = first
     blank = "\n" * (number - 1)
     parts = [blank, text]
@@ -112,7 +118,7 @@ def _of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]
 
 
 def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
-    """The runs of one value; `count` is how many came before it in the file."""
+    """Read the runs of one value; `count` runs come before it in the file."""
     name = f"{path.name}#{count + 1}"
     place = f"{path}, {where}" if where else str(path)
     if isinstance(value, Mapping):
@@ -131,8 +137,6 @@ def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
 
 
 def _of_mapping(value: Mapping[str, Any], place: str, name: str) -> Iterator[Step]:
-    if isinstance(value.get("units"), list):
-        return steps_of_units(value["units"], place, name)
     for key in ("messages", "traj"):
         if isinstance(value.get(key), list):
             return steps_of_messages(_listed(value[key], place), name)

@@ -1,8 +1,8 @@
-"""Recorded messages and utterances as steps, each with the place in the file that it came from."""
+"""Recorded messages as steps, each with its place in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -12,15 +12,14 @@ from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["Said", "is_message", "said", "steps_of_messages", "steps_of_units"]
+__all__ = ["Said", "is_message", "said", "steps_of_messages"]
 
-PIECE = 256  # messages that are turned into steps at once, so that a long run is never in memory whole
-KNOWN = ("system", "user", "assistant")  # speakers that are roles; all others are people
-_CONTINUED = {"role": "user", "content": "(before)"}  # stands for what a piece goes on from: it has the run's task
+PIECE = 256  # messages that become steps at once, so that a long run is never in memory whole
+_CONTINUED = {"role": "user", "content": "(before)"}  # stands for the pieces before, or a user message would be a task
 
 
 class Said(NamedTuple):
-    """A message with where it stands in the file and when it was said, if the file tells."""
+    """A message, its place in the file, and when it was said, if the file has that."""
 
     place: str
     message: Mapping[str, Any]
@@ -28,19 +27,15 @@ class Said(NamedTuple):
 
 
 def is_message(value: Any) -> bool:
-    """Whether it looks like a chat message."""
+    """Return True for what looks like a chat message."""
     return isinstance(value, Mapping) and isinstance(value.get("role"), str)
 
 
 def said(value: Any, place: str) -> Said:
-    """A message as it was written, less what mini-swe-agent keeps beside it; its closing role is made the user's."""
+    """Check a message, and remove what mini-swe-agent adds to it; its closing role "exit" becomes "user"."""
     if not is_message(value):
-        what = (
-            f"has only {', '.join(map(repr, value))[:200]}"
-            if isinstance(value, Mapping)
-            else f"is {type(value).__name__}"
-        )
-        raise InputError(f"{place}: should be a message with a role, and {what}")
+        keys = f"has only {', '.join(map(repr, value))[:200]}" if isinstance(value, Mapping) else None
+        raise InputError(f"{place}: should be a message with a role, and {keys or f'is {type(value).__name__}'}")
     extra = value.get("extra")
     clock = value.get("timestamp", extra.get("timestamp") if isinstance(extra, Mapping) else None)
     message = {key: one for key, one in value.items() if key not in ("extra", "timestamp")}
@@ -50,7 +45,7 @@ def said(value: Any, place: str) -> Said:
 
 
 def _moment(clock: Any, place: str) -> datetime | None:
-    """A time as ISO 8601 (UTC where it has no zone) or as seconds since 1970."""
+    """Parse a time: ISO 8601 (UTC where it has no zone), or seconds since 1970."""
     if clock is None or clock == "":
         return None
     try:
@@ -63,7 +58,7 @@ def _moment(clock: Any, place: str) -> datetime | None:
 
 
 def steps_of_messages(messages: Iterable[Said], session: str) -> Iterator[Step]:
-    """Steps of a run's messages, piece by piece."""
+    """Convert the messages of a run to steps, piece by piece."""
     pending: list[OpenCall] = []
     for number, piece in enumerate(_pieces(messages)):
         steps = []
@@ -76,7 +71,7 @@ def steps_of_messages(messages: Iterable[Said], session: str) -> Iterator[Step]:
 
 
 def _pieces(messages: Iterable[Said]) -> Iterator[list[Said]]:
-    """Pieces of about PIECE messages, calls and results together. What came before a bad line is given first."""
+    """Cut messages into pieces of about PIECE, calls and results together; yield those before a bad line, then fail."""
     piece: list[Said] = []
     try:
         for one in messages:
@@ -109,46 +104,3 @@ def _of_piece(piece: list[Said], session: str, pending: list[OpenCall], continue
         yield step if moment is None else step.evolve(timestamp=moment)
     if fault is not None:
         raise fault
-
-
-def steps_of_units(units: Sequence[Any], place: str, name: str) -> Iterator[Step]:
-    """Steps of a haystack. Only speaker, text, time, session and tool calls are looked at: the rest is for scoring."""
-    placed = [(_checked_unit(unit, f"{place}, unit {at}"), f"{place}, unit {at}") for at, unit in enumerate(units)]
-    if any(unit.get("tool_calls") or unit.get("tool_call_id") for unit, _ in placed):
-        return steps_of_messages((_unit_said(unit, where) for unit, where in placed), name)
-    return (_unit_step(unit, where, name) for unit, where in placed)
-
-
-def _checked_unit(unit: Any, place: str) -> Mapping[str, Any]:
-    if not isinstance(unit, Mapping) or not all(isinstance(unit.get(key), str) for key in ("speaker", "text")):
-        raise InputError(f"{place}: should have a speaker and a text")
-    return unit
-
-
-def _unit_step(unit: Mapping[str, Any], place: str, name: str) -> Step:
-    speaker, moment = unit["speaker"], _moment(unit.get("timestamp"), place)
-    session = name if unit.get("session") is None else f"{name}/{unit['session']}"
-    if speaker in KNOWN:
-        step = MessageStep(speaker, unit["text"], session=session)
-    else:
-        step = MessageStep("user", unit["text"], speaker=speaker, session=session)
-    return step if moment is None else step.evolve(timestamp=moment)
-
-
-def _unit_said(unit: Mapping[str, Any], place: str) -> Said:
-    speaker, moment = unit["speaker"], _moment(unit.get("timestamp"), place)
-    if unit.get("tool_call_id") is not None:
-        return Said(place, {"role": "tool", "tool_call_id": unit["tool_call_id"], "content": unit["text"]}, moment)
-    message: dict[str, Any] = {"role": speaker if speaker in KNOWN else "user", "content": unit["text"]}
-    if speaker not in KNOWN:
-        message["name"] = speaker
-    if unit.get("tool_calls"):
-        message["tool_calls"] = [_unit_call(call, place) for call in unit["tool_calls"]]
-    return Said(place, message, moment)
-
-
-def _unit_call(call: Any, place: str) -> dict[str, Any]:
-    if not isinstance(call, Mapping):
-        raise InputError(f"{place}: a tool call should have an id, a name and arguments")
-    function = {"name": call.get("name"), "arguments": call.get("arguments")}
-    return {"id": call.get("id"), "type": "function", "function": function}
