@@ -150,10 +150,6 @@ def test_a_terminal_gets_colours_from_rich_and_nothing_from_what_is_archived(mem
 
 
 @unix
-def test_a_terminal_without_rich_gets_plain_text(memory: Path) -> None:
-    assert on_terminal(WITHOUT_RICH, memory.parent) == piped(WITHOUT_RICH, memory.parent)
-
-
 @unix
 def test_no_colour_is_respected(memory: Path) -> None:
     assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", on_terminal(WITH_RICH, memory.parent, NO_COLOR="1"))

@@ -15,7 +15,7 @@ from commands import tinymem as tinymem  # the fixture
 from memories import START, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
-from tinymem.cli.counting import counted
+from tinymem.steps.terminal import many
 from tinymem.upkeep.progress import bar
 
 COMMANDS = ("export", "import", "forget", "retain", "reindex")
@@ -145,7 +145,7 @@ def test_forgetting_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.M
 )
 def test_what_would_go_is_what_goes(tinymem: Run, memory: Path, options: list[str], count: int) -> None:
     dry = tinymem("forget", *options, "--dry-run")
-    assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {counted(count, 'step')}.\n", 43)
+    assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {many(count, 'step')}.\n", 43)
     done = tinymem("forget", *options, "--yes", "--json")
     assert (json.loads(done.out), steps(tinymem)) == ({"steps": count, "dry_run": False}, 43 - count)
 

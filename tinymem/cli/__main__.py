@@ -1,4 +1,4 @@
-"""`python -m tinymem.cli`: the command without its script."""
+"""The command as `python -m tinymem.cli`, without its script."""
 
 from __future__ import annotations
 

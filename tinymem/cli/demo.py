@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tinymem.cli.begin import RECORDING
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
 
-RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
 WINDOW = 2_000  # tokens
 BUDGET = 750  # tokens for each answer
 QUESTIONS = (  # and a string that an answer must hold

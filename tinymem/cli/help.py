@@ -1,4 +1,4 @@
-"""The help of the command line, in groups: plain text, since what lays it out in colours takes longer than all else."""
+"""The help of the command line, in groups; plain text, since layout with rich takes longer than all the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 __all__ = ["FILES", "FIRST", "FORGETTING", "INSIDE", "REPAIR", "Commands"]
 
-# The groups, in the order in which they are listed; each command names its own as its `rich_help_panel`.
+# The groups, in the order of the help; a command names its group as its `rich_help_panel`.
 FIRST = "Begin here"
 INSIDE = "Look inside"
 FILES = "Move it"
@@ -19,10 +19,10 @@ LONGEST = 1_000  # characters of a sentence: all of it
 
 
 class Commands(TyperGroup):
-    """The commands, listed by groups."""
+    """The commands in groups."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the groups, with the first sentence of each command's text."""
+        """Write the groups, each command with the first sentence of its text."""
         groups: dict[str, list[tuple[str, str]]] = {}
         listed = [(name, command) for name, command in self.commands.items() if not command.hidden]
         widest = max(len(name) for name, _ in listed)

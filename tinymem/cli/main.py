@@ -1,6 +1,6 @@
-"""The command `tinymem`. What is heavy is imported by the commands that need it, so that `--help` is quick.
+"""The command `tinymem`. Each command imports what is heavy itself, so that `--help` is quick.
 
-Exit status: 0 good, 1 the task failed, 2 the user's mistake, 130 interrupted. With `--json`, standard output holds one
+Exit status: 0 success, 1 the task failed, 2 the user's mistake, 130 interrupted. With `--json`, standard output has one
 JSON value and nothing else; notes and progress go to standard error.
 """
 
@@ -58,7 +58,7 @@ app = typer.Typer(
     help="Memory for long-running AI agents: what left the context window comes back, inside a token budget.",
     epilog=EPILOG,
     no_args_is_help=True,
-    rich_markup_mode=None,  # laying help out with rich takes as long as all the rest
+    rich_markup_mode=None,  # rich takes as long as all the rest
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -86,10 +86,10 @@ app.command("visualize", hidden=True)(show)
 
 
 def main() -> None:
-    """The entry point: what goes wrong becomes one line on standard error and an exit status."""
+    """Run the command; an error becomes one line on standard error and an exit status."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a lone surrogate in somebody's text must not end in a traceback
+            stream.reconfigure(errors="replace")  # a lone surrogate must not end in a traceback
     try:
         try:
             app()
@@ -98,7 +98,7 @@ def main() -> None:
     except TinymemError as error:
         typer.echo(f"tinymem: {error}", err=True)
         raise SystemExit(2 if isinstance(error, MISTAKES) else 1) from None
-    except BrokenPipeError:  # as in `tinymem recall ... | head`; what is buffered goes nowhere
+    except BrokenPipeError:  # as in `tinymem recall ... | head`; drop what is buffered
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
 

@@ -28,39 +28,42 @@ __all__ = [
     "moment",
 ]
 
-MEMORY = Path("memory")  # where a memory is, unless said otherwise
+MEMORY = Path("memory")  # the default folder
 TIME = "ISO 8601; UTC where it has no zone."
 
-PathOption = Annotated[Path, typer.Option("--path", envvar="TINYMEM_PATH", help="The memory's folder.")]
-NamespaceOption = Annotated[str, typer.Option("--namespace", envvar="TINYMEM_NAMESPACE", help="Whose memory it is.")]
+PathOption = Annotated[Path, typer.Option("--path", envvar="TINYMEM_PATH", help="The folder of the memory.")]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", envvar="TINYMEM_NAMESPACE", help="The namespace in the memory.")
+]
 EmbedderOption = Annotated[
     str | None,
     typer.Option(
         "--embedder",
         envvar="TINYMEM_EMBEDDER",
-        help="As in openai:NAME; unless given, the one that the memory remembers, and static for a new one.",
+        help="The embedder, such as openai:NAME. Default: the one that the memory was written with; static for a new "
+        "memory.",
     ),
 ]
 StoreOption = Annotated[
     str,
-    typer.Option("--store", envvar="TINYMEM_STORE", help='The store of the index, as in "chroma:http://host:8000".'),
+    typer.Option("--store", envvar="TINYMEM_STORE", help='The store of the index, such as "chroma:http://host:8000".'),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
-BudgetOption = Annotated[int, typer.Option("--max-tokens", min=1, help="The budget that the excerpts must fit.")]
+BudgetOption = Annotated[int, typer.Option("--max-tokens", min=1, help="The token budget of the excerpts.")]
 QuestionArgument = Annotated[
     list[str], typer.Argument(metavar="QUESTION", help="What to look for, in your own words, quoted or not.")
 ]
 
-SessionOption = Annotated[str | None, typer.Option("--session", help="Of this session.")]
-SinceOption = Annotated[str | None, typer.Option("--since", metavar="TIME", help=f"From then on. {TIME}")]
-UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to then.")]
-SpeakerOption = Annotated[str | None, typer.Option("--speaker", help="Said by this person.")]
-ToolOption = Annotated[str | None, typer.Option("--tool", help="That call this tool.")]
-TypeOption = Annotated[str | None, typer.Option("--type", help='Of this type, as in "action".')]
+SessionOption = Annotated[str | None, typer.Option("--session", help="Only steps of this session.")]
+SinceOption = Annotated[str | None, typer.Option("--since", metavar="TIME", help=f"Only steps from then on. {TIME}")]
+UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only steps up to then.")]
+SpeakerOption = Annotated[str | None, typer.Option("--speaker", help="Only what this person said.")]
+ToolOption = Annotated[str | None, typer.Option("--tool", help="Only steps that call this tool.")]
+TypeOption = Annotated[str | None, typer.Option("--type", help='Only steps of this type, such as "action".')]
 
 
 def moment(name: str, text: str | None) -> datetime | None:
-    """The time that the option `name` was given; InputError for what is none."""
+    """Parse the time given for the option `name`; raise InputError for anything else."""
     if text is None:
         return None
     try:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tinymem.cli.counting import counted
 from tinymem.cli.options import MEMORY, JsonOption, NamespaceOption, PathOption, StoreOption
 from tinymem.cli.shared import check_memory, print_json
+from tinymem.steps.terminal import many
 
 __all__ = ["doctor", "rebuild", "salvage"]
 
@@ -37,7 +37,7 @@ def doctor(
         for finding in found.findings:
             typer.echo(str(finding))
         looked_at = ", ".join(_amount(name, value) for name, value in found.counts.items())
-        typer.echo(f"{'Sound' if found.sound else counted(len(found.findings), 'finding')}: {looked_at or 'nothing'}.")
+        typer.echo(f"{'Sound' if found.sound else many(len(found.findings), 'finding')}: {looked_at or 'nothing'}.")
     raise typer.Exit(0 if found.sound else 1)
 
 
@@ -58,7 +58,7 @@ def rebuild(
     if as_json:
         print_json({"vectors": vectors})
     elif vectors:
-        typer.echo(f"The index was made again, of {counted(vectors, 'vector')}.")
+        typer.echo(f"The index was made again, of {many(vectors, 'vector')}.")
     else:
         typer.echo("There is no index to make: a memory of this size is searched exactly.")
 
@@ -87,11 +87,11 @@ def salvage(
     else:
         is_or_are = "is" if done.missing == 1 else "are"
         gaps = f"; {done.missing:,} before the last {is_or_are} missing: damaged, or forgotten earlier"
-        typer.echo(f"Wrote {counted(done.steps, 'step')} to {file}{gaps if done.missing else ''}.")
+        typer.echo(f"Wrote {many(done.steps, 'step')} to {file}{gaps if done.missing else ''}.")
     raise typer.Exit(0 if done.steps else 1)
 
 
 def _amount(name: str, value: int) -> str:
     """What was looked at, as in "1 step" or "3 in index"."""
     name = name.replace("_", " ")
-    return counted(value, name.removesuffix("s")) if name.endswith("s") else f"{value:,} {name}"
+    return many(value, name.removesuffix("s")) if name.endswith("s") else f"{value:,} {name}"

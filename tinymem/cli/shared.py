@@ -1,11 +1,12 @@
-"""What several commands do alike: open the memory, ask, print JSON, print a report."""
+"""The memory that a command is about, how to open it, and how to print an answer."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tinymem.cli.options import MEMORY, EmbedderOption, JsonOption, NamespaceOption, PathOption
 from tinymem.errors import NotAMemoryError
 
 if TYPE_CHECKING:
@@ -20,20 +22,59 @@ if TYPE_CHECKING:
     from tinymem.recall import Excerpt
     from tinymem.steps.terminal import Shown
 
-__all__ = ["agreed", "check_memory", "excerpt_record", "opened", "print_json", "print_report"]
+__all__ = ["Target", "agreed", "check_memory", "excerpt_record", "on_memory", "print_json"]
 
 MOST_NAMES = 5  # of namespaces in an error
 
 
-@contextmanager
-def opened(path: Path, namespace: str, embedder: str | None, create: bool = False) -> Iterator[HierarchicalMemory]:
-    """The memory, closed afterwards; without an `embedder`, with the one that it remembers."""
-    from tinymem.memory.hierarchy import HierarchicalMemory
+@dataclass(frozen=True)
+class Target:
+    """The memory that a command is about, and whether to print JSON; the options that most commands have."""
 
-    if not create:
-        check_memory(path, namespace)
-    with HierarchicalMemory(path, namespace=namespace, embedder=embedder, create=create) as memory:
-        yield memory
+    path: PathOption = MEMORY
+    namespace: NamespaceOption = "default"
+    embedder: EmbedderOption = None
+    as_json: JsonOption = False
+
+    def opened(self, create: bool = False) -> HierarchicalMemory:
+        """Open the memory; without an embedder, with the one that it remembers."""
+        from tinymem.memory.hierarchy import HierarchicalMemory
+
+        if not create:
+            self.check()
+        return HierarchicalMemory(self.path, namespace=self.namespace, embedder=self.embedder, create=create)
+
+    def check(self) -> None:
+        """Raise NotAMemoryError, which says what to type, where there is no such memory."""
+        check_memory(self.path, self.namespace)
+
+    def answer(self, record: Any, text: str | Shown) -> None:
+        """Print the record as JSON if that was asked for, else the text."""
+        if self.as_json:
+            print_json(record)
+        elif isinstance(text, str):
+            typer.echo(text)
+        else:
+            _print_report(text)
+
+
+def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, whose first argument is a Target, the options of one, less those named in `without`."""
+    every = inspect.signature(Target, eval_str=True).parameters
+    shared = [option for name, option in every.items() if name not in without.split()]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            target = Target(**{option.name: given.pop(option.name) for option in shared})
+            command(target, **given)
+
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        run.__doc__ = command.__doc__
+        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {option.name: option.annotation for option in (*own, *shared)}
+        return run
+
+    return decorate
 
 
 def check_memory(path: Path, namespace: str) -> None:
@@ -55,18 +96,18 @@ def check_memory(path: Path, namespace: str) -> None:
 
 
 def agreed(question: str) -> bool:
-    """Ask on standard error; whether the answer on standard input is yes. Nobody there is a no."""
+    """Ask on standard error, and return whether standard input answers yes; no answer is a no."""
     typer.echo(f"{question} [y/N] ", nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def print_json(value: Any) -> None:
-    """One JSON value; times as ISO 8601 has them."""
+    """Print one JSON value; times as ISO 8601."""
     typer.echo(json.dumps(value, default=lambda one: one.isoformat() if isinstance(one, datetime) else str(one)))
 
 
 def excerpt_record(item: Excerpt) -> dict[str, Any]:
-    """An excerpt for JSON."""
+    """Return an excerpt as JSON has it."""
     step = item.step
     where = {"step": step.step_number, "id": step.id, "type": step.type, "session": step.session}
     when = {"timestamp": step.timestamp.isoformat()}
@@ -74,14 +115,11 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
     return where | when | what | {"why": dict(item.why)}
 
 
-def print_report(report: Shown) -> None:
-    """Print through rich where somebody watches and rich is installed, else as plain text."""
-    if sys.stdout.isatty():
-        try:
-            from rich.console import Console
-        except ImportError:
-            pass
-        else:
-            Console().print(report)
-            return
-    typer.echo(str(report))
+def _print_report(report: Shown) -> None:
+    """Print with colours on a terminal, else as plain text."""
+    if not sys.stdout.isatty():
+        typer.echo(str(report))
+        return
+    from rich.console import Console
+
+    Console().print(report)

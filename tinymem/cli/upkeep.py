@@ -6,18 +6,11 @@ import dataclasses
 import re
 import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tinymem.cli.counting import counted
 from tinymem.cli.options import (
-    MEMORY,
-    EmbedderOption,
-    JsonOption,
-    NamespaceOption,
-    PathOption,
     SessionOption,
     SinceOption,
     SpeakerOption,
@@ -26,15 +19,16 @@ from tinymem.cli.options import (
     UntilOption,
     moment,
 )
-from tinymem.cli.shared import agreed, check_memory, opened, print_json
+from tinymem.cli.shared import Target, agreed, on_memory
 from tinymem.errors import InputError
+from tinymem.steps.terminal import many
 
 if TYPE_CHECKING:
     from tinymem.upkeep.retention import RetentionReport
 
 __all__ = ["forget", "reindex", "retain"]
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say how many would go.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say how many steps would go.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _UNITS = {
     "age": {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800},
@@ -42,26 +36,24 @@ _UNITS = {
 }
 
 
+@on_memory()
 def forget(
-    id: Annotated[list[str] | None, typer.Option("--id", help="A step's id; may be given again and again.")] = None,
+    target: Target,
+    id: Annotated[list[str] | None, typer.Option("--id", help="The id of a step; may be given several times.")] = None,
     session: SessionOption = None,
-    before: Annotated[str | None, typer.Option(metavar="TIME", help="From before then.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME", help="Only steps from before then.")] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     speaker: SpeakerOption = None,
     tool: ToolOption = None,
     type: TypeOption = None,
-    everything: Annotated[bool, typer.Option("--everything", help="The whole namespace: its folder goes.")] = False,
+    everything: Annotated[bool, typer.Option("--everything", help="The whole namespace, its folder included.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    path: PathOption = MEMORY,
-    namespace: NamespaceOption = "default",
-    embedder: EmbedderOption = None,
-    as_json: JsonOption = False,
 ) -> None:
-    """Remove steps for good, from every file: those with one of the ids, and those that all the filters let pass.
+    """Remove steps for good, from every file: those with one of the ids, and those that match all filters.
 
-    Asks before it does so.
+    Asks first.
 
     Example: tinymem forget --speaker Ann --before 2025-01-01 --dry-run
     """
@@ -71,49 +63,46 @@ def forget(
     if everything:
         if id or any(value is not None for value in filters.values()):
             raise InputError("--everything stands alone: without ids and filters")
-        _forget_namespace(path, namespace, dry_run, yes, as_json)
+        _forget_namespace(target, dry_run, yes)
         return
-    with opened(path, namespace, embedder) as memory:
+    with target.opened() as memory:
         count = memory.forget(id or (), **filters, dry_run=True)
         if count and not dry_run:
-            _be_sure(f"Forget {counted(count, 'step')} of namespace {namespace!r} for good?", yes)
+            _be_sure(f"Forget {many(count, 'step')} of namespace {target.namespace!r} for good?", yes)
             count = memory.forget(id or (), **filters)
-    if as_json:
-        print_json({"steps": count, "dry_run": dry_run})
-    else:
-        typer.echo(f"{'Would forget' if dry_run else 'Forgot'} {counted(count, 'step')}.")
+    said = f"{'Would forget' if dry_run else 'Forgot'} {many(count, 'step')}."
+    target.answer({"steps": count, "dry_run": dry_run}, said)
 
 
-def _forget_namespace(path: Path, namespace: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:
     from tinymem.archive.folders import namespace_folder
     from tinymem.upkeep.forgetting import forget_namespace
 
-    check_memory(path, namespace)
+    target.check()
+    path, namespace = target.path, target.namespace
     folder = namespace_folder(path, namespace, create=False)
     if not dry_run:
         _be_sure(f"Forget namespace {namespace!r} of {path}, all of it, for good?", yes)
         forget_namespace(path, namespace)
-    if as_json:
-        print_json({"namespace": namespace, "folder": str(folder), "dry_run": dry_run})
-    else:
-        typer.echo(f"{'Would remove' if dry_run else 'Removed'} {folder}.")
+    record = {"namespace": namespace, "folder": str(folder), "dry_run": dry_run}
+    target.answer(record, f"{'Would remove' if dry_run else 'Removed'} {folder}.")
 
 
+@on_memory()
 def retain(
-    max_age: Annotated[str | None, typer.Option(metavar="AGE", help="As in 90d; also w, h and m (minutes).")] = None,
+    target: Target,
+    max_age: Annotated[str | None, typer.Option(metavar="AGE", help="Such as 90d; units w, d, h, m (minutes).")] = None,
     max_steps: Annotated[int | None, typer.Option(min=0, help="How many steps may stay.")] = None,
-    max_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the journal's file, as in 500MB.")] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="How large the journal's file may be, such as 500MB.")
+    ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    path: PathOption = MEMORY,
-    namespace: NamespaceOption = "default",
-    embedder: EmbedderOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Forget what is over these limits; the window, pinned steps and milestones stay.
 
-    Over --max-steps and --max-bytes, the least useful goes first: repetitions, common words, questions, and an
-    assistant's own words. Asks before it does so; --dry-run says how much would go.
+    Over --max-steps and --max-bytes, the least useful steps go first: repetitions, common words, questions, and the
+    words of the assistant. Asks first; --dry-run says how much would go.
 
     Example: tinymem retain --max-age 90d --max-bytes 500MB
     """
@@ -123,41 +112,35 @@ def retain(
         raise InputError("say what to retain: --max-age, --max-steps or --max-bytes")
     age = None if max_age is None else _age(max_age)
     limits = Retention(age, max_steps, None if max_bytes is None else _amount("size", max_bytes))
-    with opened(path, namespace, embedder) as memory:
+    with target.opened() as memory:
         report = memory.retain(limits, dry_run=True)
         if report.removed and not dry_run:
             _be_sure(_summary(report, "Forget", "?"), yes)
             report = memory.retain(limits)
-    if as_json:
-        print_json(dataclasses.asdict(report) | {"reasons": report.reasons, "dry_run": dry_run})
-    else:
-        typer.echo(_summary(report, "Would forget" if dry_run else "Forgot", f"; {report.kept:,} stay."))
+    record = dataclasses.asdict(report) | {"reasons": report.reasons, "dry_run": dry_run}
+    target.answer(record, _summary(report, "Would forget" if dry_run else "Forgot", f"; {report.kept:,} stay."))
 
 
+@on_memory(without="embedder")
 def reindex(
-    embedder: Annotated[str, typer.Option("--embedder", help="The new one: static, sentence-transformers:NAME, …")],
-    path: PathOption = MEMORY,
-    namespace: NamespaceOption = "default",
-    as_json: JsonOption = False,
+    target: Target,
+    embedder: Annotated[str, typer.Option("--embedder", help="The new one, such as sentence-transformers:NAME.")],
 ) -> None:
     """Give a memory another embedder: all passages are embedded again.
 
-    The old vectors serve until all new ones are there. What was interrupted goes on where it was.
+    Recall uses the old vectors until all new ones are there. After an interruption, the same command goes on where it
+    stopped.
 
     Example: tinymem reindex --embedder sentence-transformers:all-MiniLM-L6-v2
     """
     from tinymem.upkeep.progress import bar
     from tinymem.upkeep.reindexing import reindex as embed_again
 
-    check_memory(path, namespace)
+    target.check()
     with bar(sys.stderr, "reindexing", "passages") as progress:
-        done = embed_again(path, embedder, namespace=namespace, progress=progress)
-    if as_json:
-        print_json(dataclasses.asdict(done))
-    else:
-        typer.echo(
-            f"Embedded {done.embedded:,} of {counted(done.passages, 'passage')}: from {done.before} to {done.after}."
-        )
+        done = embed_again(target.path, embedder, namespace=target.namespace, progress=progress)
+    text = f"Embedded {done.embedded:,} of {many(done.passages, 'passage')}: from {done.before} to {done.after}."
+    target.answer(dataclasses.asdict(done), text)
 
 
 def _be_sure(question: str, yes: bool) -> None:
@@ -169,7 +152,7 @@ def _be_sure(question: str, yes: bool) -> None:
 
 def _summary(report: RetentionReport, what: str, end: str) -> str:
     why = ", ".join(f"{count:,} by {reason}" for reason, count in report.reasons.items())
-    return f"{what} {counted(len(report.removed), 'step')}{f' ({why})' if why else ''}{end}"
+    return f"{what} {many(len(report.removed), 'step')}{f' ({why})' if why else ''}{end}"
 
 
 def _age(text: str) -> timedelta:
@@ -180,7 +163,7 @@ def _age(text: str) -> timedelta:
 
 
 def _amount(kind: str, text: str) -> int:
-    """A number with a unit, in seconds or bytes."""
+    """Parse a number with a unit; return seconds or bytes."""
     found = re.fullmatch(r"([0-9]{1,15}) ?([A-Za-z]*)", text)
     if found is None or found[2] not in _UNITS[kind]:
         units = ", ".join(filter(None, _UNITS[kind]))

@@ -1,1 +1,1 @@
-"""Ingestion: recorded conversations and agent runs, read and added to a memory."""
+"""Ingestion of recorded conversations and agent runs into a memory."""

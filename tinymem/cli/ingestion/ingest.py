@@ -1,4 +1,4 @@
-"""Adds the runs of files to a memory, with a progress bar for people who watch. What it holds already is left out."""
+"""Ingestion of files into a memory, less what it holds already, with a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ __all__ = ["Ingested", "ingest_files", "progress"]
 BATCH = 64  # steps that are added in one transaction
 STDIN = Path("-")
 Advance: TypeAlias = Callable[[int], object]
-Reader: TypeAlias = Callable[[], Iterator[Run]]  # reads a file's runs from the first one on, as often as it is called
+Reader: TypeAlias = Callable[[], Iterator[Run]]  # reads the runs of a file from the first one on
 
 
 @dataclass
 class Ingested:
-    """How far a file came: runs begun, steps added, steps that were there already, and what ended it before its end
-    (None: nothing)."""
+    """The outcome for one file: runs begun, steps added, steps known before, and the error that ended it early."""
 
     file: str
     runs: int = 0
@@ -44,12 +43,12 @@ class Ingested:
 def ingest_files(
     memory: HierarchicalMemory, files: Sequence[Path], advance: Advance = lambda steps: None
 ) -> list[Ingested]:
-    """Add all runs of all files, `-` being standard input; `advance` hears of every batch of steps that is safe.
+    """Add all runs of all files; `-` is standard input, and `advance` hears the size of each safe batch.
 
-    Of a file that was added before, or a shorter version of it, only what is new is added, session by session, so what
-    was interrupted goes on where it was. What was forgotten of a session stays away as long as something behind it is
-    there. A damaged file ends where the damage is: what stands before it is kept, `error` says where it is, and the
-    next file goes on.
+    If a file was added before, or a shorter version of it, only what is new is added, session by session; so an
+    interrupted ingestion goes on where it stopped. What was forgotten of a session stays forgotten as long as a later
+    step of the session is there. A damaged file is read up to the damage, which `error` names; then comes the next
+    file.
     """
     return [_ingest(memory, file, advance) for file in files]
 
@@ -74,23 +73,23 @@ def _ingest(memory: HierarchicalMemory, file: Path, advance: Advance) -> Ingeste
 
 
 def _known(memory: HierarchicalMemory, runs: Reader) -> Known:
-    """How far the memory holds each session of a file already."""
+    """Find how far the memory holds each session of a file already."""
     journal = memory.long_term.journal
     return known_of(_chain(memory, runs), journal.held) if journal.next_number() > 1 else Known()
 
 
 def _chain(memory: HierarchicalMemory, runs: Reader) -> Iterator[Chained]:
-    """The steps of all runs up to the first damage, with their links."""
+    """Yield the steps of all runs up to the first damage, with their links."""
     chains = Chains(memory.as_kept)
     try:
         for run in runs():
             yield from map(chains.place, run.steps)
     except InputError:
-        return  # said when what stands before it has been added
+        return  # reported once the steps before it are added
 
 
 def _add(memory: HierarchicalMemory, steps: list[Step]) -> int:
-    """Add steps, less those that another process adds at the same time; how many were added."""
+    """Add steps, less those that another process adds at the same time; return how many."""
     while steps:
         try:
             return len(memory.add_steps(steps))
@@ -103,7 +102,7 @@ def _add(memory: HierarchicalMemory, steps: list[Step]) -> int:
 
 
 def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
-    """Batches of BATCH steps; those before a damaged one come first."""
+    """Group steps into batches of BATCH; yield the steps before a damaged one, then fail."""
     batch: list[Step] = []
     try:
         for step in steps:
@@ -119,7 +118,7 @@ def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
 
 @contextmanager
 def _readable(file: Path) -> Iterator[Reader]:
-    """The reader of a file; what can be read only once, as a pipe, is copied first, to a file that nobody else sees."""
+    """Return the reader of a file; a pipe, which can be read only once, is copied to a private file first."""
     if file.is_file() or (file.is_dir() and file != STDIN):
         yield partial(read_runs, file)
         return
@@ -142,7 +141,7 @@ def _readable(file: Path) -> Iterator[Reader]:
 
 @contextmanager
 def progress(files: Sequence[Path], stream: TextIO) -> Iterator[Advance]:
-    """A bar on `stream`, if that is a terminal; the files are then read once before, to know how long it will be."""
+    """Show a bar on `stream` if that is a terminal; the files are then read once before, to know their length."""
     with bar(stream, "ingesting", "steps") as show:
         total = _count(files) if stream.isatty() else None
         done = 0
@@ -156,7 +155,7 @@ def progress(files: Sequence[Path], stream: TextIO) -> Iterator[Advance]:
 
 
 def _count(files: Sequence[Path]) -> int | None:
-    """How many steps the files hold, each up to where it is damaged; None for what can be read only once."""
+    """Count the steps of the files, each up to its damage; None if one can be read only once."""
     if not all(file.is_file() for file in files):
         return None
     total = 0
@@ -165,5 +164,5 @@ def _count(files: Sequence[Path]) -> int | None:
             for run in read_runs(file):
                 total += sum(1 for _ in run.steps)
         except InputError:
-            continue  # it will be told when it is ingested
+            continue  # reported when the file is ingested
     return total
