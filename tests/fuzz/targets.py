@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tinymem import AgentMemory, HierarchicalMemory, Step, WorkingMemory, count_tokens
+from tinymem import ActionStep, AgentMemory, HierarchicalMemory, Step, WorkingMemory, count_tokens
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import TinymemError
 from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
@@ -198,15 +198,14 @@ def _read_value(data: bytes) -> None:
 
 
 def _read_working(data: bytes) -> None:
-    """A working memory's record."""
-    words = (*STEP_WORDS, "steps", "iteration", "result", "output", "success")
-    step = {"format": 1, "type": "action", "metadata": made_of(data[1:9], words)}
-    known = {"format": 1, "task": {"format": 1, "type": "task", "task": "x"}, "steps": [step]}
-    working = WorkingMemory.from_dict(_record(words, known, data), counter=EstimatingCounter())
+    """A step of a working memory, and what another kept in its metadata."""
+    words = (*STEP_WORDS, "step_number", "thought", "action", "result", "execution_status", "execution_time", "tool")
+    working = WorkingMemory(system_prompt="x", task_description="x", counter=EstimatingCounter())
+    working.add(_record(words, {"thought": "x"}, data))
+    kept = {"execution_result": made_of(data[1:9], (*words, "iteration"))}
+    working.add(ActionStep("x", metadata=kept))
     working.format_history(max_tokens=40)
-    if working.task_id is not None or working.task_description is not None:
-        working.get_full_context()
-    assert WorkingMemory.from_dict(working.to_dict(), counter=EstimatingCounter()).to_dict() == working.to_dict()
+    working.get_full_context()
 
 
 def _read_journal(data: bytes) -> None:

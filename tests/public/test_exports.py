@@ -9,11 +9,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from public import PACKAGES
 
 import tinymem
-
-NAMES = "archive embedders memory messages recall steps stores summarizers upkeep window"
-PACKAGES = ["tinymem", *(f"tinymem.{name}" for name in NAMES.split())]
 
 
 def imported_for_type_checkers(package: str) -> dict[str, str]:

@@ -184,7 +184,6 @@ REFUSED: list[Bad] = [
     lambda memory: AgentMemory({word: S}),
     lambda memory: AgentMemory(observations=word),
     lambda memory: AgentMemory(failed_approaches=[{word: S}]),  # type: ignore[list-item]
-    lambda memory: WorkingMemory.from_dict({"format": 9, "task": S}),
     lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": [S]})),
     lambda memory: AgentMemory.load(json.dumps({"format": 1, "variables": {}, "observations": S})),
     lambda memory: AgentMemory.load(f"{{{S}"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_exports import PACKAGES
+from public import PACKAGES
 from test_packaging import PYPROJECT
 from typer.main import get_command
 

@@ -15,7 +15,7 @@ import pytest
 from fuzz.targets import CHAT_WORDS, STEP_WORDS, TARGETS, made_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import MODERATE, THOROUGH, chats, histories, steps, texts
+from strategies import MODERATE, THOROUGH, chats, steps, texts
 from work import grows_linearly
 
 from tinymem import (
@@ -27,7 +27,6 @@ from tinymem import (
     Step,
     TaskStep,
     TinymemError,
-    WorkingMemory,
 )
 from tinymem.errors import InputError, StepError
 from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
@@ -95,20 +94,6 @@ def test_changed_messages_are_refused_or_come_out_as_they_went_in(messages: Any,
         found = steps_from_messages(changed)
         assert exactly(messages_from_steps(found)) == exactly(changed) or found == []
         assert problems(repair(changed)) == []
-
-
-@given(history=histories(), at=AT, other=STEP_VALUES)
-@MODERATE
-def test_a_changed_working_memory_is_refused_or_works(history: list[Step], at: int, other: Any) -> None:
-    working = WorkingMemory(system_prompt="Be brief.", task_description="Count.")
-    for step in history:
-        if isinstance(step, ActionStep) and all(call.answered for call in step.tool_calls):
-            with suppress(StepError):
-                working.add(step)
-    with suppress(TinymemError):
-        read = WorkingMemory.from_dict(with_one_change(working.to_dict(), at, other))
-        read.format_history(max_tokens=99)
-        read.get_full_context()
 
 
 @given(value=st.recursive(texts(8) | st.integers() | st.none(), lambda v: st.lists(v) | st.sets(texts(3))), at=AT)
