@@ -1,4 +1,4 @@
-"""`tinymem demo`: a recorded agent run goes through a real memory, then questions are asked about what scrolled away.
+"""The demo: a recorded agent run goes through a real memory, then come questions about what left its window.
 
 The run in `data/demo.jsonl` was recorded by `benchmarks/demo/record.py`, which really executed every command in it.
 Seven questions are a demonstration, not a measurement: for that see benchmarks/recall/run.py.
@@ -29,7 +29,7 @@ __all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
 
 WINDOW = 2_000  # tokens
 BUDGET = 750  # tokens for each answer
-QUESTIONS = (  # and a string that an answer must hold
+QUESTIONS = (  # and a string that the answer must contain
     ("At which byte did reading the items as UTF-8 fail?", "43452"),
     ("Who is the contact person at the Quarry branch?", "Tomasz Lis"),
     ("Under which case number do the auditors hold the loans of 2019?", "GH-5516"),
@@ -42,7 +42,7 @@ QUESTIONS = (  # and a string that an answer must hold
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, and how it went: `step` is where the answer was found (None: nowhere), `lines` what stood there."""
+    """A question and its outcome: the `step` with the answer (None: not found), and the `lines` that have it."""
 
     question: str
     answer: str
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Report:
-    """What the demo saw. `window` are the numbers of the steps that are left in it."""
+    """The outcome of the demo. `window` has the numbers of the steps that are left in it."""
 
     steps: int
     tokens: int
@@ -69,19 +69,20 @@ class Report:
 
     @property
     def answered(self) -> int:
-        """How many answers came back."""
+        """The number of answers that came back."""
         return sum(one.step is not None for one in self.asked)
 
     @property
     def passed(self) -> bool:
-        """Whether all of them did."""
+        """True if all of them did."""
         return self.answered == len(self.asked)
 
 
 def run_demo(path: Path | None = None, embedder: str | None = None, store: str = "chroma") -> Report:
-    """Replay and ask, in a temporary folder or in `path`, where the memory then stays.
+    """Replay the run and ask, in a temporary folder, or in `path`, where the memory then stays.
 
-    Raises InputError if there are steps at `path` already.
+    Raises:
+        InputError: There are steps at `path` already.
     """
     if path is None:
         with tempfile.TemporaryDirectory(prefix="tinymem-demo-") as folder:
@@ -121,7 +122,7 @@ def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answ
 
 
 def _evidence(found: Recall, answer: str) -> tuple[int | None, tuple[str, ...]]:
-    """The step of the best excerpt that holds the answer, and its first lines that do."""
+    """Find the best excerpt with the answer; return its step, and the first lines with the answer."""
     holding = [item for item in found.items if answer in item.text]
     if not holding:
         return None, ()
@@ -168,7 +169,7 @@ def _show_answer(console: Console, asked: Asked, steps: int) -> None:
 
 
 def _marked(line: str, answer: str, width: int) -> Text:
-    """The line with the answer set off, cut so that the answer can be seen."""
+    """Highlight the answer in the line, cut so that it can be seen."""
     from rich.text import Text
 
     line = line.strip()
@@ -181,7 +182,7 @@ def _marked(line: str, answer: str, width: int) -> Text:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Numbers in order as ranges.
+    """Render numbers in order as ranges.
 
     >>> _ranges([1, 2, 7, 8, 9])
     '1-2, 7-9'

@@ -1,4 +1,4 @@
-"""The commands that change a memory as a whole: `tinymem forget`, `retain` and `reindex`."""
+"""The commands that forget and embed again: `tinymem forget`, `retain` and `reindex`."""
 
 from __future__ import annotations
 

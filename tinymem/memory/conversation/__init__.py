@@ -1,1 +1,1 @@
-"""ConversationMemory: every message under a short id."""
+"""ConversationMemory: the messages of all tasks, each under a short id."""

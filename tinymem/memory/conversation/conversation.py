@@ -1,4 +1,4 @@
-"""ConversationMemory: all that was said, across tasks, each message under a short id that a model can ask for."""
+"""ConversationMemory: all messages of all tasks, each under a short id that a model can ask for."""
 
 from __future__ import annotations
 
@@ -29,20 +29,15 @@ MAX_TOKENS = 64 * 1024  # of a history
 
 
 class ConversationMemory:
-    """The messages of all tasks, durable, in the folder `path`, or those of `memory`, a HierarchicalMemory. Without
-    either they are for this process alone. ConversationManager is another name of this class.
+    """The messages of all tasks, word for word and never pruned. ConversationManager is another name of this class.
 
-    A message is kept word for word under a short random id, on disk when `add_message` returns, and never pruned.
-    `messages` are all of them, and `message_dict` finds them by their ids, at once, however many there are; `get` and
-    `retrieve_message` do so too. `get_history` gives the newest in at most `max_tokens` (64 K, or those of `memory`),
-    `to_messages` the same as chat messages, `search` what bears on a question.
+    `add_message` writes a message to disk, under a short random id. `messages` are all of them; `message_dict`, `get`
+    and `retrieve_message` find one by its id. `get_history` gives the newest inside a budget, `to_messages` the same as
+    chat messages, `search` those that answer a question. `memory` is the HierarchicalMemory below, for `forget` and
+    `stats`. Safe to use from several threads.
 
-    `tool` lets a model fetch messages and search them (see `tinymem.memory.conversation.retrieve.RetrieveMessage`):
-    call it with the arguments of the model's call; its `schema` is for the chat API.
-
-    Other `options` are those of HierarchicalMemory (`embedder`, `store`, `counter`, `create`). With `memory`, its
-    namespace is used: every MessageStep in it is a message, whoever added it, and closing it stays with whoever opened
-    it. `conversation.memory` is the memory, for `forget` and `stats`. Safe to use from several threads.
+    `tool` lets a model fetch and search messages (see `tinymem.memory.conversation.retrieve.RetrieveMessage`): call it
+    with the arguments of the model's call; its `schema` is for the chat API.
 
     >>> conversation = ConversationMemory(max_tokens=4_000)
     >>> message = conversation.add_message("user", "The staging server is at 10.0.0.7.", session="deploy")
@@ -51,7 +46,16 @@ class ConversationMemory:
     >>> [message.content for message in conversation.get_history()]
     ['The staging server is at 10.0.0.7.']
 
-    Raises InputError for arguments that make no sense, and what opening a HierarchicalMemory raises.
+    Args:
+        path: The folder of the memory. Without it and `memory`, messages are for this process alone.
+        max_tokens: The budget of `get_history`; 64 K, or that of `memory`, unless given.
+        namespace: The namespace in the folder.
+        memory: An open HierarchicalMemory to use instead. Every MessageStep in its namespace is a message, and who
+            opened it closes it.
+        options: Those of HierarchicalMemory (`embedder`, `store`, `counter`, `create`).
+
+    Raises:
+        InputError: An argument makes no sense.
     """
 
     def __init__(
@@ -90,17 +94,22 @@ class ConversationMemory:
         speaker: str | None = None,
         timestamp: Time | None = None,
     ) -> Message:
-        """Keep one message, of the role `user`, `assistant`, `system` or `developer`; it is on disk when this returns.
-
-        `content` is a text or a list of content parts, `session` the task that it belongs to, `timestamp` when it was
-        said (a number of seconds since 1970, or an aware datetime; now, unless given).
+        """Keep one message; it is on disk when this returns.
 
         >>> import tempfile
         >>> with ConversationMemory(tempfile.mkdtemp()) as conversation:
         ...     len(conversation.add_message("user", "Which port is it?").nanoid)
         10
 
-        Raises InputError for another role, content that is none, or a time without a zone; nothing is kept then.
+        Args:
+            role: `user`, `assistant`, `system` or `developer`.
+            content: A text, or a list of content parts.
+            session: The task that it belongs to.
+            speaker: The person who said it.
+            timestamp: When it was said: seconds since 1970, or an aware datetime. Default: now.
+
+        Raises:
+            InputError: Another role, no content, or a time without a zone; nothing is kept then.
         """
         _check_role(role)
         if content is None:
@@ -114,29 +123,29 @@ class ConversationMemory:
 
     def _new_id(self) -> str:
         while self._journal.numbers([nanoid := new_nanoid()]):
-            pass  # taken: once in a long time
+            pass  # taken, which is rare
         return nanoid
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
     @property
     def messages(self) -> Sequence[Message]:
-        """All messages, in the order they were added: a view, in which later ones are seen too."""
+        """All messages, in the order they were added; a view, which shows later ones too."""
         return self._messages
 
     @property
     def message_dict(self) -> Mapping[str, Message]:
-        """All messages by their ids: a view likewise. Its KeyErrors are InputErrors too."""
+        """All messages by their ids; a view. Its KeyErrors are InputErrors too."""
         return self._by_id
 
     def get(self, nanoid: str) -> Message:
-        """The message with this id, found by an index. InputError when there is none, or it was forgotten."""
+        """Return the message with this id. Raises InputError when there is none, or it was forgotten."""
         return self._by_id[nanoid]
 
     def retrieve_message(self, nanoid: str) -> Answer:
-        """The text of the message with this id, word for word; it may be awaited too.
+        """Return the text of the message with this id, word for word; the answer may be awaited too.
 
-        This is for code. What a model asks for goes through `tool`, which marks what was said as data.
+        This is for code. A model asks through `tool`, which marks messages as data.
 
         >>> import asyncio
         >>> conversation = ConversationMemory()
@@ -146,16 +155,17 @@ class ConversationMemory:
         >>> asyncio.run(dialect()) == conversation.retrieve_message(message.nanoid) == message.text
         True
 
-        Raises InputError when there is none, or it was forgotten.
+        Raises:
+            InputError: There is no such message, or it was forgotten.
         """
         return Answer(self.get(nanoid).text)
 
     def get_history(self, max_tokens: int | None = None, *, session: str | None = None) -> list[Message]:
-        """The newest messages that fit `max_tokens` (those of the conversation unless given), oldest first.
+        """Return the newest messages that fit, oldest first.
 
-        Sent as they are, by role and content, they have at most `max_tokens`, as `count_tokens` counts them. Where not
-        even the newest one fits, its content is shortened to head and tail, with a mark between them. With `session`,
-        only the messages of that task. `to_messages` gives what a chat API accepts.
+        Their roles and contents have at most `max_tokens`, as `count_tokens` counts them. If not even the newest one
+        fits, its content is shortened to head and tail, with a mark between them. `to_messages` gives them as a chat
+        API accepts them.
 
         >>> conversation = ConversationMemory()
         >>> for text in ("One.", "Two.", "Three."):
@@ -163,17 +173,22 @@ class ConversationMemory:
         >>> [message.content for message in conversation.get_history(max_tokens=15)]
         ['Two.', 'Three.']
 
-        Raises BudgetError when the newest message, shortened, is still over `max_tokens`.
+        Args:
+            max_tokens: The budget; that of the conversation unless given.
+            session: Only messages of this task.
+
+        Raises:
+            BudgetError: The newest message, shortened, is still over the budget.
         """
         return [message_of(step) for step in self._newest(max_tokens, session, _as_said)]
 
     def to_messages(
         self, max_tokens: int | None = None, *, session: str | None = None, ids: bool = False
     ) -> list[ChatMessage]:
-        """What `get_history` gives as messages that the chat APIs accept, in at most `max_tokens` likewise.
+        """Return what `get_history` gives as messages that the chat APIs accept, inside the same budget.
 
-        With `ids`, each begins with a line that has its id in brackets, for a model that has the `tool`. Messages
-        without anything in them, which the chat APIs refuse, are left out.
+        With `ids`, each begins with a line that has its id in brackets, for a model that has the `tool`. Empty
+        messages, which the chat APIs refuse, are left out.
 
         >>> conversation = ConversationMemory()
         >>> message = conversation.add_message("user", "Which port is it?")
@@ -189,7 +204,7 @@ class ConversationMemory:
     def _newest(
         self, max_tokens: int | None, session: str | None, show: Callable[[MessageStep], list[ChatMessage]]
     ) -> list[MessageStep]:
-        """The newest messages that fit the budget as `show` has them, oldest first."""
+        """Return the newest messages that fit the budget as `show` renders them, oldest first."""
         budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         room = left = budget - PER_REPLY
         found: list[MessageStep] = []
@@ -207,7 +222,7 @@ class ConversationMemory:
     def _shortened(
         self, step: MessageStep, budget: int, show: Callable[[MessageStep], list[ChatMessage]]
     ) -> MessageStep:
-        """One message, cut to what fits."""
+        """Cut one message to what fits."""
 
         def tokens(most: int) -> int:
             return PER_REPLY + self._tokens(show(step.shortened(most)))
@@ -227,7 +242,7 @@ class ConversationMemory:
         session: str | None = None,
         speaker: str | None = None,
     ) -> Recall:
-        """What was said that bears on `query`, in at most `max_tokens`; the id of what is found is `item.step.id`.
+        """Recall the messages that answer `query`, in at most `max_tokens`; the id of a find is `item.step.id`.
 
         Filters and errors are those of `HierarchicalMemory.recall`.
 
@@ -237,16 +252,8 @@ class ConversationMemory:
         ...     conversation.search("Where is staging?").items[0].step.id == message.nanoid
         True
         """
-        return self.memory.recall(
-            query,
-            max_tokens,
-            now=now,
-            since=since,
-            until=until,
-            session=session,
-            speaker=speaker,
-            type=MessageStep.type,
-        )
+        where: dict[str, Any] = {"since": since, "until": until, "session": session, "speaker": speaker}
+        return self.memory.recall(query, max_tokens, now=now, type=MessageStep.type, **where)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -257,7 +264,7 @@ class ConversationMemory:
     # -- away ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the memory, if it was opened here. Closing twice is no error."""
+        """Close the memory, if this conversation opened it. Closing twice is no error."""
         if self._is_own:
             self.memory.close()
 
@@ -282,14 +289,14 @@ def _check_role(role: str) -> None:
 
 
 def _as_said(step: MessageStep) -> list[ChatMessage]:
-    """The message by its role and content alone."""
+    """Render the message by its role and content alone."""
     return [{"role": step.role, "content": step.content}]
 
 
 def _sent(step: MessageStep, ids: bool) -> list[ChatMessage]:
-    """The message as the chat APIs take it; none where nothing is in it. A tool's result without its call is told."""
+    """Render the message as the chat APIs take it, an empty one not at all, a lone tool result as text."""
     messages = repair(step.to_messages(style="observation"))
     return [{**m, "content": joined(f"[{clean(step.id)}]", m["content"])} for m in messages] if ids else messages
 
 
-ConversationManager = ConversationMemory  # the name that documents of agents give it
+ConversationManager = ConversationMemory  # the name in other libraries

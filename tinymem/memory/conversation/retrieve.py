@@ -1,4 +1,4 @@
-"""retrieve_message: the tool by which a model fetches what was said before, by its id, or searches for it."""
+"""retrieve_message: the tool by which a model fetches a past message by its id, or searches for one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT = 1_000  # tokens of an answer
 LEAST = 200  # tokens of an answer: fence, head and hint, and something in between
 HEADS = 60  # tokens that the first found message's head and the hint take, about
 NEAR = 500  # newest ids among which the one that was meant is looked for
-OFFERED = 3  # ids that an answer names where one was wrong
+OFFERED = 3  # ids that an answer suggests in place of a wrong one
 SHOWN = 60  # characters of an id, a name or an argument that an answer repeats
 
 DESCRIPTION = (
@@ -51,7 +51,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 class Answer(str):
-    """A str that may be awaited too, and then gives itself."""
+    """A str that may be awaited, and then gives itself."""
 
     __slots__ = ()
 
@@ -61,16 +61,15 @@ class Answer(str):
 
 
 class RetrieveMessage:
-    """The tool over the messages of `memory`, to be called as it is or awaited; `schema` is how the chat API takes it.
+    """The tool over the messages of `memory`; `schema` describes it to the chat API.
 
-    It may be awaited too, and gives the same text: the work is done when the call returns, in less than a millisecond
-    by id. `acall` does it in a thread, for an event loop that must not
-    wait for a search, and for frameworks that look for a coroutine function.
+    A call may be awaited too, with the same result. It has done its work when it returns, by id in less than a
+    millisecond; `asyncio.to_thread(tool, query=...)` keeps a search out of the event loop.
 
-    What a model gets wrong (an unknown id, wrong types, both arguments or none) is answered in words and never raised;
-    so is a memory that cannot be read, which is logged. Past messages stand in a fence, marked as data, each under its
-    id, role and date. An answer has at most `max_tokens` (1,000 unless given, and no more than the memory's own): what
-    is longer is cut, and the answer says how to read on.
+    A model's mistakes (an unknown id, wrong types, both arguments or none) are answered in words and never raised; so
+    is a memory that cannot be read, which is logged. Past messages stand in a fence, marked as data, each under its
+    id, role and date. An answer has at most `max_tokens` (1,000 unless given, and no more than the memory's own). A
+    longer one is cut, and says how to read on.
     """
 
     def __init__(self, memory: HierarchicalMemory) -> None:
@@ -79,7 +78,7 @@ class RetrieveMessage:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The tool as an entry of the chat API's `tools`: a dict of its own at each call."""
+        """The tool as an entry of the chat API's `tools`; a new dict each time."""
         properties = {name: dict(value) for name, value in PARAMETERS.items()}
         parameters = {"type": "object", "properties": properties, "required": [], "additionalProperties": False}
         return {
@@ -95,7 +94,7 @@ class RetrieveMessage:
         start: int | None = None,
         **unknown: object,
     ) -> Answer:
-        """The message with the id `nanoid`, from character `start` on, or what bears on `query`, as text."""
+        """Return the message with the id `nanoid`, from character `start` on, or what answers `query`, as text."""
         try:
             return Answer(self._answer(nanoid, query, max_tokens, start, unknown))
         except InputError as error:
@@ -131,7 +130,7 @@ class RetrieveMessage:
         return self._part(step, start, budget)
 
     def _part(self, step: MessageStep, start: int, budget: int) -> str:
-        """The message from `start` on, in at most `budget` tokens."""
+        """Render the message from `start` on, in at most `budget` tokens."""
         text = clean(as_text(step.content))
 
         def shown(length: int) -> str:
@@ -150,7 +149,7 @@ class RetrieveMessage:
     # -- by what it says ----------------------------------------------------------------------------------------------
 
     def _found(self, query: str, budget: int) -> str:
-        least = max(budget - HEADS, DEFAULT)  # a passage of more than the budget is cut below, and not passed over
+        least = max(budget - HEADS, DEFAULT)  # a passage over the budget is cut below instead of passed over
         recalled = self._memory.recall(query, least, type=MessageStep.type)
         items = sorted(recalled.items, key=lambda item: -item.score)
         while len(items) > 1 and self._tokens(self._listed(items)) > budget:
@@ -165,7 +164,7 @@ class RetrieveMessage:
         return self._part(step, items[0].start, budget)
 
     def _listed(self, items: Sequence[Excerpt]) -> str:
-        """Excerpts in order of time, each under the head of its message."""
+        """Render excerpts in order of time, each under the head of its message."""
         in_order = sorted(items, key=lambda item: (item.step.step_number or 0, item.start))
         lines = [(_head(item.step), _excerpt(item)) for item in in_order if isinstance(item.step, MessageStep)]
         return f"{block(lines, self._memory.long_term.key)}\nWhole messages: {NAME}(nanoid=...)."
@@ -173,7 +172,7 @@ class RetrieveMessage:
     # -- words --------------------------------------------------------------------------------------------------------
 
     def _offer(self, nanoid: str | None = None) -> str:
-        """What the model may try instead."""
+        """Suggest what the model may try instead."""
         ids = self._memory.long_term.journal.newest_ids(NEAR, MessageStep.type)
         if not ids:
             return "No message is kept yet."
@@ -186,7 +185,7 @@ class RetrieveMessage:
 
 
 def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
-    """The message of `memory` with this id; UnknownMessageError when there is none."""
+    """Return the message of `memory` with this id; raise UnknownMessageError when there is none."""
     id = a_text("nanoid", nanoid)
     try:
         step = memory.get(id)
@@ -198,19 +197,19 @@ def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
 
 
 def _given(name: str, value: str | None) -> str:
-    """A text, or "" for none: models fill in what they leave open with null or an empty string."""
+    """Return a text, or "" for none: models send null or an empty string for what they leave open."""
     text = "" if value is None else a_text(name, value)
     return "" if is_empty(text) else text
 
 
 def _head(step: MessageStep) -> str:
-    """What stands above a message: id, role, who spoke, when."""
+    """Render the line above a message: id, role, speaker, date."""
     speaker = " ".join(clean(step.speaker or "").split())
     who = f"{step.role} {speaker:.{SHOWN}}" if speaker else step.role
     return f"[{clean(step.id):.{SHOWN}}, {who}, {step.timestamp:%Y-%m-%d %H:%M} UTC]"
 
 
 def _excerpt(item: Excerpt) -> str:
-    """An excerpt, with … where it was cut."""
+    """Render an excerpt, with … where it was cut."""
     cut = item.end < len(item.step.parts()[item.part].text)
     return f"{'…' if item.start else ''}{item.text.strip()}{'…' if cut else ''}"

@@ -1,6 +1,6 @@
-"""The messages of a conversation as Python's collections: a sequence in the order they were said, a mapping by id.
+"""The messages of a conversation as a sequence, in the order they were said, and as a mapping by id.
 
-Both are views: nothing is read before it is asked for, and what is added later is seen in them.
+Both are views: they read nothing before it is asked for, and show what is added later.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ PIECE = 16  # messages that are read from the journal at once
 
 
 class UnknownMessageError(InputError, KeyError):
-    """No message has this id; a KeyError too, as a mapping's are."""
+    """No message has this id. A KeyError too, as a mapping raises."""
 
     __str__ = Exception.__str__  # a KeyError would put its message in quotation marks
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message: who said what, when, in which `session` (task). `nanoid` is the id to fetch it by. The time may be
-    given in seconds since 1970.
+    """One message. `nanoid` is the id to fetch it by, `session` its task; `timestamp` may be seconds since 1970.
 
     >>> message = Message(role="user", content="Which port is it?")
     >>> message.role, message.text, len(message.nanoid)
@@ -55,15 +54,15 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The text of the content; a part without text is named in brackets, as in `[image_url]`."""
+        """The text of the content, with the type of a part without text in brackets, as in `[image_url]`."""
         return as_text(self.content)
 
 
 class MessageSequence(Sequence[Message]):
     """All messages in the order they were said.
 
-    An index costs what lies between it and the end that it counts from: `messages[-1]` is read at once. To use many,
-    iterate, or make a list of them.
+    An index reads all messages between it and the end that it counts from: `messages[-1]` reads one. To use many,
+    iterate, or make a list.
     """
 
     def __init__(self, journal: SqliteJournal) -> None:
@@ -104,7 +103,7 @@ class MessageSequence(Sequence[Message]):
 
 
 class MessageDict(Mapping[str, Message]):
-    """All messages by their ids, in the order they were said. An id is looked up at once, however many there are."""
+    """All messages by their ids, in the order they were said. Looking one up reads no other."""
 
     def __init__(self, messages: MessageSequence, get: Callable[[str], Message]) -> None:
         self._messages, self._get = messages, get
@@ -126,7 +125,7 @@ class MessageDict(Mapping[str, Message]):
 
 
 def newest_first(journal: SqliteJournal, session: str | None = None) -> Iterator[MessageStep]:
-    """The messages, of the session if one is given, beginning with the newest."""
+    """Yield the messages, newest first; only those of the session, if one is given."""
     rows = journal.newest(PIECE, type=MessageStep.type, session=session)
     while rows:
         yield from map(_step, rows)
@@ -134,7 +133,7 @@ def newest_first(journal: SqliteJournal, session: str | None = None) -> Iterator
 
 
 def message_of(step: MessageStep) -> Message:
-    """The message that `step` keeps."""
+    """Return the message that `step` keeps."""
     return Message(step.role, step.content, step.id, step.timestamp, step.session, step.speaker)
 
 

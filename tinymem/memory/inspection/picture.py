@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryPicture", "draw_memory"]
 
-WINDOW, SESSIONS, EPISODES = 16, 10, 8  # lines of each section at most: the newest
+WINDOW, SESSIONS, EPISODES = 16, 10, 8  # lines of each section at most, the newest
 NARROW = 80  # columns where there is no terminal
 BAR = "█"
 ASCII = str.maketrans({BAR: "=", "…": "~"})
@@ -30,7 +30,7 @@ STYLES = {"fixed": "magenta", "window": "cyan", "archive": "blue", "session": "b
 
 
 class _Row(NamedTuple):
-    """A bar with what stands before and behind it; `kind` is what it is of."""
+    """A bar with a label before it and a note after it; `kind` chooses its colour."""
 
     label: str
     tokens: int
@@ -39,12 +39,10 @@ class _Row(NamedTuple):
 
 
 def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None = None) -> MemoryPicture:
-    """Draw `memory`, a HierarchicalMemory or a MemoryManager: tiers, window, sessions and episodes as bars.
+    """Draw a memory: tiers, window, sessions and episodes as bars. Nothing is embedded.
 
-    Bars are to scale with tokens, and each section says what one mark of its bars stands for. Of long sections the
-    newest lines are shown, with a line for the rest. No line has more than `width` columns (those of the terminal
-    unless given; 80 without one). With `ascii` there are only ASCII characters in it; unless given, where standard
-    output cannot encode others. Nothing is embedded.
+    The length of a bar is its tokens, on the scale that its section names. A long section shows its newest lines, and
+    a line for the rest.
 
     >>> from tinymem import MemoryManager
     >>> window = MemoryManager("You are a careful engineer.")
@@ -54,7 +52,14 @@ def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None 
     fixed   10  ==========  1 step
     window   9  =========   1 step
 
-    Raises InputError for what is no memory or a width below 1, ClosedError for a memory that was closed.
+    Args:
+        memory: A HierarchicalMemory or a MemoryManager.
+        width: Columns of a line at most; those of the terminal unless given, 80 without one.
+        ascii: Draw with ASCII characters only; unless given, if standard output cannot encode others.
+
+    Raises:
+        InputError: It is no memory, or the width is below 1.
+        ClosedError: The memory was closed.
     """
     if width is not None and whole_number("width", width) < 1:
         raise InputError("width must be 1 column or more, not 0")
@@ -76,7 +81,7 @@ def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None 
 
 
 def _can_print(text: str) -> bool:
-    """Whether standard output has these characters."""
+    """Return True if standard output can encode these characters."""
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except (UnicodeError, LookupError):
@@ -86,9 +91,9 @@ def _can_print(text: str) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class MemoryPicture(Shown):
-    """What `draw_memory` gives: `str` is the picture, and `rich.print` shows it with colours.
+    """The picture that `draw_memory` returns: `str` gives it as text, and `rich.print` shows it with colours.
 
-    `window`, `sessions` and `episodes` hold the newest, and the counts say how many there are.
+    `window`, `sessions` and `episodes` hold the newest, and the counts say how many there are in all.
     """
 
     kind: str
@@ -107,7 +112,7 @@ class MemoryPicture(Shown):
         """The lines of the picture, none wider than `width`."""
         for line in self._lines():
             cut = _cut([(self._printable(text), style) for text, style in line], self.width)
-            yield [(self._printable(text), style) for text, style in cut]  # where it was cut there is a mark now
+            yield [(self._printable(text), style) for text, style in cut]  # the cut has left a mark
 
     def _printable(self, text: str) -> str:
         return safe(text).translate(ASCII).encode("ascii", "replace").decode() if self.ascii else safe(text)
@@ -152,7 +157,7 @@ class MemoryPicture(Shown):
         return _Row(f"#{one.first} to #{one.last}", one.tokens, f"{many(one.steps, 'step')}: {one.words}", "episode")
 
     def _section(self, title: str, found: Iterable[_Row], rest: Sequence[Line] = ()) -> Iterator[Line]:
-        """The bars under their title, oldest first, all on one scale; before them the line for the `rest`."""
+        """Draw the bars under their title, oldest first, on one scale, after the line for the `rest`."""
         rows = list(found)
         if not rows:
             return
@@ -181,7 +186,7 @@ class MemoryPicture(Shown):
 
 
 def _dates(sessions: Sequence[SessionLine]) -> str:
-    """The days from the first to the last step, "" for none."""
+    """Render the days from the first to the last step; "" for none."""
     if not sessions:
         return ""
     first, last = min(one.first for one in sessions).date(), max(one.last for one in sessions).date()
@@ -189,13 +194,13 @@ def _dates(sessions: Sequence[SessionLine]) -> str:
 
 
 def _rest(count: int, what: str, tokens: int | None = None) -> list[Line]:
-    """A line for those that are not shown, if there are any."""
+    """Return a line for what is not shown, if there is any."""
     held = "" if tokens is None else f", {many(tokens, 'token')}"
     return [[(f"… {many(count, f'earlier {what}')}{held}", "dim")]] if count else []
 
 
 def _cut(line: Line, width: int) -> Line:
-    """The line, no wider than `width`."""
+    """Cut the line to `width`."""
     kept: list[tuple[str, str]] = []
     for text, style in line:
         kept.append((fitted(text, width), style))

@@ -1,4 +1,4 @@
-"""Looks into a memory, for people: a report in numbers, a list of steps, and a picture of bars."""
+"""Reports of a memory, for people: its numbers, and its steps as a list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tinymem.memory.inspection.picture import MemoryPicture, draw_memory
 from tinymem.memory.inspection.survey import Memory, StepLine, Tier, survey
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import whole_number
@@ -17,7 +16,7 @@ from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, many
 if TYPE_CHECKING:
     from tinymem.archive.stats import Stats
 
-__all__ = ["DebugReport", "MemoryPicture", "debug_memory", "draw_memory", "report_of", "visualize_memory"]
+__all__ = ["DebugReport", "debug_memory", "report_of", "visualize_memory"]
 
 WORDS = 60  # cells of a step's first words
 TIERS = (Column("tier", "bold"), Column("steps", right=True), Column("tokens", "cyan", right=True))
@@ -37,8 +36,8 @@ STEPS = (
 class DebugReport(Shown):
     """The report of `debug_memory`: `str` gives it as text, and `rich.print` shows it with tables and colours.
 
-    `tokens` are those of the window as it is sent, `count_tokens(memory.to_messages())`; `listed` are the newest steps.
-    `path`, `stats` and `episodes` (how many) are None for a MemoryManager.
+    `tokens` counts the window as it is sent, `count_tokens(memory.to_messages())`; `listed` has the newest steps.
+    `path`, `stats` and `episodes` (their number) are None for a MemoryManager.
     """
 
     kind: str
@@ -51,11 +50,11 @@ class DebugReport(Shown):
 
     @property
     def steps(self) -> int:
-        """How many steps the memory has."""
+        """The number of steps in the memory."""
         return sum(tier.steps for tier in self.tiers)
 
     def blocks(self) -> Iterator[Line | Table]:
-        """The report: what the memory is, its tiers, its steps."""
+        """Yield the report: the memory, its tiers, its steps."""
         yield [(self.kind, "bold"), (f": {many(self.steps, 'step')}, {many(self.tokens, 'token')} as sent", "")]
         for name, value in self._facts():
             yield [(f"{name:<10}", "dim"), (value, "")]
@@ -132,7 +131,9 @@ def visualize_memory(memory: Memory) -> str:
        0  TaskStep: Find it.
        1  ActionStep (obs: 3 chars): grep({}) two
 
-    Raises InputError for what is no memory, ClosedError for a memory that was closed.
+    Raises:
+        InputError: It is no memory.
+        ClosedError: The memory was closed.
     """
     tiers = {tier.name: tier for tier in survey(memory).tiers}
     total = sum(tier.steps for tier in tiers.values())

@@ -1,4 +1,4 @@
-"""What a memory holds, in numbers and first words: read from a window, or from a journal without embedding anything."""
+"""The content of a memory in numbers and first words, read from a window or a journal; nothing is embedded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = 24  # cells of a speaker, a tool or a session
 
 @dataclass(frozen=True)
 class Tier:
-    """How much is in a tier: `"fixed"` (what every context holds), the rest of the `"window"`, or the `"archive"`."""
+    """The size of a tier: `"fixed"` (in every context), the rest of the `"window"`, or the `"archive"`."""
 
     name: str
     steps: int
@@ -44,8 +44,8 @@ class Tier:
 
 @dataclass(frozen=True)
 class StepLine:
-    """A step in short: its `tokens` as sent and its `characters` are those of the whole step, also where the window
-    shows it `shortened` or a summary in its place. `who` is its speaker or role, and the tools that it calls."""
+    """A step in short. `tokens` (as sent) and `characters` are those of the whole step, also if the window has it
+    `shortened`, or a summary in its place. `who` is its speaker or role, and the tools that it calls."""
 
     number: int
     tier: str
@@ -60,7 +60,7 @@ class StepLine:
 
 @dataclass(frozen=True)
 class SessionLine:
-    """A session: when its first and last steps were, and how many it has of each type, the most frequent first."""
+    """A session: the times of its first and last step, and its number of steps of each type, most frequent first."""
 
     session: str | None
     first: datetime
@@ -72,7 +72,7 @@ class SessionLine:
 
 @dataclass(frozen=True)
 class EpisodeLine:
-    """An episode: the steps `first` to `last`, as far as they are archived, and how its summary begins."""
+    """An episode: the steps `first` to `last`, as far as they are archived, and the beginning of its summary."""
 
     first: int
     last: int
@@ -83,13 +83,13 @@ class EpisodeLine:
 
 
 class Survey:
-    """What a memory holds. `stats` and `path` are those of a HierarchicalMemory."""
+    """The content of a memory. `stats` and `path` are those of a HierarchicalMemory."""
 
     path: str | None = None
     stats: Stats | None = None
 
     def __init__(self, memory: Memory, window: Sequence[Step], tokens: Mapping[str, int]) -> None:
-        """`tokens` has those of the steps in the window, by id."""
+        """Survey `memory`; `tokens` has those of the steps in the window, by id."""
         self.kind = type(memory).__name__
         self._tokens = tokens
         self._fixed = {step.id for step in fixed_steps(window)} & tokens.keys()
@@ -102,19 +102,19 @@ class Survey:
         return fixed, Tier("window", steps - fixed.steps, tokens - fixed.tokens)
 
     def newest(self, most: int) -> tuple[StepLine, ...]:
-        """The newest steps, in order, at most so many."""
+        """Return the newest steps, at most so many, in order."""
         return self.window(most)
 
     def window(self, most: int) -> tuple[StepLine, ...]:
-        """The newest steps of the window, fixed ones among them, likewise."""
+        """Return the newest steps of the window, fixed ones too, at most so many, in order."""
         raise NotImplementedError
 
     def sessions(self) -> list[SessionLine]:
-        """All sessions, in the order in which they began."""
+        """Return all sessions, in the order in which they began."""
         raise NotImplementedError
 
     def episodes(self, most: int) -> tuple[int, tuple[EpisodeLine, ...]]:
-        """How many episodes there are, and the newest of them, in order, at most so many."""
+        """Count the episodes; return the newest too, at most so many, in order."""
         return 0, ()
 
     def _line(self, step: Step, tokens: int, shortened: bool = False) -> StepLine:
@@ -134,11 +134,11 @@ class Survey:
 
 
 class _OfWindow(Survey):
-    """What a MemoryManager holds; all of it is its window."""
+    """The content of a MemoryManager, all of it its window."""
 
     def __init__(self, memory: MemoryManager) -> None:
         self._steps = memory.steps
-        counted = memory.step_tokens()  # a step that another thread adds or takes out right now counts as none
+        counted = memory.step_tokens()  # a step that another thread adds or removes now counts 0
         super().__init__(memory, self._steps, {step.id: counted.get(step.id, 0) for step in self._steps})
 
     def window(self, most: int) -> tuple[StepLine, ...]:
@@ -151,7 +151,7 @@ class _OfWindow(Survey):
 
 
 class _OfJournal(Survey):
-    """What a HierarchicalMemory holds."""
+    """The content of a HierarchicalMemory."""
 
     def __init__(self, memory: HierarchicalMemory) -> None:
         self.path, self.stats = str(memory.path), memory.stats()
@@ -189,10 +189,10 @@ class _OfJournal(Survey):
 
 
 def survey(memory: Memory) -> Survey:
-    """What `memory` holds. Raises InputError for what is no memory, ClosedError for one that was closed."""
+    """Survey `memory`. Raises InputError for what is no memory, ClosedError for one that was closed."""
     if isinstance(memory, MemoryManager):
         return _OfWindow(memory)
-    from tinymem.memory.hierarchy import HierarchicalMemory  # here, so that a window alone needs none of it
+    from tinymem.memory.hierarchy import HierarchicalMemory  # a window alone needs none of it
 
     if isinstance(memory, HierarchicalMemory):
         return _OfJournal(memory)
@@ -200,7 +200,7 @@ def survey(memory: Memory) -> Survey:
 
 
 def _who(step: Step) -> str:
-    """Who spoke, and with which tools."""
+    """Name the speaker, and the tools that were called."""
     if isinstance(step, ActionStep):
         tools = ", ".join(dict.fromkeys(call.name for call in step.tool_calls))
         did = tools or ("code" if step.code is not None else "")

@@ -1,4 +1,4 @@
-"""AgentMemory: the scratchpad of an agent that runs code. What it stored, saw, and tried in vain."""
+"""AgentMemory: the scratchpad of an agent that runs code, with values, observations and failed approaches."""
 
 from __future__ import annotations
 
@@ -31,18 +31,8 @@ OWN_NAMES = ("memory", "store", "recall", "observe", "fail")
 class AgentMemory:
     """Named values, observations and failed approaches, for the code that an agent runs and for its next prompt.
 
-    Values are held by reference, under `variables`; `observations` and `failed_approaches` are lists of texts, oldest
-    first. Each may be given to start with, and is copied then. All three may be changed directly; then no update is
-    noticed. Safe to use from several threads.
-
-    Lists longer than `max_observations` or `max_failed_approaches` (None: no bound) give their oldest to `archive`, as
-    ScratchpadSteps whose metadata says `{"kind": "observation"}` or `{"kind": "failed_approach"}`;
-    `HierarchicalMemory.archive` is such a callable. When it raises, they stay in the list, a warning is logged, and the
-    next update tries again. Without `archive` they are lost, which is logged at debug level.
-
-    `on_change` is called after every update, and what it raises is raised by that update, which is in effect then.
-    Neither callable may change the scratchpad. `verbose` logs updates at level INFO. `counter` is a TokenCounter, or
-    the name of a tiktoken encoding or of a model.
+    `variables` holds values by reference; `observations` and `failed_approaches` are lists of texts, oldest first. All
+    three may be changed directly, but then `on_change` is not called. Safe to use from several threads.
 
     >>> memory = AgentMemory()
     >>> exec("store('rows', [3, 1, 2]); observe('three rows')", memory.to_namespace())
@@ -57,7 +47,22 @@ class AgentMemory:
     ### Observations
     - three rows
 
-    Raises InputError for arguments that make no sense.
+    Args:
+        variables: Values to start with, by name; copied.
+        observations: Observations to start with; copied.
+        failed_approaches: Failed approaches to start with; copied.
+        max_observations: How many observations may stay; None: no bound. The oldest ones go to `archive`.
+        max_failed_approaches: How many failed approaches may stay, in the same way.
+        archive: A callable that takes a list of ScratchpadSteps, such as `HierarchicalMemory.archive`; their metadata
+            is `{"kind": "observation"}` or `{"kind": "failed_approach"}`. When it raises, the texts stay in the list, a
+            warning is logged, and the next update tries again. Without it they are lost, which is logged at level
+            DEBUG.
+        on_change: A callable without arguments, called after every update; the update raises what it raises, and
+            stays in effect. Neither callable may change the scratchpad.
+        counter: A TokenCounter, or the name of a tiktoken encoding or of a model.
+
+    Raises:
+        InputError: An argument makes no sense.
     """
 
     def __init__(
@@ -79,10 +84,9 @@ class AgentMemory:
         self._max_failed_approaches = _bound("max_failed_approaches", max_failed_approaches)
         self._archive, self._on_change = a_callable("archive", archive), a_callable("on_change", on_change)
         self._counter = counter_from(counter)
-        self._lost: dict[str, Unsaved] = {}  # what a dump could not keep
+        self._lost: dict[str, Unsaved] = {}  # values that a dump could not keep
         self._where = own_place()
-        # Two locks, so that somebody who holds a lock of their own, and reads here, never waits for an update that
-        # waits for that lock in `archive` or `on_change`.
+        # Two locks, so that reading never waits for an update whose `archive` or `on_change` waits for the reader.
         self._updating, self._lock = threading.RLock(), threading.RLock()
 
     # -- updates ------------------------------------------------------------------------------------------------------
@@ -90,8 +94,9 @@ class AgentMemory:
     def store(self, name: str, value: object) -> None:
         """Hold `value` under `name`, by reference.
 
-        Raises InputError unless the name can be one of a variable beside those that `to_namespace` gives: an
-        identifier, no keyword, none of memory, store, recall, observe and fail, and not of the form `__name__`.
+        Raises:
+            InputError: The name is no identifier, a keyword, of the form `__name__`, or one that `to_namespace` uses:
+                memory, store, recall, observe or fail.
         """
         key = _variable(name)
         with self._update():
@@ -99,19 +104,19 @@ class AgentMemory:
             self._lost.pop(key, None)
 
     def observe(self, text: str) -> None:
-        """Note something that was found out. Raises InputError for what is no string."""
+        """Note an observation. Raises InputError for anything but a string."""
         a_text("text", text)
         with self._update():
             self.observations.append(text)
 
     def fail(self, text: str) -> None:
-        """Note an approach that did not work, so that it is not tried again. Raises InputError for no string."""
+        """Note an approach that failed, so that it is not tried again. Raises InputError for anything but a string."""
         a_text("text", text)
         with self._update():
             self.failed_approaches.append(text)
 
     def clear(self) -> None:
-        """Forget everything. Nothing of it is archived."""
+        """Empty the scratchpad. Nothing is archived."""
         with self._update():
             for held in (self.variables, self._lost, self.observations, self.failed_approaches):
                 held.clear()
@@ -148,26 +153,30 @@ class AgentMemory:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def recall(self, name: str, default: Any = None) -> Any:
-        """The very value stored under `name`, or `default`. Raises InputError for a name that is no string."""
+        """Return the value stored under `name`, or `default`. Raises InputError for a name that is no string."""
         a_text("name", name)
         return self.variables.get(unicodedata.normalize("NFKC", name), default)
 
     def to_namespace(self) -> dict[str, Any]:
-        """A new dict of global names to run code with: the variables, `memory`, and store, recall, observe, fail.
+        """Return a new dict of global names to run code with: the variables, `memory`, store, recall, observe, fail.
 
-        The functions change this memory; a name that the code assigns does not, unless it is stored.
+        The functions change this memory; assigning a name does not.
         """
         with self._lock:
             return {**self.variables, "memory": self, **{name: getattr(self, name) for name in OWN_NAMES[1:]}}
 
     def to_context(self, max_tokens: int | None = None) -> str:
-        """The text for a prompt: stored values, observations and failed approaches, each under a heading where there
-        are any; "" when there is nothing.
+        """Render the scratchpad for a prompt: values, observations and failed approaches under headings; "" when empty.
 
-        Values are shown by the first 100 characters of their repr, and other texts whole. With `max_tokens` the text
-        has at most so many tokens: single texts are shortened to half of it, and then the oldest leave, with a note of
-        how many: first observations, then values, then failed approaches, and last the newest of either.
-        Raises InputError when that is no number of 1 or more.
+        Values are shown by the first 100 characters of their repr, other texts whole.
+
+        Args:
+            max_tokens: The budget; None: no bound. Single texts are shortened to half of it; then the oldest leave,
+                with a note of how many: observations first, then values, then failed approaches, and last the newest of
+                either.
+
+        Raises:
+            InputError: `max_tokens` is no number of 1 or more.
         """
         room = None if max_tokens is None else some_tokens("max_tokens", max_tokens)
         state = self._state()
@@ -183,7 +192,7 @@ class AgentMemory:
         return packed("Working Memory", sections, (1, 0, 2), room, self._counter)
 
     def _state(self) -> Saved:
-        """What is held right now; later changes of the values themselves are seen in it."""
+        """Copy what is held now, the values by reference."""
         with self._lock:
             lost = {name: what for name, what in self._lost.items() if name not in self.variables}
             return Saved(dict(self.variables), [*self.observations], [*self.failed_approaches], lost)
@@ -192,20 +201,20 @@ class AgentMemory:
 
     @property
     def unsaved(self) -> dict[str, Unsaved]:
-        """The values that `dump` cannot keep, and those that an earlier one could not: (type, short repr) by name."""
+        """The values that `dump` cannot keep, and those that an earlier dump could not: (type, short repr) by name."""
         return sorted_out(self._state())[1]
 
     def dump(self) -> str:
-        """Everything as ASCII JSON, for `load`.
+        """Write everything as ASCII JSON, for `load`.
 
-        Values of None, bool, int, float, str, bytes, datetime, date, list, tuple, set, frozenset and dict, inside each
-        other, are kept exactly (what is held twice comes back as two); any other is named under `unsaved`.
+        Values of None, bool, int, float, str, bytes, datetime, date, list, tuple, set, frozenset and dict, nested too,
+        are kept exactly (an object held twice comes back as two); any other is named under `unsaved`.
         """
         return dumped(self._state())
 
     @classmethod
     def load(cls, text: str, **options: Any) -> AgentMemory:
-        """The scratchpad whose `dump` gave `text`; `options` are those of the class. Nothing is archived yet.
+        """Read the scratchpad whose `dump` gave `text`; `options` are those of the class. This archives nothing.
 
         >>> memory = AgentMemory()
         >>> memory.store("size", (2, 3)); memory.store("total", sum)
@@ -216,7 +225,8 @@ class AgentMemory:
         - size: (2, 3)
         - Not kept over the restart: total (builtin_function_or_method)
 
-        Raises FormatError, with what is wrong, for a text that is no dump or one of a newer version.
+        Raises:
+            FormatError: The text is no dump, or one of a newer version.
         """
         state = loaded(text)
         memory = cls(**options)
@@ -240,7 +250,7 @@ class AgentMemory:
 
 
 def _variable(name: str) -> str:
-    """The name as Python reads it in code, where letters that look alike are one."""
+    """Check and normalise a name as Python does in code (NFKC)."""
     a_text("name", name)
     key = unicodedata.normalize("NFKC", name)
     if not key.isidentifier() or keyword.iskeyword(key):
@@ -251,14 +261,14 @@ def _variable(name: str) -> str:
 
 
 def _variables(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A copy of the variables that a scratchpad starts with, under names that `store` would take."""
+    """Copy the variables that a scratchpad starts with, their names checked as in `store`."""
     if given is not None and not isinstance(given, Mapping):
         raise InputError(f"variables must be a mapping of names to values, not {kind_of(given)}")
     return {_variable(name): value for name, value in (given or {}).items()}
 
 
 def _texts(name: str, given: Iterable[str] | None) -> list[str]:
-    """A copy of the texts that a scratchpad starts with."""
+    """Copy the texts that a scratchpad starts with."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(() if given is None else given, Iterable):
         raise InputError(f"{name} must be a list of strings, not {kind_of(given)}")
     texts = [] if given is None else list(given)

@@ -1,4 +1,4 @@
-"""Texts under headings, inside an exact token budget: the oldest leave first, and it is said how many did."""
+"""Texts under headings, inside an exact token budget; the oldest leave first, with a note of how many."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Section", "packed"]
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and the texts below it, oldest first; with `keeps_newest`, the last of them leaves late."""
+    """A heading and the texts below it, oldest first; with `keeps_newest`, the newest leaves late."""
 
     title: str
     texts: Sequence[str]
@@ -26,10 +26,10 @@ class Section:
 def packed(
     title: str, sections: Sequence[Section], leaving: Sequence[int], max_tokens: int | None, counter: TokenCounter
 ) -> str:
-    """The sections that hold something under `title`, in at most `max_tokens` (None: whole); "" when nothing fits.
+    """Render the sections that have texts under `title`, in at most `max_tokens` (None: whole); "" when nothing fits.
 
-    Each text stands on lines of its own, the first marked and the others indented, so that none looks like a heading.
-    Texts over half of `max_tokens` are shortened, and then the oldest of the sections leave in the order `leaving`.
+    The first line of each text is marked and the others are indented, so that none looks like a heading. Texts over
+    half of `max_tokens` are shortened; then the oldest leave, section by section in the order `leaving`.
     """
     items = [[_item(text) for text in section.texts] for section in sections]
     whole = _rendered(title, sections, items, Counter())
@@ -50,7 +50,7 @@ def packed(
 
 
 def _early(section: Section) -> Sequence[str]:
-    """The texts that leave before any section's newest one does."""
+    """Return the texts that leave before the newest one of any section does."""
     return section.texts[:-1] if section.keeps_newest else section.texts
 
 
@@ -59,7 +59,7 @@ def _item(text: str) -> str:
 
 
 def _fitted(text: str, room: int, counter: TokenCounter) -> str:
-    """`text` as an item, cut to head and tail if it has more than `room` tokens."""
+    """Render `text` as an item, cut to head and tail if it has more than `room` tokens."""
     item = _item(text)
     if 4 * len(item) <= room or counter.count(item) <= room:  # no character has more than four tokens
         return item
@@ -67,7 +67,7 @@ def _fitted(text: str, room: int, counter: TokenCounter) -> str:
 
 
 def _rendered(title: str, sections: Sequence[Section], items: Sequence[Sequence[str]], gone: Counter[int]) -> str:
-    """The sections without the first so many items of each, and notes in their place."""
+    """Render the sections, with a note in place of the `gone` items of each."""
     shown = [f"## {title}"]
     for at, section in enumerate(sections):
         note = [f"({gone[at]} older left out)"] if gone[at] else []

@@ -1,4 +1,4 @@
-"""ExecutionResult, and steps of a task: from plain dicts, and with the result kept in them without loss."""
+"""ExecutionResult, and the steps of a task: made from plain dicts, their results kept in them without loss."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from tinymem.steps.values import decode, encode
 
 __all__ = ["ExecutionResult", "as_action", "execution_result", "iteration_of"]
 
-RECORD = "execution_result"  # the metadata that keep what an ActionStep has no field for
+RECORD = "execution_result"  # the metadata for what an ActionStep has no field for
 ITERATION = "iteration"
 FIELDS = ("step_number", "thought", "action", "result")
-REPRS = "local_reprs"  # local variables of which only the repr is kept, in a result's record
-RESULT_SHOWN = 100_000  # characters of a result that is no text
+REPRS = "local_reprs"  # in the record of a result: local variables of which only the repr is kept
+RESULT_SHOWN = 100_000  # characters of the repr of a result
 KEPT = 10_000  # characters of the repr of a local variable whose value is kept
 
 
 class _Repr(str):
-    """The short repr of a local variable, in the place of its value."""
+    """The short repr of a local variable, in place of its value."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """What came of an action: how running it went, how the task stands, and what is next.
+    """The result of an action: how the execution went, the state of the task, and the next step.
 
-    `result` is a text, or any value that `AgentMemory.dump` could keep; the step shows it as its observation, and
-    `error` as its error. `execution_time` is in seconds. `local_variables` (name to value) are kept where
-    `AgentMemory.dump` could keep them and their repr has at most 10,000 characters; of others, the first 100 characters
-    of the repr are there instead. `more` holds what else is known of the execution, by name: values as `result` may be.
+    `result` is a text, or any value that `AgentMemory.dump` keeps; the step has it as its observation, and `error` as
+    its error. `execution_time` is in seconds. `local_variables` (name to value) are kept if `AgentMemory.dump` keeps
+    them and their repr has at most 10,000 characters; others are replaced by the first 100 characters of their repr.
+    `more` holds further values by name.
 
     >>> ran = ExecutionResult(result="12 passed", execution_time=0.8, local_variables={"n": 12, "run": print})
     >>> ran.local_variables
     {'n': 12, 'run': '<built-in function print>'}
 
-    Raises StepError, with the name of the field, for a value that is not of its kind.
+    Raises:
+        StepError: A field has a value of another kind; the error names it.
     """
 
     execution_status: str = "success"
@@ -69,7 +70,7 @@ class ExecutionResult:
         object.__setattr__(self, "more", {name: _copy(f"more[{shown(name)}]", it) for name, it in self.more.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields that are not at their defaults, as JSON values."""
+        """Return the fields that are not at their defaults, as JSON values."""
         defaults: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(self)}
         defaults |= {"local_variables": {}, "more": {}, REPRS: {}}
         reprs = {name: str(value) for name, value in self.local_variables.items() if isinstance(value, _Repr)}
@@ -81,7 +82,7 @@ class ExecutionResult:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> ExecutionResult:
-        """The result that `to_dict` wrote. Raises StepError, with the name of the field that is wrong."""
+        """Read what `to_dict` wrote. Raises StepError, with the name of the field that is wrong."""
         fields = dict(_known("a result", record, [*RESULT_FIELDS, REPRS]))
         reprs = fields.pop(REPRS, {})
         if not isinstance(reprs, Mapping) or not all(isinstance(text, str) for text in reprs.values()):
@@ -96,14 +97,14 @@ class ExecutionResult:
 
     @property
     def text(self) -> str | None:
-        """The result as the observation that a step shows: itself if it is a text, else its repr."""
+        """The result as the observation of a step: a text as it is, any other value as its repr."""
         if self.result is None or isinstance(self.result, str):
             return self.result
         return short_repr(self.result, RESULT_SHOWN)
 
     @property
     def local_reprs(self) -> dict[str, str]:
-        """The local variables as they are shown: name to the first 100 characters of the repr."""
+        """The local variables as name to the first 100 characters of the repr."""
         kept = self.local_variables.items()
         return {name: str(value) if isinstance(value, _Repr) else short_repr(value) for name, value in kept}
 
@@ -112,12 +113,13 @@ RESULT_FIELDS = tuple(one.name for one in dataclasses.fields(ExecutionResult))
 
 
 def execution_result(step: ActionStep) -> ExecutionResult:
-    """The result that `step` keeps; of a step that knows none, what its observation and error say.
+    """Return the result that `step` keeps; for a step without one, make it of its observation and error.
 
     >>> execution_result(ActionStep(code="1 / 0", error="division by zero")).execution_status
     'error'
 
-    Raises StepError if what it keeps is malformed.
+    Raises:
+        StepError: What the step keeps is malformed.
     """
     if not isinstance(step, ActionStep):
         raise InputError(f"step must be an ActionStep, not {kind_of(step)}")
@@ -128,9 +130,9 @@ def execution_result(step: ActionStep) -> ExecutionResult:
 
 
 def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | None]:
-    """`step` as an ActionStep, made of a dict as `WorkingMemory.add` describes it; and the number that a dict gives."""
+    """Make an ActionStep of what `WorkingMemory.add` takes; return the step number of a dict, too."""
     if isinstance(step, ActionStep):
-        execution_result(step)  # so that what is malformed is refused when it comes, not when it is shown
+        execution_result(step)  # refuses what is malformed now, not when it is shown
         return step, None
     given = _known("a step", step, FIELDS)
     if all(given.get(name) is None for name in FIELDS[1:]):
@@ -142,13 +144,13 @@ def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | N
 
 
 def iteration_of(step: ActionStep) -> int | None:
-    """The number of `step` in its task; None for a step that was never added to a WorkingMemory."""
+    """Return the number of `step` in its task; None for a step that was never added to a WorkingMemory."""
     given = step.metadata.get(ITERATION)
     return given if isinstance(given, int) else None
 
 
 def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
-    """The arguments of an ActionStep for an action (code, or a call of a tool) and what came of it."""
+    """Return the arguments of an ActionStep for an action (code, or a call of a tool) and its result."""
     came = {} if result is None else {"observation": result.text, "error": result.error}
     if not isinstance(action, Mapping):
         return {"code": _text_or_none("action", action), **came}
@@ -157,22 +159,22 @@ def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
     if not isinstance(arguments, (str, Mapping)):
         raise StepError(f"action.arguments must be a mapping or JSON text, not {type(arguments).__name__}")
     if came and came["observation"] is came["error"] is None:
-        came["observation"] = ""  # or the call would count as one that nobody has answered
+        came["observation"] = ""  # or the call would count as unanswered
     return {"tool_name": _text_of("action.tool", call.get("tool")), "tool_args": arguments, **came}
 
 
 def _record(step: ActionStep, result: ExecutionResult | None) -> dict[str, Any]:
-    """The metadata with what `step` itself does not say about its result."""
+    """Return metadata with the part of the result that `step` itself does not have."""
     if result is None:
         return {}
     said = {"result": encode(_plain(step.observation)), "error": step.error}
-    told = {"result": encode(result.result), "error": result.error}
-    differing = {name: value for name, value in told.items() if value != said[name]}
-    return {RECORD: {**{k: v for k, v in result.to_dict().items() if k not in told}, **differing}}
+    given = {"result": encode(result.result), "error": result.error}
+    differing = {name: value for name, value in given.items() if value != said[name]}
+    return {RECORD: {**{k: v for k, v in result.to_dict().items() if k not in given}, **differing}}
 
 
 def _plain(observation: Content | None) -> Any:
-    """An observation as a value: texts as they are, parts by their text, as no content need be JSON."""
+    """Return an observation as a value; parts become their text, since content need not be JSON."""
     return observation if observation is None else as_text(observation)
 
 
@@ -224,7 +226,7 @@ def _seconds(value: Any) -> None:
 
 
 def _copy(name: str, value: Any) -> Any:
-    """A private copy, so that the result cannot be changed from outside."""
+    """Copy a value, so that the result cannot be changed from outside."""
     try:
         return decode(encode(value))
     except InputError as error:
@@ -239,13 +241,13 @@ def _decoded(name: str, value: Any) -> Any:
 
 
 def _by_name(name: str, values: Any) -> None:
-    """StepError unless `values` maps names to values."""
+    """Raise StepError unless `values` maps names to values."""
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
         raise StepError(f"ExecutionResult.{name} must be a mapping of names to values, not {kind_of(values)}")
 
 
 def _kept(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Private copies of the values that can be kept, and behind them the short reprs of the others."""
+    """Copy the values that can be kept; after them come the short reprs of the others."""
     kept = {name: _value_or_repr(value) for name, value in variables.items()}
     return dict(sorted(kept.items(), key=lambda item: isinstance(item[1], _Repr)))
 
@@ -253,7 +255,7 @@ def _kept(variables: Mapping[str, Any]) -> dict[str, Any]:
 def _value_or_repr(value: Any) -> Any:
     if isinstance(value, _Repr):
         return value
-    if len(short_repr(value, KEPT)) <= KEPT:  # no more than that is read of a long one
+    if len(short_repr(value, KEPT)) <= KEPT:  # reads no more than that of a long value
         with suppress(InputError):
             return decode(encode(value))
     return _Repr(short_repr(value))

@@ -1,4 +1,4 @@
-"""Steps as one text inside an exact token budget: the newest that fit, in order, and how many came before them."""
+"""The newest steps that fit an exact token budget, in order, as one text that says how many came before them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def history(
     steps: Sequence[ActionStep], most: int | None, max_tokens: int, render: Callable[[ActionStep], str],
     counter: TokenCounter,
 ) -> str:  # fmt: skip
-    """The newest of `steps`, at most `most` of them (None: all), as `render` shows them, in at most `max_tokens`.
+    """Render the newest of `steps`, at most `most` of them (None: all), in at most `max_tokens`.
 
-    When the newest alone is too long, it is shortened; "" when nothing of it fits.
+    A newest step that is too long alone is shortened; "" when nothing of it fits.
     """
     considered = steps if most is None else steps[max(0, len(steps) - most) :]
     shown = _newest(considered, max_tokens, render, counter)
@@ -35,7 +35,7 @@ def history(
 def _newest(
     steps: Sequence[ActionStep], room: int, render: Callable[[ActionStep], str], counter: TokenCounter
 ) -> list[str]:
-    """The newest of `steps` as texts, in order: all that fit, and at most one more."""
+    """Render the newest of `steps`, in order: all that fit, and at most one more."""
     shown: list[str] = []
     for step in reversed(steps):
         shown.append(render(step))
@@ -48,7 +48,7 @@ def _newest(
 def _shortened(
     step: ActionStep, text: str, before: int, room: int, render: Callable[[ActionStep], str], counter: TokenCounter
 ) -> str:
-    """The step with its texts shortened, or else its rendered `text`; with the note of what came before, if it fits."""
+    """Shorten the texts of the step, or else its rendered `text`; keep the note of what came before if it fits."""
     attempts: list[Callable[[int], str]] = [
         lambda length: _joined([render(step.shortened(length))], before),
         lambda length: _joined([shorten(text, length)], before),

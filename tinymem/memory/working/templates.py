@@ -1,4 +1,4 @@
-"""How a step of a task looks in the history: by default, by a callable of the user, or by a Jinja2 template."""
+"""Renderers of a step in the history: the default, a callable of the user, or a Jinja2 template."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LABELS = {
 
 
 def render_step(step: ActionStep) -> str:
-    """A step as text: its number, status and time, and a paragraph for each thing that it says.
+    """Render a step as text: its number, status and time, and a paragraph for each of its parts.
 
     >>> print(render_step(ActionStep("Count.", code="len(rows)", observation="3", metadata={"iteration": 2})))
     Step 2 (success)
@@ -37,20 +37,21 @@ def render_step(step: ActionStep) -> str:
     result = execution_result(step)
     time = "" if result.execution_time is None else f", {result.execution_time:.2f} s"
     variables = ", ".join(f"{name} = {shown}" for name, shown in result.local_reprs.items())
-    told = [(_LABELS[part.kind], part.text) for part in step.parts()]
-    told += [("Task status", "" if result.task_status == "inprogress" else result.task_status)]
-    told += [("Variables", variables), ("Next step", result.next_step or "")]
+    paragraphs = [(_LABELS[part.kind], part.text) for part in step.parts()]
+    paragraphs += [("Task status", "" if result.task_status == "inprogress" else result.task_status)]
+    paragraphs += [("Variables", variables), ("Next step", result.next_step or "")]
     number = iteration_of(step)
     head = "Step" if number is None else f"Step {number}"
-    lines = [f"{label}: {hanging(text)}" for label, text in told if text]
+    lines = [f"{label}: {hanging(text)}" for label, text in paragraphs if text]
     return "\n".join([f"{head} ({hanging(result.execution_status)}{time})", *lines])
 
 
 def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
-    """The function that renders a step; see `WorkingMemory`.
+    """Return the function that renders a step; see `WorkingMemory`.
 
-    Raises InputError for what is no renderer or no valid template, MissingExtraError for a template where Jinja2 is
-    not installed.
+    Raises:
+        InputError: It is no renderer, or no valid template.
+        MissingExtraError: It is a template, and Jinja2 is not installed.
     """
     if renderer is None:
         return render_step
@@ -64,7 +65,7 @@ def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
 
 
 def _compiled(source: str) -> Any:
-    """The template in a sandbox: it cannot reach beyond the values it is given, nor change them."""
+    """Compile the template in a sandbox: it can neither reach beyond its values nor change them."""
     from jinja2 import StrictUndefined, TemplateSyntaxError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -76,7 +77,7 @@ def _compiled(source: str) -> Any:
 
 
 def _from_template(template: Any) -> Callable[[ActionStep], str]:
-    """Renders with `template`. What steps say is given as values, and so never read as a template."""
+    """Return a renderer that fills in `template`. Texts of steps are values, so never read as templates."""
     from jinja2 import TemplateError
 
     def render(step: ActionStep) -> str:
