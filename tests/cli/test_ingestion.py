@@ -30,7 +30,7 @@ from pathlib import Path
 from tinymem import HierarchicalMemory
 from tinymem.cli.ingestion.ingest import ingest_files
 path, file, batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-def advance(steps):
+def advance(done, total):
     global batches
     batches -= 1
     if batches == 0:

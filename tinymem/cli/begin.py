@@ -89,12 +89,13 @@ def ingest(
 
 
 def _ingest(target: Target, files: Sequence[Path]) -> None:
-    from tinymem.cli.ingestion.ingest import ingest_files, progress
+    from tinymem.cli.ingestion.ingest import ingest_files
+    from tinymem.upkeep.progress import bar
 
     begin = time.perf_counter()
     with target.opened(create=True) as memory:
-        with progress(files, sys.stderr) as advance:
-            done = ingest_files(memory, files, advance)
+        with bar(sys.stderr, "ingesting", "steps") as progress:
+            done = ingest_files(memory, files, progress)
         held = memory.stats()
     seconds = time.perf_counter() - begin
     result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}

@@ -1,4 +1,4 @@
-"""Ingestion of files into a memory, less what it holds already, with a progress bar on a terminal."""
+"""Ingestion of files into a memory, less what it holds already."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tinymem.cli.ingestion.readers import Run, read_runs
 from tinymem.errors import InputError
 from tinymem.messages.chains import Chained, Chains, Known, known_of, unknown
 from tinymem.steps.step import Step
-from tinymem.upkeep.progress import bar
+from tinymem.upkeep.progress import Progress, unseen
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["Ingested", "ingest_files", "progress"]
+__all__ = ["Ingested", "ingest_files"]
 
 BATCH = 64  # steps that are added in one transaction
 STDIN = Path("-")
-Advance: TypeAlias = Callable[[int], object]
 Reader: TypeAlias = Callable[[], Iterator[Run]]  # reads the runs of a file from the first one on
 
 
@@ -40,36 +39,37 @@ class Ingested:
     error: str | None = None
 
 
-def ingest_files(
-    memory: HierarchicalMemory, files: Sequence[Path], advance: Advance = lambda steps: None
-) -> list[Ingested]:
-    """Add all runs of all files; `-` is standard input, and `advance` hears the size of each safe batch.
+def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Progress = unseen) -> list[Ingested]:
+    """Add all runs of all files; `-` is standard input.
 
     If a file was added before, or a shorter version of it, only what is new is added, session by session; so an
     interrupted ingestion goes on where it stopped. What was forgotten of a session stays forgotten as long as a later
     step of the session is there. A damaged file is read up to the damage, which `error` names; then comes the next
     file.
     """
-    return [_ingest(memory, file, advance) for file in files]
-
-
-def _ingest(memory: HierarchicalMemory, file: Path, advance: Advance) -> Ingested:
-    done = Ingested(str(file))
-    try:
-        with _readable(file) as runs:
-            known = _known(memory, runs)
-            chains = Chains(memory.as_kept)
-            for run in runs():
-                done.runs += 1
-                for batch in _batches(run.steps):
-                    new = list(unknown(map(chains.place, batch), known))
-                    added = _add(memory, new)
-                    done.steps += added
-                    done.known += len(batch) - min(added, len(batch))
-                    advance(len(batch))
-    except InputError as error:
-        done.error = str(error)
+    done: list[Ingested] = []
+    for file in files:
+        done.append(Ingested(str(file)))
+        try:
+            for _ in _ingest(memory, file, done[-1]):
+                progress(sum(one.steps + one.known for one in done), None)
+        except InputError as error:
+            done[-1].error = str(error)
     return done
+
+
+def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested) -> Iterator[None]:
+    """Add a file, and yield whenever a batch of steps is safe."""
+    with _readable(file) as runs:
+        known = _known(memory, runs)
+        chains = Chains(memory.as_kept)
+        for run in runs():
+            done.runs += 1
+            for batch in _batches(run.steps):
+                added = _add(memory, list(unknown(map(chains.place, batch), known)))
+                done.steps += added
+                done.known += len(batch) - min(added, len(batch))
+                yield
 
 
 def _known(memory: HierarchicalMemory, runs: Reader) -> Known:
@@ -137,32 +137,3 @@ def _readable(file: Path) -> Iterator[Reader]:
             return read_runs("stdin" if file == STDIN else file, copy)
 
         yield again
-
-
-@contextmanager
-def progress(files: Sequence[Path], stream: TextIO) -> Iterator[Advance]:
-    """Show a bar on `stream` if that is a terminal; the files are then read once before, to know their length."""
-    with bar(stream, "ingesting", "steps") as show:
-        total = _count(files) if stream.isatty() else None
-        done = 0
-
-        def advance(steps: int) -> None:
-            nonlocal done
-            done += steps
-            show(done, total)
-
-        yield advance
-
-
-def _count(files: Sequence[Path]) -> int | None:
-    """Count the steps of the files, each up to its damage; None if one can be read only once."""
-    if not all(file.is_file() for file in files):
-        return None
-    total = 0
-    for file in files:
-        try:
-            for run in read_runs(file):
-                total += sum(1 for _ in run.steps)
-        except InputError:
-            continue  # reported when the file is ingested
-    return total
