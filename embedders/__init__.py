@@ -18,19 +18,11 @@ if TYPE_CHECKING:
     from tinymem.embedders.sentence_transformers import SentenceTransformerEmbedder
     from tinymem.embedders.static import StaticEmbedder
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "hashing": "HashingEmbedder",
-            "openai": "OpenAIEmbedder",
-            "sentence_transformers": "SentenceTransformerEmbedder",
-            "static": "StaticEmbedder",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "hashing": "HashingEmbedder",
+        "openai": "OpenAIEmbedder",
+        "sentence_transformers": "SentenceTransformerEmbedder",
+        "static": "StaticEmbedder",
+    })  # fmt: skip
 
-__all__ = [
-    "HashingEmbedder",
-    "OpenAIEmbedder",
-    "SentenceTransformerEmbedder",
-    "StaticEmbedder",
-]
+__all__ = ["HashingEmbedder", "OpenAIEmbedder", "SentenceTransformerEmbedder", "StaticEmbedder"]

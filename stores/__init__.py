@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from tinymem.stores.chroma.store import ChromaStore
     from tinymem.stores.exact import ExactStore
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "chroma.store": "ChromaStore",
-            "exact": "ExactStore",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"chroma.store": "ChromaStore", "exact": "ExactStore"})
 
-__all__ = [
-    "ChromaStore",
-    "ExactStore",
-]
+__all__ = ["ChromaStore", "ExactStore"]

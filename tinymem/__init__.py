@@ -79,58 +79,25 @@ if TYPE_CHECKING:
         token_budget,
     )
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "errors": "TinymemError",
-            "memory": "AgentMemory Context ConversationManager ConversationMemory HierarchicalMemory Memories Message "
-            "WorkingMemory debug_memory visualize_memory",
-            "messages": "count_tokens",
-            "recall": "Recall",
-            "steps": "ActionStep FinalAnswerStep MessageStep PlanningStep ScratchpadStep Signal Step SummaryStep "
-            "SystemPromptStep TaskStep ToolCall",
-            "upkeep": "Retention",
-            "window": "AdaptiveMemoryManager MemoryManager PruneStrategy compose keep_last_n_steps "
-            "keep_system_and_recent no_pruning prune_old_observations semantic_pruning summarize_strategy "
-            "token_budget",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "errors": "TinymemError",
+        "memory": "AgentMemory Context ConversationManager ConversationMemory HierarchicalMemory Memories Message "
+        "WorkingMemory debug_memory visualize_memory",
+        "messages": "count_tokens",
+        "recall": "Recall",
+        "steps": "ActionStep FinalAnswerStep MessageStep PlanningStep ScratchpadStep Signal Step SummaryStep "
+        "SystemPromptStep TaskStep ToolCall",
+        "upkeep": "Retention",
+        "window": "AdaptiveMemoryManager MemoryManager PruneStrategy compose keep_last_n_steps "
+        "keep_system_and_recent no_pruning prune_old_observations semantic_pruning summarize_strategy "
+        "token_budget",
+    })  # fmt: skip
 
 __all__ = [
-    "ActionStep",
-    "AdaptiveMemoryManager",
-    "AgentMemory",
-    "Context",
-    "ConversationManager",
-    "ConversationMemory",
-    "FinalAnswerStep",
-    "HierarchicalMemory",
-    "Memories",
-    "MemoryManager",
-    "Message",
-    "MessageStep",
-    "PlanningStep",
-    "PruneStrategy",
-    "Recall",
-    "Retention",
-    "ScratchpadStep",
-    "Signal",
-    "Step",
-    "SummaryStep",
-    "SystemPromptStep",
-    "TaskStep",
-    "TinymemError",
-    "ToolCall",
-    "WorkingMemory",
-    "compose",
-    "count_tokens",
-    "debug_memory",
-    "keep_last_n_steps",
-    "keep_system_and_recent",
-    "no_pruning",
-    "prune_old_observations",
-    "semantic_pruning",
-    "summarize_strategy",
-    "token_budget",
-    "visualize_memory",
-]
+    "ActionStep", "AdaptiveMemoryManager", "AgentMemory", "Context", "ConversationManager", "ConversationMemory",
+    "FinalAnswerStep", "HierarchicalMemory", "Memories", "MemoryManager", "Message", "MessageStep", "PlanningStep",
+    "PruneStrategy", "Recall", "Retention", "ScratchpadStep", "Signal", "Step", "SummaryStep", "SystemPromptStep",
+    "TaskStep", "TinymemError", "ToolCall", "WorkingMemory", "compose", "count_tokens", "debug_memory",
+    "keep_last_n_steps", "keep_system_and_recent", "no_pruning", "prune_old_observations", "semantic_pruning",
+    "summarize_strategy", "token_budget", "visualize_memory",
+]  # fmt: skip

@@ -11,17 +11,6 @@ if TYPE_CHECKING:
     from tinymem.archive.folders import namespaces
     from tinymem.archive.stats import Stats
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "episodes": "Episode",
-            "folders": "namespaces",
-            "stats": "Stats",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"episodes": "Episode", "folders": "namespaces", "stats": "Stats"})
 
-__all__ = [
-    "Episode",
-    "Stats",
-    "namespaces",
-]
+__all__ = ["Episode", "Stats", "namespaces"]

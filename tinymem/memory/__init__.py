@@ -17,37 +17,20 @@ if TYPE_CHECKING:
     from tinymem.memory.working.execution import ExecutionResult, execution_result
     from tinymem.memory.working.working import WorkingMemory
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "context": "Context Item Shares",
-            "conversation.conversation": "ConversationManager ConversationMemory Message",
-            "hierarchy": "HierarchicalMemory",
-            "inspection.picture": "MemoryPicture draw_memory",
-            "inspection.report": "DebugReport debug_memory visualize_memory",
-            "memories": "Memories",
-            "scratchpad.scratchpad": "AgentMemory",
-            "working.execution": "ExecutionResult execution_result",
-            "working.working": "WorkingMemory",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "context": "Context Item Shares",
+        "conversation.conversation": "ConversationManager ConversationMemory Message",
+        "hierarchy": "HierarchicalMemory",
+        "inspection.picture": "MemoryPicture draw_memory",
+        "inspection.report": "DebugReport debug_memory visualize_memory",
+        "memories": "Memories",
+        "scratchpad.scratchpad": "AgentMemory",
+        "working.execution": "ExecutionResult execution_result",
+        "working.working": "WorkingMemory",
+    })  # fmt: skip
 
 __all__ = [
-    "AgentMemory",
-    "Context",
-    "ConversationManager",
-    "ConversationMemory",
-    "DebugReport",
-    "ExecutionResult",
-    "HierarchicalMemory",
-    "Item",
-    "Memories",
-    "MemoryPicture",
-    "Message",
-    "Shares",
-    "WorkingMemory",
-    "debug_memory",
-    "draw_memory",
-    "execution_result",
-    "visualize_memory",
-]
+    "AgentMemory", "Context", "ConversationManager", "ConversationMemory", "DebugReport", "ExecutionResult",
+    "HierarchicalMemory", "Item", "Memories", "MemoryPicture", "Message", "Shares", "WorkingMemory", "debug_memory",
+    "draw_memory", "execution_result", "visualize_memory",
+]  # fmt: skip

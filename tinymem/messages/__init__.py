@@ -11,22 +11,13 @@ if TYPE_CHECKING:
     from tinymem.messages.tokens import TiktokenCounter, count_message, count_tokens
     from tinymem.messages.validity import problems, repair
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "conversion": "groups messages_from_steps steps_from_messages",
-            "tokens": "TiktokenCounter count_message count_tokens",
-            "validity": "problems repair",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "conversion": "groups messages_from_steps steps_from_messages",
+        "tokens": "TiktokenCounter count_message count_tokens",
+        "validity": "problems repair",
+    })  # fmt: skip
 
 __all__ = [
-    "TiktokenCounter",
-    "count_message",
-    "count_tokens",
-    "groups",
-    "messages_from_steps",
-    "problems",
-    "repair",
+    "TiktokenCounter", "count_message", "count_tokens", "groups", "messages_from_steps", "problems", "repair",
     "steps_from_messages",
-]
+]  # fmt: skip

@@ -20,28 +20,14 @@ if TYPE_CHECKING:
         TaskStep,
     )
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "actions": "ActionStep Signal ToolCall",
-            "ids": "new_id",
-            "step": "Part Step",
-            "types": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "actions": "ActionStep Signal ToolCall",
+        "ids": "new_id",
+        "step": "Part Step",
+        "types": "FinalAnswerStep MessageStep PlanningStep ScratchpadStep SummaryStep SystemPromptStep TaskStep",
+    })  # fmt: skip
 
 __all__ = [
-    "ActionStep",
-    "FinalAnswerStep",
-    "MessageStep",
-    "Part",
-    "PlanningStep",
-    "ScratchpadStep",
-    "Signal",
-    "Step",
-    "SummaryStep",
-    "SystemPromptStep",
-    "TaskStep",
-    "ToolCall",
-    "new_id",
-]
+    "ActionStep", "FinalAnswerStep", "MessageStep", "Part", "PlanningStep", "ScratchpadStep", "Signal", "Step",
+    "SummaryStep", "SystemPromptStep", "TaskStep", "ToolCall", "new_id",
+]  # fmt: skip

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from tinymem.summarizers.chat import ChatSummarizer
     from tinymem.summarizers.extractive import ExtractiveSummarizer
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "chat": "ChatSummarizer",
-            "extractive": "ExtractiveSummarizer",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {"chat": "ChatSummarizer", "extractive": "ExtractiveSummarizer"})
 
-__all__ = [
-    "ChatSummarizer",
-    "ExtractiveSummarizer",
-]
+__all__ = ["ChatSummarizer", "ExtractiveSummarizer"]

@@ -15,33 +15,17 @@ if TYPE_CHECKING:
     from tinymem.upkeep.rescue import Salvaged, salvage
     from tinymem.upkeep.retention import Retention, RetentionReport, Retired
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "diagnosis": "doctor rebuild",
-            "exporting": "Exported export_memory",
-            "findings": "Diagnosis Finding",
-            "importing": "Imported import_memory",
-            "reindexing": "Reindexed reindex",
-            "rescue": "Salvaged salvage",
-            "retention": "Retention RetentionReport Retired",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "diagnosis": "doctor rebuild",
+        "exporting": "Exported export_memory",
+        "findings": "Diagnosis Finding",
+        "importing": "Imported import_memory",
+        "reindexing": "Reindexed reindex",
+        "rescue": "Salvaged salvage",
+        "retention": "Retention RetentionReport Retired",
+    })  # fmt: skip
 
 __all__ = [
-    "Diagnosis",
-    "Exported",
-    "Finding",
-    "Imported",
-    "Reindexed",
-    "Retention",
-    "RetentionReport",
-    "Retired",
-    "Salvaged",
-    "doctor",
-    "export_memory",
-    "import_memory",
-    "rebuild",
-    "reindex",
-    "salvage",
-]
+    "Diagnosis", "Exported", "Finding", "Imported", "Reindexed", "Retention", "RetentionReport", "Retired",
+    "Salvaged", "doctor", "export_memory", "import_memory", "rebuild", "reindex", "salvage",
+]  # fmt: skip

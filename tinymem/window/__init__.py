@@ -15,30 +15,18 @@ if TYPE_CHECKING:
     from tinymem.window.strategy import PruneReport, PruneStrategy
     from tinymem.window.summarize import summarize_strategy
 else:
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "adaptive": "AdaptiveMemoryManager",
-            "manager": "MemoryManager",
-            "observations": "prune_old_observations",
-            "semantic": "semantic_pruning",
-            "strategies": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
-            "strategy": "PruneReport PruneStrategy",
-            "summarize": "summarize_strategy",
-        },
-    )
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "adaptive": "AdaptiveMemoryManager",
+        "manager": "MemoryManager",
+        "observations": "prune_old_observations",
+        "semantic": "semantic_pruning",
+        "strategies": "compose keep_last_n_steps keep_system_and_recent no_pruning token_budget",
+        "strategy": "PruneReport PruneStrategy",
+        "summarize": "summarize_strategy",
+    })  # fmt: skip
 
 __all__ = [
-    "AdaptiveMemoryManager",
-    "MemoryManager",
-    "PruneReport",
-    "PruneStrategy",
-    "compose",
-    "keep_last_n_steps",
-    "keep_system_and_recent",
-    "no_pruning",
-    "prune_old_observations",
-    "semantic_pruning",
-    "summarize_strategy",
+    "AdaptiveMemoryManager", "MemoryManager", "PruneReport", "PruneStrategy", "compose", "keep_last_n_steps",
+    "keep_system_and_recent", "no_pruning", "prune_old_observations", "semantic_pruning", "summarize_strategy",
     "token_budget",
-]
+]  # fmt: skip
