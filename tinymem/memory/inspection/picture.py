@@ -39,7 +39,7 @@ class _Row(NamedTuple):
 
 
 def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None = None) -> MemoryPicture:
-    """Draw a memory: tiers, window, sessions and episodes as bars. Nothing is embedded.
+    r"""Draw a memory: tiers, window, sessions and episodes as bars. Nothing is embedded.
 
     The length of a bar is its tokens, on the scale that its section names. A long section shows its newest lines, and
     a line for the rest.
@@ -47,7 +47,7 @@ def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None 
     >>> from tinymem import MemoryManager
     >>> window = MemoryManager("You are a careful engineer.")
     >>> step = window.add_message("user", "Find the slow query.")
-    >>> print("\\n".join(str(draw_memory(window, 60, ascii=True)).splitlines()[3:6]))
+    >>> print("\n".join(str(draw_memory(window, 60, ascii=True)).splitlines()[3:6]))
     tiers (one = is 1 token)
     fixed   10  ==========  1 step
     window   9  =========   1 step

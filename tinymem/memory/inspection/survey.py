@@ -44,8 +44,11 @@ class Tier:
 
 @dataclass(frozen=True)
 class StepLine:
-    """A step in short. `tokens` (as sent) and `characters` are those of the whole step, also if the window has it
-    `shortened`, or a summary in its place. `who` is its speaker or role, and the tools that it calls."""
+    """A step in short.
+
+    `tokens` (as sent) and `characters` are those of the whole step, also if the window has it `shortened`, or a summary
+    in its place. `who` is its speaker or role, and the tools that it calls.
+    """
 
     number: int
     tier: str

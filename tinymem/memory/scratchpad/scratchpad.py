@@ -145,8 +145,8 @@ class AgentMemory:
         try:
             self._archive([ScratchpadStep(as_text(text), metadata={"kind": kind}) for text in texts])
         except Exception as error:
-            told = "%d of kind %s stay over the bound: the archive failed\n%s"
-            warn_hourly(logger, self._where, told, len(texts), kind, trace_of(error))
+            message = "%d of kind %s stay over the bound: the archive failed\n%s"
+            warn_hourly(logger, self._where, message, len(texts), kind, trace_of(error))
             return False
         return True
 
