@@ -16,10 +16,10 @@ from benchmarks.reliability.crash_worker import TOKENS, Told, opened, word
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import InputError, TinymemError
 from tinymem.messages import problems
+from tinymem.protocols import Journal
+from tinymem.protocols.settings import WATERMARK
 from tinymem.recall.passages import passages_of
 from tinymem.steps.serialization import load_step
-from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.upkeep import WATERMARK
 
 __all__ = ["Expected", "check"]
 
@@ -84,7 +84,7 @@ def check(folder: Path, store: str, expected: Expected, seed: str) -> tuple[list
         return wrong, held, [*memory.scratchpad.observations]
 
 
-def _of_steps(journal: SqliteJournal, expected: Expected) -> Iterator[str]:
+def _of_steps(journal: Journal, expected: Expected) -> Iterator[str]:
     """Each acknowledged step once, under its number, in order; of what was under way, all or nothing."""
     ids = [row.id for row in journal.rows(limit=ALL)]
     held = {row.id: row.number for row in journal.rows(limit=ALL)}
@@ -118,7 +118,7 @@ def _of_window(memory: HierarchicalMemory) -> Iterator[str]:
     yield from problems(context.messages)
 
 
-def _of_marks(journal: SqliteJournal, expected: Expected) -> Iterator[str]:
+def _of_marks(journal: Journal, expected: Expected) -> Iterator[str]:
     for row in journal.rows(limit=ALL):
         if row.id in expected.marked and not row.milestone:
             yield f"step {row.id} was made a milestone, and is none"
@@ -149,10 +149,10 @@ def _of_passages(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
     rows = journal.passages(limit=ALL)
     if [row[1:5] for row in rows] != places:
         yield "passages are not those of the steps"
-    if sorted(id for (id,) in journal._read("SELECT id FROM fulltext_docsize")) != [row[0] for row in rows]:
-        yield "full text and passages differ"
+    if (terms := journal.check_terms()).fault or terms.passages != len(rows):
+        yield f"full text and passages differ: {terms}"
     vectors = archive.embedder.embed_documents([p.text for _, p in passages]).astype("<f2")
-    if b"".join(row[7] for row in rows) != vectors.tobytes():
+    if b"".join(row.vector for row in rows) != vectors.tobytes():
         yield "vectors are not those of the passages"
     if len(archive.catalog) != len(rows) or memory.stats().waiting_steps:
         yield "something is not embedded"
@@ -196,13 +196,14 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
 
 def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Random) -> Iterator[str]:
     """Acknowledged steps are found by what only they say, and forgotten ones by nothing."""
-    held = [id for id in expected.steps if memory.long_term.journal.find(id)]
+    known = memory.long_term.journal.held([*expected.steps])
+    held = [id for id in expected.steps if id in known]
     for id in {*dice.sample(held, min(SAMPLE, len(held))), *held[-1:]}:
         when = memory.get(id).timestamp
         found = memory.recall(word(id), 1_500, since=when, until=when)
         if id not in [excerpt.step.id for excerpt in found.items]:
             yield f"step {id} is not recalled"
-        ids = {row[0] for row in memory.long_term.journal._read(_PASSAGES_OF, (memory.get(id).step_number,))}
+        ids = {place.id for place in memory.long_term.journal.places(memory.get(id).step_number or 0)}
         if not {*memory.long_term.journal.search_text(word(id))[0].tolist()} & ids:
             yield f"step {id} is not in the full text"
     for id in dice.sample(expected.gone, min(SAMPLE, len(expected.gone))):
@@ -222,9 +223,6 @@ def _of_embedder(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
         yield f"the memory has the embedder {memory.long_term.embedder.name}, and was given another one"
 
 
-_PASSAGES_OF = "SELECT id FROM passages WHERE step = ?"
-
-
 def _left_of(gone: Iterable[str], folder: Path) -> Iterator[str]:
     """Nothing of forgotten steps is in any file: asked before the memory is opened, which may tidy up."""
     for file in filter(Path.is_file, folder.rglob("*")):
@@ -232,10 +230,11 @@ def _left_of(gone: Iterable[str], folder: Path) -> Iterator[str]:
         yield from (f"{file.name} still has the text of {id}" for id in gone if word(id).encode() in content)
 
 
-def _of_files(journal: SqliteJournal) -> Iterator[str]:
-    if (found := journal._read("PRAGMA integrity_check")) != [("ok",)]:
-        yield f"SQLite finds the journal damaged: {found[:3]}"
-    journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")  # raises
+def _of_files(journal: Journal) -> Iterator[str]:
+    if found := journal.check_files():
+        yield f"the journal is damaged: {found}"
+    if fault := journal.check_terms().fault:
+        yield f"the full text is damaged: {fault}"
 
 
 def _of_made(place: Path, expected: Expected) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.reliability.crash_worker import EMBEDDERS, Told, opened
 from tinymem.archive.folders import namespace_folder
 from tinymem.errors import InputError, NotAMemoryError
-from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.stores.journals import open_journal
 from tinymem.upkeep import import_memory
 
 __all__ = ["of_copies"]
@@ -47,10 +47,10 @@ def _of_import(place: Path, count: int, done: bool) -> Iterator[str]:
 def _held(place: Path) -> int:
     """How many steps the memory in a folder has; 0 where there is none."""
     try:
-        path = namespace_folder(place, "default", create=False) / "journal.db"
+        folder = namespace_folder(place, "default", create=False)
     except NotAMemoryError:
         return 0
-    with closing(SqliteJournal(path, create=False)) as journal:
+    with closing(open_journal(folder, create=False)) as journal:
         return journal.counts()["steps"]
 
 

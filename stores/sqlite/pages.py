@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Cell", "Pages"]
+__all__ = ["Cell", "Pages", "SavedStep", "saved_steps"]
 
 MAGIC = b"SQLite format 3\0"
 WAL_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}  # and how the words are read that its checksums are made of
@@ -21,6 +22,28 @@ PAGE_SIZES = [1 << power for power in range(9, 17)]
 LEAF = 0x0D  # the type of a page that holds rows of a table
 UNREADABLE = (IndexError, ValueError, OverflowError, struct.error)  # what damage may lead to
 _NUMBERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial type -> bytes of the integer
+
+
+# Of the table `steps`: the columns that every format has, and the places of some.
+COLUMNS, ID, RECORD, MILESTONE = 11, 1, 8, 11
+
+
+class SavedStep(NamedTuple):
+    """A row of a step that can still be read, unchecked."""
+
+    number: int
+    id: object
+    record: str
+    milestone: bool
+
+
+def saved_steps(path: Path) -> Iterator[SavedStep]:
+    """Read the steps of the damaged file `path`, by number; one that was changed may come more than once."""
+    with closing(Pages(path)) as pages:
+        for cell in sorted(pages.cells(COLUMNS, RECORD)):
+            values = pages.values(cell)
+            if values is not None and isinstance(record := values[RECORD], str):
+                yield SavedStep(cell.rowid, values[ID], record, values[MILESTONE : MILESTONE + 1] == [1])
 
 
 class Cell(NamedTuple):

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinymem.protocols import Ids
-from tinymem.stores.sqlite.rows import Mark
+from tinymem.protocols import Ids, Mark
 
 __all__ = ["NOTHING", "Waiting"]
 

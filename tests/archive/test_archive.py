@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
+from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, sqlite, texts_in
 from work import grows_linearly
 
 import tinymem.archive.archive
@@ -110,7 +110,7 @@ QUERY = "Where is the key of the kumquat locker?"
 
 def passages_of(archive: Archive) -> list[str]:
     """The texts of all passages, in order."""
-    places = archive.journal._read("SELECT step, part, start, end FROM passages ORDER BY id")
+    places = sqlite(archive.journal)._read("SELECT step, part, start, end FROM passages ORDER BY id")
     parts = {n: step.parts() for n, step in archive.fetch(range(1, archive.journal.next_number())).items()}
     return [clean(parts[step][part].text[start:end]) for step, part, start, end in places]
 
@@ -167,17 +167,17 @@ def test_enough_tokens_are_waited_for(tmp_path: Path, monkeypatch: pytest.Monkey
     embedder = CountingEmbedder()
     archive = open_archive(tmp_path, embedder)
     fill(archive, numbered_texts(["a", "b", "c"]))
-    tokens = archive.journal.waiting()
+    tokens = archive.journal.waiting_tokens()
     assert tokens == archive.journal.end() > 3
     assert archive.embed_pending(at_least=tokens + 1) == 0
     monkeypatch.setattr(tinymem.archive.archive, "WAITING", tokens + 1)
     archive.settle()
     assert not embedder.documents
     assert archive.embed_pending(at_least=tokens) == 3
-    assert archive.embed_pending() == archive.journal.waiting() == 0
+    assert archive.embed_pending() == archive.journal.waiting_tokens() == 0
     fill(archive, map(said, "defg"))
     archive.settle()
-    assert (sum(embedder.documents.values()), archive.journal.waiting()) == (7, 0)
+    assert (sum(embedder.documents.values()), archive.journal.waiting_tokens()) == (7, 0)
     archive.close()
 
 
@@ -209,7 +209,7 @@ def test_passages_are_those_of_the_steps_in_order_in_whatever_batches(
         steps += fill(archive, given[start:end])
         archive.embed_pending()
         assert passages_of(archive) == expected_of(steps)
-        assert (archive.journal.mark, archive.journal.waiting()) == ((len(steps) + 1, 0), 0)
+        assert (archive.journal.mark, archive.journal.waiting_tokens()) == ((len(steps) + 1, 0), 0)
     archive.close()
 
 
@@ -424,7 +424,7 @@ def test_an_embedder_that_fails_at_a_question_is_noted_and_words_alone_must_do(
     found = archive.recall(TEXTS[3], 300, LATER)
     assert re.search(f"words alone must do: .*{message}", found.note)
     assert max(found.items, key=lambda item: item.score).step.text == TEXTS[3]
-    assert (archive.journal.counts()["passages"], archive.journal.waiting()) == (5, 0)
+    assert (archive.journal.counts()["passages"], archive.journal.waiting_tokens()) == (5, 0)
     archive.close()
 
 
@@ -522,7 +522,7 @@ def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
         archive.embed_pending()
     assert archive.recall("wobbulating", 300, LATER).items[-1].step.step_number == 2
     archive.forget([2])
-    archive.journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    sqlite(archive.journal)._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
     assert numbers(archive, "keep this") == [1]
     archive.close()
@@ -536,10 +536,10 @@ def test_a_damaged_record_is_a_format_error_that_names_the_file(tmp_path: Path) 
     fill(archive, numbered_texts(["the first text", "the second text"]))
     archive.embed_pending()
     for record in ("not JSON", "[]", '{"format":1,"type":"nonsense"}', '{"format":1,"type":"task"}', "{}"):
-        archive.journal._read("UPDATE steps SET record = ? WHERE number = 2", (record,))
+        sqlite(archive.journal)._read("UPDATE steps SET record = ? WHERE number = 2", (record,))
         with pytest.raises(FormatError):
             archive.recall("text", 300, LATER)
-    archive.journal._read("UPDATE passages SET vector = x'00' WHERE step = 2")
+    sqlite(archive.journal)._read("UPDATE passages SET vector = x'00' WHERE step = 2")
     archive.journal.close()
     archive = open_archive(tmp_path)
     with pytest.raises(FormatError, match=r"journal\.db is damaged"):
@@ -623,7 +623,7 @@ def test_what_another_archive_forgets_while_it_is_embedded_stays_away(tmp_path: 
     assert archive.embed_pending() == 2
     assert passages_of(archive) == expected_of([steps[0], steps[2]])
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
-    assert (archive.journal.mark, archive.journal.waiting()) == ((4, 0), 0)
+    assert (archive.journal.mark, archive.journal.waiting_tokens()) == ((4, 0), 0)
     assert numbers(archive, "the third")
     archive.close()
     other.close()
@@ -665,7 +665,7 @@ def test_two_archives_that_embed_at_once_give_each_passage_once(
         done = list(pool.map(Archive.embed_pending, archives))
     assert passages_of(archives[0]) == expected_of(steps)
     assert sum(done) == len(expected_of(steps))
-    archives[0].journal._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
+    sqlite(archives[0].journal)._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     for archive in archives:
         assert 121 in numbers(archive)
         archive.close()

@@ -504,7 +504,7 @@ def test_a_store_that_cannot_be_made_sense_of_is_closed_again(archive: Archive) 
         def close(self) -> None:
             closed.append(True)
 
-    index = Index(archive.journal, Broken)
+    index = Index(archive.journal, archive.folder / "index", Broken)
     with pytest.raises(StorageError, match="damaged"):
         index.store.count()
     assert closed == [True]

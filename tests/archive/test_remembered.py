@@ -17,7 +17,7 @@ from tinymem import ConversationMemory, HierarchicalMemory, Memories, MessageSte
 from tinymem.cli.main import main
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.errors import EmbedderError, EmbedderMismatchError, InputError
-from tinymem.stores.sqlite.upkeep import EMBEDDER_NAME
+from tinymem.protocols.settings import EMBEDDER_NAME
 from tinymem.upkeep import export_memory, import_memory, reindex
 
 TEXT = "The staging server is at 10.0.0.7."

@@ -91,7 +91,7 @@ def test_more_runs_in_a_file_and_the_same_words_in_another_are_new(tmp_path: Pat
     with open_memory(tmp_path / "m") as memory:
         assert ingest(memory, write(a, chat(0, 5))) == [(5, 0)]
         assert ingest(memory, write(a, chat(0, 5), chat(0, 4)), write(b, chat(0, 5))) == [(4, 5), (5, 0)]
-        assert memory.long_term.journal.numbers(session="a.jsonl#2") == [6, 7, 8, 9]
+        assert memory.long_term.journal.matching({"session": "a.jsonl#2"}) == [6, 7, 8, 9]
 
 
 def test_an_edited_run_adds_what_stands_behind_the_edit(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import python
+from memories import python, sqlite
 from strategies import MODERATE, Words, contents
 
 import tinymem
@@ -77,7 +77,7 @@ def steps_of_sqlite(conversation: ConversationMemory, ask: Callable[[], object])
         count += 1
         return 0
 
-    db = conversation.memory.long_term.journal._db
+    db = sqlite(conversation.memory.long_term.journal)._db
     db.set_progress_handler(tick, 1)
     try:
         ask()

@@ -434,7 +434,7 @@ def test_steps_wait_to_be_embedded_until_they_are_many_or_asked_for_or_the_memor
         assert waiting(memory) == (0, 50)
         for step in talk(150, 50):
             memory.add(step)
-            assert memory.long_term.journal.waiting() < 2_200, "looked at when steps leave the window"
+            assert memory.long_term.journal.waiting_tokens() < 2_200, "looked at when steps leave the window"
         assert waiting(memory)[0] < 150
         memory.add_steps(talk(3, 200))
         assert waiting(memory)[0] > 0

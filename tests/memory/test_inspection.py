@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hostile import HOSTILE, OBEYED
 from hypothesis import given
-from memories import python
+from memories import python, sqlite
 from rich.console import Console
 from strategies import MODERATE, histories, steps
 
@@ -190,9 +190,9 @@ def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: 
         before = memory.stats()
         reads: list[str] = []
         embedder.refuses = True
-        memory.long_term.journal._db.set_trace_callback(reads.append)
+        sqlite(memory.long_term.journal)._db.set_trace_callback(reads.append)
         report, picture = debug_memory(memory), draw_memory(memory, 80)
-        memory.long_term.journal._db.set_trace_callback(None)
+        sqlite(memory.long_term.journal)._db.set_trace_callback(None)
         embedder.refuses = False
         assert report.steps == 10_040 and len(report.listed) == 50 and len(str(report).splitlines()) < 70
         assert len(str(picture).splitlines()) < 60

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from memories import python
+from memories import python, sqlite
 from strategies import MODERATE
 
 import tinymem.memory.memories
@@ -238,7 +238,7 @@ def test_a_folder_under_another_name_is_refused(tmp_path: Path, how: str) -> Non
 
 def test_a_memory_from_before_names_were_kept_gets_its_name(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
-        memory.long_term.journal._db.execute("DELETE FROM meta WHERE key = 'namespace'")
+        sqlite(memory.long_term.journal)._db.execute("DELETE FROM meta WHERE key = 'namespace'")
     with HierarchicalMemory(tmp_path, namespace="ann", **OPTIONS) as memory:
         assert memory.long_term.journal.setting("namespace") == "ann"
 
@@ -357,7 +357,7 @@ class Crossing(RuleBasedStateMachine):
             for name in NAMES:
                 folder = HierarchicalMemory(self.path, namespace=name, **OPTIONS)
                 folder.close()
-                files = folder.long_term.journal.path.parent.rglob("*")
+                files = folder.long_term.folder.rglob("*")
                 self.mine(name, [file.read_bytes() for file in files if file.is_file()])
 
 

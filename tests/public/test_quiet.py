@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memories import sqlite
 from servers import failure, openai_server
 
 import tinymem.archive.archive
@@ -236,7 +237,7 @@ def test_what_a_server_says_of_a_text_is_not_repeated() -> None:
 def test_a_damaged_text_is_not_quoted(tmp_path: Path) -> None:
     memory = HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact")
     memory.add(MessageStep("user", S))
-    with sqlite3.connect(memory.long_term.journal.path) as db:
+    with sqlite3.connect(sqlite(memory.long_term.journal).path) as db:
         db.execute("UPDATE steps SET record = CAST(? AS TEXT)", (S.encode() + b"\xff",))
     db.close()
     for call in (lambda: memory.get(1), memory.close):

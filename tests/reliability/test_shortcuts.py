@@ -15,6 +15,7 @@ from strategies import MODERATE, texts
 from tinymem.embedders import static
 from tinymem.embedders.static import SPACE, StaticEmbedder
 from tinymem.messages import TiktokenCounter, tokens
+from tinymem.protocols import EmbeddedPassage
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import MAX_TOKENS, max_sim, products
 from tinymem.steps.content import encodable
@@ -132,13 +133,13 @@ def test_varints_are_read() -> None:
     assert (lengths.count, lengths.mean) == (len(sizes), sum(sizes) / len(sizes))
 
 
-def rows(random: np.random.Generator, count: int) -> list[tuple[object, ...]]:
-    made: list[tuple[object, ...]] = []
+def rows(random: np.random.Generator, count: int) -> list[EmbeddedPassage]:
+    made: list[EmbeddedPassage] = []
     for number in range(count):
         ids = random.integers(3, 90, random.integers(0, 40)).astype(np.uint16)
         vector = random.standard_normal(4).astype("<f2")
-        fixed = (number + 1, number, 0, 0, 50, "message", 0, vector.tobytes(), ids.tobytes())
-        made.append((*fixed, "message", None, None, 0.0, b"", "", 0))
+        fixed = (number + 1, number, 0, 0, 50, "message", False, vector.tobytes(), ids.tobytes())
+        made.append(EmbeddedPassage(*fixed, "message", None, None, 0.0, b"", "", False))
     return made
 
 
@@ -148,7 +149,7 @@ def test_max_sim_is_the_best_cosine_of_each_token() -> None:
     made = rows(random, 60)
     for start in (0, 7, 40):
         catalog.extend(made[start : {0: 7, 7: 40, 40: 60}[start]])
-    held = [np.frombuffer(row[8], np.uint16) for row in made if isinstance(row[8], bytes)]
+    held = [np.frombuffer(row.tokens, np.uint16) for row in made]
     frequency = np.bincount(np.concatenate([np.unique(ids) for ids in held]), minlength=90)
     assert catalog.document_frequency.tolist() == frequency.tolist()
     table = random.standard_normal((90, 4)).astype(np.float32)

@@ -23,12 +23,12 @@ from strategies import MODERATE
 from work import grows_linearly
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
-from tinymem.protocols import PassageRow, StepRow, Vectors
+from tinymem.protocols import Mark, PassageRow, StepRow, SummaryRow, Vectors
 from tinymem.steps.ids import new_id
 from tinymem.steps.serialization import load_step
 from tinymem.steps.types import Step, TaskStep
 from tinymem.stores.sqlite import schema
-from tinymem.stores.sqlite.journal import Mark, SqliteJournal, SummaryRow
+from tinymem.stores.sqlite.journal import SqliteJournal
 
 HOSTILE = {
     "lone surrogates": "left \ud800 right \udfff",
@@ -218,9 +218,10 @@ def test_text_that_no_file_can_hold_is_an_input_error_and_changes_nothing(journa
     with pytest.raises(InputError):
         journal.add([dataclasses.replace(entry(said("y", 2))[0], number=2**63)])
     assert snapshot(journal) == before
-    for look_up in (lambda: journal.find("\ud800"), lambda: journal.numbers(session="\ud800")):
-        with pytest.raises(InputError):
-            look_up()
+    with pytest.raises(InputError):
+        journal.numbers(["\ud800"])
+    with pytest.raises(InputError):
+        journal.matching({"session": "\ud800"})
 
 
 # numbers
@@ -268,22 +269,22 @@ def test_a_number_from_before_the_mark_is_refused_since_nobody_would_embed_it(jo
 
 
 def test_steps_wait_until_their_passages_are_made(journal: SqliteJournal) -> None:
-    assert (journal.mark, journal.waiting(), journal.records(1, 9)) == ((1, 0), 0, [])
+    assert (journal.mark, journal.waiting_tokens(), journal.rows(limit=9)) == ((1, 0), 0, [])
     one, two, three = waiting(journal, "one", "two", "three")
-    assert [journal.waiting(), *journal.records(2, 1)] == [21, (2, two[0].record)]
+    assert [journal.waiting_tokens(), *(row.record for row in journal.rows(1, 1))] == [21, two[0].record]
     assert (journal.counts()["waiting_steps"], journal.counts()["passages"], found(journal, "two")) == (3, 0, [])
     assert put(journal, [one, two])
-    assert (journal.mark, journal.waiting(), journal.counts()["waiting_steps"]) == ((3, 0), 7, 1)
+    assert (journal.mark, journal.waiting_tokens(), journal.counts()["waiting_steps"]) == ((3, 0), 7, 1)
     assert len(found(journal, "two")) == 1
     assert put(journal, [three])
-    assert (journal.mark, journal.waiting(), journal.records(journal.mark.step, 9)) == ((4, 0), 0, [])
+    assert (journal.mark, journal.waiting_tokens(), journal.rows(journal.mark.step - 1, 9)) == ((4, 0), 0, [])
 
 
 def test_steps_without_passages_only_move_the_mark(journal: SqliteJournal) -> None:
     empty = waiting(journal, "", " ")
     assert [passages for _, passages in empty] == [[], []]
     assert put(journal, empty)
-    assert (journal.mark, journal.waiting(), journal.passages()) == ((3, 0), 0, [])
+    assert (journal.mark, journal.waiting_tokens(), journal.passages()) == ((3, 0), 0, [])
     assert journal.counts()["waiting_steps"] == 0
 
 
@@ -318,13 +319,15 @@ def test_a_mark_may_stand_inside_a_step(journal: SqliteJournal) -> None:
     assert len(passages) > 3
     assert put(journal, [(row, passages[:2])], until=Mark(1, 2))
     counts = journal.counts()
-    assert (journal.mark, counts["passages"], counts["waiting_steps"], journal.waiting()) == ((1, 2), 2, 1, 7)
+    assert (journal.mark, counts["passages"], counts["waiting_steps"], journal.waiting_tokens()) == ((1, 2), 2, 1, 7)
     assert len(found(journal, "word0")) == 1
     assert found(journal, "word599") == []
     assert not put(journal, [(row, passages[2:])], since=Mark(1, 0))
     assert put(journal, [(row, passages[2:])])
-    assert [place[1:] for place in journal.places(1)] == [(p.part, p.start, p.end) for p in passages]
-    assert (journal.mark, journal.waiting()) == ((2, 0), 0)
+    assert [(place.part, place.start, place.end) for place in journal.places(1)] == [
+        (p.part, p.start, p.end) for p in passages
+    ]
+    assert (journal.mark, journal.waiting_tokens()) == ((2, 0), 0)
 
 
 def test_a_step_that_is_half_made_can_be_deleted(journal: SqliteJournal) -> None:
@@ -332,11 +335,11 @@ def test_a_step_that_is_half_made_can_be_deleted(journal: SqliteJournal) -> None
     row, passages = long
     assert put(journal, [(row, passages[:2])], until=Mark(1, 2))
     assert journal.delete({1: [passage.text for passage in passages[:2]]})
-    assert (journal.passages(), found(journal, "word0"), journal.waiting()) == ([], [], 0)
+    assert (journal.passages(), found(journal, "word0"), journal.waiting_tokens()) == ([], [], 0)
     with pytest.raises(InputError, match="given before"):
         journal.add([row])
     filled(journal, "the next one")
-    assert [place[0] for place in journal.places(2)] == [2]
+    assert [place.step for place in journal.places(2)] == [2]
 
 
 # window
@@ -370,13 +373,11 @@ def test_steps_enter_the_window_and_leave_it(tmp_path: Path) -> None:
 def test_steps_are_found_by_number_id_session_and_time(journal: SqliteJournal) -> None:
     steps = [said("a", 1, session="s"), said("b", 2), said("c", 3, session="s"), said("d", 4, session="t")]
     journal.add([entry(step)[0] for step in steps])
-    assert journal.find("id-000003") == entry(steps[2])[0].record
-    assert journal.find("nobody") is None
     assert journal.numbers(["id-000004", "nobody", "id-000001"]) == [1, 4]
-    assert journal.numbers(session="s") == [1, 3]
-    assert journal.numbers(before=steps[1].timestamp.timestamp()) == [1]
-    assert journal.numbers(["id-000001"], "t", steps[2].timestamp.timestamp()) == [1, 2, 4]
-    assert journal.numbers() == []
+    assert journal.matching({"session": "s"}) == [1, 3]
+    assert journal.matching({"before": steps[1].timestamp.timestamp()}) == [1]
+    assert journal.matching({"session": "s", "since": steps[2].timestamp.timestamp()}) == [3]
+    assert journal.numbers([]) == []
     assert sorted(journal.steps([4, 99, 2])) == [2, 4]
     assert journal.steps([]) == {}
 
@@ -468,7 +469,7 @@ def test_the_journal_holds_what_a_dictionary_would(
         embedded = {n for n in held if n <= made}
         assert journal.counts()["passages"] == sum(len(held[n][1]) for n in embedded)
         assert journal.counts()["waiting_steps"] == len(held) - len(embedded)
-        assert (journal.waiting() > 0) == (len(embedded) < len(held))
+        assert (journal.waiting_tokens() > 0) == (len(embedded) < len(held))
         owner = dict(journal._read("SELECT id, step FROM passages"))
         assert {owner[id] for id in found(journal, "shared")} == embedded
         assert all({owner[id] for id in found(journal, f"word{n}")} == {n} & embedded for n in range(1, used + 1))
@@ -522,7 +523,7 @@ def test_a_step_that_waits_is_deleted_from_every_file(tmp_path: Path) -> None:
     assert texts_in(tmp_path, b"zyxqvortex")[b"zyxqvortex"]
     assert journal.delete({2: []})
     assert texts_in(tmp_path, b"zyxqvortex") == {b"zyxqvortex": []}
-    assert (journal.waiting(), journal.counts()["waiting_steps"], len(found(journal, "stays"))) == (0, 0, 1)
+    assert (journal.waiting_tokens(), journal.counts()["waiting_steps"], len(found(journal, "stays"))) == (0, 0, 1)
     journal.close()
 
 
@@ -640,15 +641,14 @@ USES: list[Callable[[SqliteJournal], Any]] = [
     lambda j: j.counts(),
     lambda j: j.passages(),
     lambda j: j.mark,
-    lambda j: j.waiting(),
-    lambda j: j.records(1, 10),
+    lambda j: j.waiting_tokens(),
     lambda j: j.places(1),
     lambda j: j.last_passage(),
     lambda j: j.next_number(),
     lambda j: j.end(),
     lambda j: j.any_archived(),
-    lambda j: j.find("id-000003"),
-    lambda j: j.numbers(["id-000002"], "s", 0),
+    lambda j: j.numbers(["id-000002"]),
+    lambda j: j.matching({"session": "s", "before": 0}),
     lambda j: j.steps([1, 2, 3]),
     lambda j: j.setting("a"),
     lambda j: j.search_text("word7 text"),
@@ -706,7 +706,7 @@ def test_a_file_that_was_cut_short_says_that_it_is_damaged(tmp_path: Path) -> No
 def test_a_damaged_mark_is_a_format_error(journal: SqliteJournal, kept: str) -> None:
     waiting(journal, "one")
     journal.keep({"made": kept})
-    for use in (lambda: journal.mark, journal.waiting, journal.counts, lambda: filled(journal, "two")):
+    for use in (lambda: journal.mark, journal.waiting_tokens, journal.counts, lambda: filled(journal, "two")):
         with pytest.raises(FormatError, match=r"journal\.db is damaged"):
             use()
     assert len(journal.rows()) == 1
@@ -759,7 +759,7 @@ def test_many_threads_add_and_read_at_once(journal: SqliteJournal) -> None:
             with giving:  # as who gives numbers must
                 ((row, _),) = waiting(journal, f"thread{worker} at{worker}n{at} common")
             number = row.number
-            assert journal.find(f"id-{number:06}")
+            assert journal.numbers([f"id-{number:06}"])
             catch_up(journal)
             assert len(found(journal, f"at{worker}n{at}")) == 1
             journal.set_window([number], {})
@@ -872,7 +872,7 @@ def test_rows_come_back_as_they_went_in(journal: SqliteJournal) -> None:
     journal.add([row])
     (back,) = journal.rows()
     assert back == StepRow(**{**vars(row), "window": back.window})
-    assert (journal.end(), journal.find(row.id)) == (16, row.record)
+    assert (journal.end(), journal.steps([1])) == (16, {1: row.record})
     with suppress(AttributeError):
         assert back.__dict__ == vars(row)
 

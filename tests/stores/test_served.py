@@ -215,7 +215,7 @@ def test_a_foreign_collection_in_the_memorys_folder_is_left_alone(
     caplog.set_level(logging.INFO, "tinymem")
     with opened(tmp_path, "chroma") as memory:
         fill(memory)
-        folder = memory.long_term.journal.path.parent / "index"
+        folder = memory.long_term.folder / "index"
     shutil.rmtree(folder)
     with opened(tmp_path, "chroma") as memory:
         client: Any = chromadb.PersistentClient(str(folder), settings=plain())

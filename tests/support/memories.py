@@ -18,7 +18,7 @@ import numpy as np
 from tinymem.archive.archive import Archive
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
-from tinymem.protocols import Embedder, PassageRow, StepRow, TokenIds, Vectors, VectorStore
+from tinymem.protocols import Embedder, Journal, Mark, PassageRow, StepRow, TokenIds, Vectors, VectorStore
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
@@ -27,7 +27,7 @@ from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.types import MessageStep, Step
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
-from tinymem.stores.sqlite.journal import Mark, SqliteJournal
+from tinymem.stores.sqlite.journal import SqliteJournal
 
 START = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 LATER = START + timedelta(days=365)
@@ -53,7 +53,7 @@ def entry(step: Step, position: int = 0, tokens: int = 7) -> Entry:
 
 
 def put(
-    journal: SqliteJournal,
+    journal: Journal,
     entries: Sequence[Entry],
     *,
     since: Mark | None = None,
@@ -72,16 +72,22 @@ def put(
     )
 
 
-def add(journal: SqliteJournal, entries: Sequence[Entry]) -> None:
+def add(journal: Journal, entries: Sequence[Entry]) -> None:
     """Give the journal steps, and then their passages."""
     journal.add([row for row, _ in entries])
     assert put(journal, entries)
 
 
-def catch_up(journal: SqliteJournal) -> None:
+def catch_up(journal: Journal) -> None:
     """Give the journal the passages of all its steps, whoever else does the same."""
-    while records := journal.records((since := journal.mark).step, 1_000):
-        put(journal, [entry(load_step(record)) for _, record in records], since=since)
+    while rows := journal.rows((since := journal.mark).step - 1, 1_000):
+        put(journal, [entry(load_step(row.record)) for row in rows], since=since)
+
+
+def sqlite(journal: Journal) -> SqliteJournal:
+    """The engine of a journal, to look into its tables or to damage them."""
+    assert isinstance(journal, SqliteJournal)
+    return journal
 
 
 def open_archive(
@@ -135,7 +141,7 @@ def texts_in(folder: Path, *needles: bytes) -> dict[bytes, list[str]]:
 
 def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     """`program` in a Python process of its own, with pipes."""
-    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests'}"}
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests' / 'support'}"}
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

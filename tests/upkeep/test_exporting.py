@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import LATER, python, said, sentences
+from memories import LATER, python, said, sentences, sqlite
 from strategies import MODERATE, json_values, steps
 
 import tinymem.upkeep.importing
@@ -603,7 +603,7 @@ def test_a_file_that_cannot_be_written_is_a_storage_error(tmp_path: Path, memory
 
 def test_a_damaged_step_is_a_format_error_that_names_it(tmp_path: Path, memory: Path) -> None:
     with open_memory(memory) as opened:
-        opened.long_term.journal._read("UPDATE steps SET record = '{\"' WHERE number = 3")
+        sqlite(opened.long_term.journal)._read("UPDATE steps SET record = '{\"' WHERE number = 3")
         with pytest.raises(FormatError, match=r"journal\.db is damaged: step 3"):
             export_memory(memory, tmp_path / "export.jsonl")
     with pytest.raises(InputError, match="cut off"):

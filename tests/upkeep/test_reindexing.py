@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from memories import LATER, python, said, sentences, texts_in
+from memories import LATER, python, said, sentences, sqlite, texts_in
 
 from tinymem import HierarchicalMemory
 from tinymem.archive.embedding import BATCH
@@ -151,7 +151,7 @@ def test_until_the_end_the_memory_goes_on_with_the_old_embedder(folder: Path) ->
         assert memory.stats().waiting_steps == 0
         assert late in memory.recall("Where is the rake?", 200, now=LATER).text
         assert not finds(memory)
-        assert memory.long_term.journal._read("SELECT count(*) FROM reindexed") == [(0,)]
+        assert sqlite(memory.long_term.journal)._read("SELECT count(*) FROM reindexed") == [(0,)]
 
 
 def test_a_vector_of_what_is_forgotten_while_it_is_made_is_in_no_file(folder: Path) -> None:

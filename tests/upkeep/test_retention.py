@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memories import START, said
+from memories import START, said, sqlite
 from strategies import MODERATE
 
 import tinymem.memory.housekeeping
@@ -85,8 +85,8 @@ def test_over_max_bytes_steps_go_until_the_file_is_small_enough(tmp_path: Path) 
         assert report.bytes_after > most * 0.8, "and not many more"
         assert len(report.removed) == 120 - report.kept
         assert {one.reason for one in report.removed} == {"max_bytes"}
-        memory.long_term.journal._read("PRAGMA wal_checkpoint(TRUNCATE)")
-        assert memory.long_term.journal.path.stat().st_size <= most
+        sqlite(memory.long_term.journal)._read("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert sqlite(memory.long_term.journal).path.stat().st_size <= most
         assert memory.retain(Retention(max_bytes=0)).kept == 0
 
 

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from tinymem.archive.embedding import Embedding
+from tinymem.archive.folders import INDEX
 from tinymem.archive.index import Index
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError, kind_of
 from tinymem.messages.tokens import count_message
-from tinymem.protocols import Embedder, StepRow, TokenCounter, Vectors, VectorStore
+from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors, VectorStore
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
@@ -36,10 +38,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import is_milestone
-from tinymem.stores.sqlite.journal import REWRITES, SqliteJournal
-from tinymem.stores.sqlite.schema import damaged
-from tinymem.stores.sqlite.upkeep import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, WATERMARK
-from tinymem.stores.sqlite.waiting import NOTHING
+from tinymem.stores.journals import open_journal
 
 __all__ = ["Archive", "fence_key", "row_of"]
 
@@ -69,13 +68,13 @@ class Archive(Embedding):
         fusion: Fusion | None = None,
         exact_up_to: int = EXACT_UP_TO,
     ) -> None:
-        self.counter = counter
+        self.folder, self.counter = folder, counter
         self._fusion, self._exact_up_to = fusion, exact_up_to
         self._catalog: Catalog | None = None
         self._steps: tuple[int, Steps] | None = None
-        self._ready(folder / "journal.db", embedder)
-        self.journal = SqliteJournal(folder / "journal.db", create)
-        self.index = Index(self.journal, open_store)
+        self._ready(embedder)
+        self.journal = open_journal(folder, create)
+        self.index = Index(self.journal, folder / INDEX, open_store)
         try:
             self._take_up()
             self.key = self._fence_key()
@@ -124,7 +123,7 @@ class Archive(Embedding):
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
             with self._naming_parts():
-                return slices(step, (place[1:] for place in places))
+                return slices(step, ((place.part, place.start, place.end) for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
 
     def settle(self) -> None:
@@ -162,19 +161,19 @@ class Archive(Embedding):
                     self._extend_by_waiting(self._catalog)
             except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
                 self._catalog = None
-                raise damaged(self.journal.path, error) from error
+                raise self.journal.damaged(error) from error
         return self._catalog
 
     def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
         """Whether the catalog has passages that wait no longer, or was made when no tokens could be had."""
-        came = len(self._waiting) > 0 and self._waiting.since != self.journal.mark
-        return came or len(table) != len(catalog.document_frequency)
+        came = self._waiting and self._waiting.since != self.journal.mark
+        return bool(came) or len(table) != len(catalog.document_frequency)
 
     def _begin_anew(self) -> None:
         """Have the catalog read anew: what it was made of has changed."""
         self._rewrites = self.journal.setting(REWRITES)
         self._catalog = self._steps = None
-        self._waiting = NOTHING
+        self._waiting = None
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """The steps with these numbers."""
@@ -185,7 +184,7 @@ class Archive(Embedding):
         try:
             return load_step(record)
         except (StepError, FormatError) as error:
-            raise damaged(self.journal.path, error) from error
+            raise self.journal.damaged(error) from error
 
     def recall(
         self,
@@ -230,7 +229,7 @@ class Archive(Embedding):
         try:
             yield
         except IndexError as error:
-            raise damaged(self.journal.path, f"a passage of no part of its step ({error})") from error
+            raise self.journal.damaged(f"a passage of no part of its step ({error})") from error
 
     def score(self, text: str, now: datetime, allowed: Any) -> Scored:
         """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
@@ -284,15 +283,15 @@ class Archive(Embedding):
             self.journal.close()
 
 
-def fence_key(journal: SqliteJournal) -> bytes:
+def fence_key(journal: Journal) -> bytes:
     """The key of the fences of a memory; FormatError where it is damaged."""
     kept = journal.setting(FENCE_KEY) or ""
     try:
         key = bytes.fromhex(kept)
     except ValueError as error:
-        raise damaged(journal.path, f"{kind_of(kept)} is no key") from error
+        raise journal.damaged(f"{kind_of(kept)} is no key") from error
     if len(key) != KEY:
-        raise damaged(journal.path, f"a key of {len(key)} bytes instead of {KEY}")
+        raise journal.damaged(f"a key of {len(key)} bytes instead of {KEY}")
     return key
 
 

@@ -16,20 +16,18 @@ from tinymem.archive.sharing import SharedManager
 from tinymem.errors import kind_of
 from tinymem.messages.answers import open_calls
 from tinymem.protocols import StepRow
+from tinymem.protocols.settings import OPEN_CALLS, WINDOW_CHANGES
 from tinymem.steps.redaction import Redact, redacted
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import covers_of, sources_of
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
-from tinymem.stores.sqlite.journal import WINDOW_CHANGES
-from tinymem.stores.sqlite.schema import damaged
 from tinymem.window.manager import MemoryManager
 from tinymem.window.strategy import PruneReport, Prunes, check_report
 
 __all__ = ["DurableWindow"]
 
-OPEN_CALLS = "open_calls"  # the setting that keeps the calls without a result: the number of the step, by call id
-MOST_CALLS = 256  # of them, the newest
+MOST_CALLS = 256  # calls without a result that are kept, the newest
 
 
 class DurableWindow:
@@ -54,7 +52,7 @@ class DurableWindow:
         self._views: dict[str, str] = {}  # the JSON of those of its steps that are shortened
         self._calls: dict[str, int] = {}
         self._version, self._changes, self._kept_calls = -1, "", ""  # of the journal, as it was read last
-        what = f"the memory at {archive.journal.path.parent}"
+        what = f"the memory at {archive.folder}"
         told = self._reports.append
         held, newest = self._journal.held, self._journal.newest_of
         self.manager = SharedManager(
@@ -96,7 +94,7 @@ class DurableWindow:
         for row in rows:
             step = self._archive.load(row.view or row.record)
             if step.id != row.id:
-                raise damaged(self._journal.path, f"step {row.number} is said to have another's id")
+                raise self._journal.damaged(f"step {row.number} is said to have another's id")
             if (before := self._on_disk.get(row.id)) is None or shown.get(row.id) is before:
                 steps.append(step)
             self._on_disk[row.id], self.positions[row.id] = step, row.position
@@ -174,7 +172,7 @@ class DurableWindow:
         try:
             return {str(id): int(number) for id, number in json.loads(kept).items()}
         except (ValueError, AttributeError, TypeError) as error:
-            raise damaged(self._journal.path, f"{kind_of(kept)} is no list of open calls") from error
+            raise self._journal.damaged(f"{kind_of(kept)} is no list of open calls") from error
 
     # -- out ----------------------------------------------------------------------------------------------------------
 

@@ -21,17 +21,25 @@ import numpy as np
 from tinymem.archive.remembered import DEFAULT, remembered_embedder, remembered_name
 from tinymem.embedders.resting import Rest
 from tinymem.errors import EmbedderError, EmbedderMismatchError, TinymemError, warn_hourly, without_content
-from tinymem.protocols import Embedder, PassageRow, TokenEmbedder, TokenIds, Vectors
+from tinymem.protocols import (
+    EmbeddedPassage,
+    Embedder,
+    Journal,
+    Mark,
+    PassageRow,
+    TokenEmbedder,
+    TokenIds,
+    Vectors,
+    Waiting,
+)
+from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query import Blind, Query, analyse, embedded, tokenized
 from tinymem.registry import token_embedder_from
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import many
-from tinymem.stores.sqlite.journal import Mark, SqliteJournal
-from tinymem.stores.sqlite.schema import damaged
-from tinymem.stores.sqlite.upkeep import EMBEDDER
-from tinymem.stores.sqlite.waiting import NOTHING
+from tinymem.stores.journals import has_journal
 
 __all__ = ["BATCH", "Embedding"]
 
@@ -47,9 +55,11 @@ Batch = list[tuple[int, PassageRow]]  # passages with the numbers of their steps
 class Embedding(ABC):
     """The part of an archive that has to do with its embedder."""
 
+    folder: Path
     embedder: Embedder
-    journal: SqliteJournal
+    journal: Journal
     key: bytes
+    _waiting: Waiting | None = None
 
     @abstractmethod
     def load(self, record: str) -> Step:
@@ -60,10 +70,10 @@ class Embedding(ABC):
 
     # -- which embedder it is -----------------------------------------------------------------------------------------
 
-    def _ready(self, journal: Path, embedder: Embedder | None) -> None:
+    def _ready(self, embedder: Embedder | None) -> None:
         """Before a memory is made: EmbedderError unless its embedder can be reached, and tells what it is."""
         self._given = embedder
-        if not journal.exists():
+        if not has_journal(self.folder):
             self._given = remembered_embedder(DEFAULT) if embedder is None else embedder
             _fingerprint(self._given)
 
@@ -77,7 +87,6 @@ class Embedding(ABC):
         name = remembered_name(self.journal)
         self.embedder = remembered_embedder(name) if self._given is None else self._given
         self._questions, self._documents = Rest(), Rest()
-        self._waiting = NOTHING
         stored, begun = self.journal.setting(EMBEDDER), time.monotonic()
         try:
             self._fingerprint, self._is_known = _fingerprint(self.embedder), True
@@ -130,7 +139,7 @@ class Embedding(ABC):
         Raises EmbedderError when the embedder fails; `catch_up` does not.
         """
         done, before = 0, -1
-        if self.journal.waiting() < at_least:
+        if self.journal.waiting_tokens() < at_least:
             return done
         self._make_sure()
         mark: Mark | None = None
@@ -165,7 +174,7 @@ class Embedding(ABC):
     def _changed_since(self, before: int) -> int:
         """The journal's version; FormatError when it is still the one from `before`, and trying again is no use."""
         if (version := self.journal.version()) == before:
-            raise damaged(self.journal.path, "passages and steps do not fit each other")
+            raise self.journal.damaged("passages and steps do not fit each other")
         return version
 
     def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
@@ -182,15 +191,15 @@ class Embedding(ABC):
         """Batches of the passages (number of the step, passage) from `mark` on, and the mark after each."""
         batch: Batch = []
         following = mark.step
-        while records := self.journal.records(following, STEPS):
-            for number, record in records:
-                for at, passage in enumerate(passages_of(self.load(record), self.key)):
-                    if (number, at) >= mark:
-                        batch.append((number, passage))
+        while rows := self.journal.rows(following - 1, STEPS):
+            for row in rows:
+                for at, passage in enumerate(passages_of(self.load(row.record), self.key)):
+                    if (row.number, at) >= mark:
+                        batch.append((row.number, passage))
                     if len(batch) == BATCH:
-                        yield Mark(number, at + 1), batch
+                        yield Mark(row.number, at + 1), batch
                         batch = []
-                following = number + 1
+                following = row.number + 1
         if following > mark.step:
             yield Mark(following, 0), batch
 
@@ -209,7 +218,7 @@ class Embedding(ABC):
     def _warn(self) -> None:
         hint = " (its name is what the memory remembers; embedder= can give another)" if self._is_remembered else ""
         told = "%s%s; the memory goes on without vectors, and catches up once it works"
-        warn_hourly(logger, self.journal.path.parent, told, self.trouble, hint)
+        warn_hourly(logger, self.folder, told, self.trouble, hint)
 
     def _extend_by_waiting(self, catalog: Catalog) -> None:
         """Put the passages of the steps that wait behind those of the catalog, without vectors."""
@@ -228,7 +237,7 @@ class Embedding(ABC):
                 step = steps[number]
                 place = (id, number, p.part, p.start, p.end, p.kind, p.asks, nothing, tokens.tobytes())
                 who = (step.type, step.session, step.speaker, step.time)
-                rows.append((*place, *who, p.identifiers, p.tools, step.milestone))
+                rows.append(EmbeddedPassage(*place, *who, p.identifiers, p.tools, step.milestone))
             catalog.extend(rows)
 
     def _tokens(self, texts: Sequence[str], catalog: Catalog) -> Sequence[TokenIds]:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from tinymem.archive.archive import Archive
 from tinymem.errors import TinymemError, warn_hourly, without_content
 from tinymem.messages.fitting import fitted
-from tinymem.protocols import Summarizer
+from tinymem.protocols import StepOutline, Summarizer, SummaryRow
+from tinymem.protocols.settings import REWRITES
 from tinymem.recall.render import without_echoes
 from tinymem.steps.content import clean
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.types import SummaryStep
-from tinymem.stores.sqlite.journal import REWRITES, Outlined, SummaryRow
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 
 __all__ = ["Episode", "Episodes"]
@@ -76,14 +76,17 @@ class Episodes:
 
     def open(self, episode: Episode) -> list[Step]:
         """The steps that an episode covers, whole, in order."""
-        ids = self._archive.journal.archived_ids(episode.first, episode.last)
-        found = self._archive.fetch(self._archive.journal.numbers(ids))
+        found = self._archive.fetch([row.number for row in self._archived(episode)])
         return [found[number] for number in sorted(found)]
 
     def as_step(self, episode: Episode) -> SummaryStep:
         """The summary as a step, whose `covers` are the ids of the steps that it stands for."""
-        covers = self._archive.journal.archived_ids(episode.first, episode.last)
+        covers = [row.id for row in self._archived(episode)]
         return SummaryStep(episode.summary, covers, session=episode.session)
+
+    def _archived(self, episode: Episode) -> list[StepOutline]:
+        rows = self._archive.journal.outline(episode.first - 1, episode.last)
+        return [row for row in rows if not row.window]
 
     # -- making them --------------------------------------------------------------------------------------------------
 
@@ -114,11 +117,11 @@ class Episodes:
         self._rows, self._after, self._changed = None, 0, True
         self._levels, self._costs = {}, {}
 
-    def _closed(self) -> list[list[Outlined]]:
+    def _closed(self) -> list[list[StepOutline]]:
         """The runs of archived steps that are closed, and in no episode yet."""
         ranges = [(row.first, row.last) for row in self._summaries() if row.level == 1]
-        runs: list[list[Outlined]] = []
-        run: list[Outlined] = []
+        runs: list[list[StepOutline]] = []
+        run: list[StepOutline] = []
         held = 0  # how many of the ranges end before the step at hand
         for row in self._archive.journal.outline(self._after):
             while held < len(ranges) and ranges[held][1] < row.number:
@@ -166,7 +169,7 @@ class Episodes:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
         except Exception as error:  # a summary is never worth losing a step for
             told = "the summarizer %s failed, and lines are picked instead: %s"
-            warn_hourly(logger, self._archive.journal.path, told, self._summarizer.name, without_content(error))
+            warn_hourly(logger, self._archive.folder, told, self._summarizer.name, without_content(error))
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
 
@@ -203,7 +206,7 @@ class Episodes:
         try:
             self.settle()
         except TinymemError as error:  # the steps are safe
-            warn_hourly(logger, self._archive.journal.path, "summarising is behind: %s", error)
+            warn_hourly(logger, self._archive.folder, "summarising is behind: %s", error)
         shown = self._of(1)
         total = sum(map(self._cost, shown))
         for level in range(2, 1 + max((row.level for row in self._summaries()), default=1)):
@@ -224,7 +227,7 @@ class Episodes:
         return shown[gone:]
 
 
-def _begins_anew(row: Outlined, run: Sequence[Outlined]) -> bool:
+def _begins_anew(row: StepOutline, run: Sequence[StepOutline]) -> bool:
     """Whether a step begins another episode than that of the `run` before it."""
     last = run[-1]
     more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it

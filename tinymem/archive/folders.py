@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from tinymem.errors import InputError, NotAMemoryError, StorageError
+from tinymem.protocols import Journal
+from tinymem.protocols.settings import NAMESPACE
 from tinymem.steps.checks import a_path
 from tinymem.stores.files import private_file, private_folder, warn_if_open
+from tinymem.stores.journals import has_journal
 
-if TYPE_CHECKING:
-    from tinymem.stores.sqlite.journal import SqliteJournal
-
-__all__ = ["JOURNAL", "MARKER", "check_name", "folder_name", "namespace_folder", "namespaces"]
+__all__ = ["INDEX", "MARKER", "check_name", "folder_name", "namespace_folder", "namespaces"]
 
 FORMAT = 1
 MARKER = "tinymem.json"  # says that a folder is a memory, and of which format
 LONGEST = 200  # characters of a folder's name, escapes included
-JOURNAL = "journal.db"
-NAME = "namespace"  # the journal's setting that keeps whose it is
+INDEX = "index"  # the folder of the vector store, in a namespace's
 
 
 def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
@@ -42,7 +40,7 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise StorageError(f"{path} cannot be used: {reason}; choose a folder that can be written") from error
-    if not (folder / JOURNAL).exists() and not create:
+    if not has_journal(folder) and not create:
         raise NotAMemoryError(f"there is no memory at {path} with namespace {namespace!r}")
     warn_if_open(folder)
     return folder
@@ -60,21 +58,21 @@ def namespaces(path: str | Path) -> list[str]:
     path = a_path("path", path)
     try:
         _check_memory(path, path / MARKER)
-        held = [folder.name for folder in path.iterdir() if (folder / JOURNAL).exists()] if path.exists() else []
+        held = [folder.name for folder in path.iterdir() if has_journal(folder)] if path.exists() else []
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StorageError(f"{path} cannot be read: {reason}; choose a folder that can be") from error
     return sorted(unquote(name) for name in held if _is_folder_name(name))
 
 
-def check_name(journal: SqliteJournal, namespace: str) -> None:
+def check_name(journal: Journal, namespace: str) -> None:
     """Raise StorageError unless the journal is of this namespace; a new one becomes so."""
-    if (kept := journal.setting(NAME)) is None:
-        journal.keep({NAME: namespace}, replace=False)
-        kept = journal.setting(NAME)
+    if (kept := journal.setting(NAMESPACE)) is None:
+        journal.keep({NAMESPACE: namespace}, replace=False)
+        kept = journal.setting(NAMESPACE)
     if kept != namespace:
         raise StorageError(
-            f"{journal.path.parent} holds a namespace of another name than {namespace!r}: a namespace is opened by its "
+            f"{journal.location} holds a namespace of another name than {namespace!r}: a namespace is opened by its "
             "exact name, and its folder cannot be renamed, copied or linked"
         )
 

@@ -12,19 +12,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from math import inf
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 from tinymem.errors import ClosedError, StorageError, TinymemError, shown
-from tinymem.protocols import Ids, Vectors, VectorStore
+from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
+from tinymem.protocols.settings import EMBEDDER_CHANGES, FILLED, WATERMARK
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import products
 from tinymem.registry import store_from
-from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.schema import damaged
-from tinymem.stores.sqlite.upkeep import CHANGES, FILLED, WATERMARK
 
 __all__ = ["Index"]
 
@@ -37,10 +35,10 @@ LONGEST_REST = 60.0  # but not longer than so many seconds
 
 
 class Index:
-    """The vector store of `journal`; `open_store` makes it when it is first needed."""
+    """The vector store of `journal`, with its files in `folder`; `open_store` makes it when it is first needed."""
 
-    def __init__(self, journal: SqliteJournal, open_store: Callable[[], VectorStore]) -> None:
-        self._journal, self._open_store = journal, open_store
+    def __init__(self, journal: Journal, folder: Path, open_store: Callable[[], VectorStore]) -> None:
+        self._journal, self._folder, self._open_store = journal, folder, open_store
         self._store: VectorStore | None = None
         self._in_memory: int | None = None  # the watermark of a store that no other process can see
         self._rest_until = 0.0
@@ -64,7 +62,7 @@ class Index:
 
     def _clear_of_another_embedder(self, store: VectorStore) -> None:
         """Clear what a store holds from before the memory was reindexed: other vectors, maybe of another length."""
-        changes, cleared = self._journal.setting(CHANGES), f"{CHANGES} {store.name}"
+        changes, cleared = self._journal.setting(EMBEDDER_CHANGES), f"{EMBEDDER_CHANGES} {store.name}"
         if changes and self._journal.setting(cleared) != changes:
             store.clear()
             self._move_to(0)
@@ -77,7 +75,7 @@ class Index:
             return self._in_memory
         kept = self._journal.setting(WATERMARK) or "0"
         if not re.fullmatch("[0-9]{1,18}", kept):
-            raise damaged(self._journal.path, f"the index is said to hold passages up to {shown(kept)}")
+            raise self._journal.damaged(f"the index is said to hold passages up to {shown(kept)}")
         return int(kept)
 
     def _move_to(self, watermark: int) -> None:
@@ -114,8 +112,8 @@ class Index:
             # before anything is read, for who forgets it then
             self._journal.keep({FILLED: "\n".join([*filled, store.name])})
         if rows := self._journal.passages(self.watermark, BATCH):
-            store.upsert([row[0] for row in rows], _vectors(rows))
-            self._move_to(rows[-1][0])
+            store.upsert([row.id for row in rows], _vectors(rows))
+            self._move_to(rows[-1].id)
         return len(rows)
 
     def renew(self) -> int:
@@ -189,14 +187,13 @@ class Index:
 
     def _clear_other(self, name: str) -> None:
         """Clear a store that the memory had before it was opened with this one."""
-        folder = self._journal.path.parent / "index"
         if name == "chroma":
             from tinymem.stores.chroma.store import ChromaStore
 
-            ChromaStore.remove(folder)
+            ChromaStore.remove(self._folder)
             return
         try:
-            with closing(store_from(name, folder)) as store:
+            with closing(store_from(name, self._folder)) as store:
                 store.clear()
         except TinymemError as error:
             raise StorageError(
@@ -216,6 +213,6 @@ class Index:
             self._store.close()
 
 
-def _vectors(rows: Sequence[Any]) -> Vectors:
+def _vectors(rows: Sequence[EmbeddedPassage]) -> Vectors:
     """The vectors of passages as the journal gives them: `(len(rows), dimensions)` float32."""
-    return np.frombuffer(b"".join(row[7] for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)
+    return np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from tinymem.errors import EmbedderError, InputError, MissingExtraError
-from tinymem.protocols import Embedder
+from tinymem.protocols import Embedder, Journal
+from tinymem.protocols.settings import EMBEDDER_NAME
 from tinymem.registry import embedder_from
-from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.upkeep import EMBEDDER_NAME
+from tinymem.stores.journals import has_journal, open_journal
 
 __all__ = ["DEFAULT", "name_in", "remembered_embedder", "remembered_name"]
 
 DEFAULT = "static"  # the embedder of a new memory
 
 
-def remembered_name(journal: SqliteJournal) -> str:
+def remembered_name(journal: Journal) -> str:
     """The name of the embedder that the journal's vectors are of; the default where there are none yet."""
     return journal.setting(EMBEDDER_NAME) or DEFAULT
 
 
 def name_in(folder: Path) -> str:
     """The same, of the namespace in `folder`, whether it is there yet or not."""
-    path = folder / "journal.db"
-    if not path.exists():
+    if not has_journal(folder):
         return DEFAULT
-    journal = SqliteJournal(path, create=False)
-    try:
+    with closing(open_journal(folder, create=False)) as journal:
         return remembered_name(journal)
-    finally:
-        journal.close()
 
 
 def remembered_embedder(name: str) -> Embedder:

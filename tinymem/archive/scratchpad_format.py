@@ -13,9 +13,7 @@ from tinymem.steps.display import one_line, short_repr, type_name
 from tinymem.steps.redaction import Redact, free
 from tinymem.steps.values import decode, encode
 
-__all__ = ["FORMAT", "SCRATCHPAD", "Saved", "Unsaved", "as_text", "dumped", "loaded", "redacted_dump", "sorted_out"]
-
-SCRATCHPAD = "scratchpad"  # the journal's setting that keeps a scratchpad
+__all__ = ["FORMAT", "Saved", "Unsaved", "as_text", "dumped", "loaded", "redacted_dump", "sorted_out"]
 
 FORMAT = 1
 

@@ -33,7 +33,7 @@ class Stats:
 def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
     """The numbers of an archive, and of the window that its journal keeps."""
     counts = archive.journal.counts()
-    files = (file for file in archive.journal.path.parent.rglob("*") if file.is_file())
+    files = (file for file in archive.folder.rglob("*") if file.is_file())
     return Stats(
         namespace=namespace,
         archived_steps=counts["steps"] - counts["window_steps"],

@@ -80,10 +80,11 @@ def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[...
 def check_memory(path: Path, namespace: str) -> None:
     """Raise NotAMemoryError, which says what to type, where there is no such memory."""
     from tinymem.archive.folders import folder_name, namespaces
+    from tinymem.stores.journals import has_journal
 
     folder_name(namespace)
     names = namespaces(path)
-    if namespace in names or (path / folder_name(namespace) / "journal.db").exists():
+    if namespace in names or has_journal(path / folder_name(namespace)):
         return
     if not names:
         place = str(path) if path.is_absolute() or path.parts[:1] == ("..",) else f"./{path}"

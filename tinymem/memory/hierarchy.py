@@ -261,7 +261,7 @@ class HierarchicalMemory(Housekeeping):
                 self.long_term.settle()
                 self.medium_term.settle()
         except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
-            warn_hourly(logger, self.long_term.journal.path, "archiving is behind: %s", error)
+            warn_hourly(logger, self.long_term.folder, "archiving is behind: %s", error)
         self._keep_within_limits(len(added))
         return added
 

@@ -180,7 +180,7 @@ class Housekeeping(WindowVerbs):
             try:
                 report = self.retain()
             except TinymemError as error:  # as when another process reads; the next time will do
-                warn_hourly(logger, self.long_term.journal.path, "the memory is over its retention: %s", error)
+                warn_hourly(logger, self.long_term.folder, "the memory is over its retention: %s", error)
             else:
                 logger.info("%d steps went by the memory's retention: %s", len(report.removed), report.reasons)
 

@@ -129,7 +129,7 @@ class Catalog:
         return int(self._fields["id"].array[-1]) if len(self) else 0
 
     def extend(self, rows: Sequence[Any]) -> None:
-        """Append passages as `SqliteJournal.passages` gives them; up to 65,536 at once.
+        """Append passages as `Journal.passages` gives them; up to 65,536 at once.
 
         Raises ValueError, TypeError or OverflowError for what cannot be one.
         """

@@ -11,14 +11,14 @@ from contextlib import closing
 from pathlib import Path
 
 from tinymem.archive.archive import EXACT_UP_TO
-from tinymem.archive.folders import namespace_folder
+from tinymem.archive.folders import INDEX, namespace_folder
 from tinymem.archive.index import Index
 from tinymem.errors import InputError
+from tinymem.protocols.settings import FILLED, WATERMARK
 from tinymem.registry import store_from, store_names
 from tinymem.steps.checks import a_path, a_text, whole_number
-from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.upkeep import FILLED, WATERMARK
-from tinymem.upkeep.doctor_journal import examine, renew_terms
+from tinymem.stores.journals import open_journal
+from tinymem.upkeep.doctor_journal import examine, texts_of
 from tinymem.upkeep.findings import REBUILD, Diagnosis, Finding
 
 __all__ = ["doctor", "rebuild"]
@@ -56,7 +56,7 @@ def doctor(
     _check_store(store)
     whole_number("sample", sample)
     folder = namespace_folder(a_path("path", path), namespace, create=False)
-    counts, findings = examine(folder / "journal.db")
+    counts, findings = examine(folder)
     if "in_index" in counts:
         findings += _of_index(folder, store, sample, timeout)
     return Diagnosis(tuple(findings), counts)
@@ -81,19 +81,19 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = "chrom
     """
     _check_store(store)
     folder = namespace_folder(a_path("path", path), namespace, create=False)
-    renew_terms(folder / "journal.db")
-    with closing(SqliteJournal(folder / "journal.db", create=False)) as journal:
+    with closing(open_journal(folder, create=False)) as journal:
+        journal.renew_terms(texts_of)
         if not journal.setting(FILLED) and journal.last_passage() < EXACT_UP_TO // 2:
             return 0
         if store == "chroma":
             from tinymem.stores.chroma.store import ChromaStore
 
-            ChromaStore.remove(folder / "index")
-        with closing(store_from(store, folder / "index")) as opened:
+            ChromaStore.remove(folder / INDEX)
+        with closing(store_from(store, folder / INDEX)) as opened:
             if getattr(opened, "in_memory", False):
                 return 0
             journal.keep({WATERMARK: "0"})
-            return Index(journal, lambda: opened).renew()
+            return Index(journal, folder / INDEX, lambda: opened).renew()
 
 
 def _check_store(store: str) -> None:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tinymem.archive.folders import INDEX
 from tinymem.archive.index import Index
 from tinymem.errors import TinymemError
-from tinymem.protocols import Ids, Vectors, VectorStore
+from tinymem.protocols import Ids, Journal, Vectors, VectorStore
 from tinymem.registry import store_from
-from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.stores.journals import open_journal
 from tinymem.upkeep.findings import BUSY, REBUILD, Finding
 
 __all__ = ["compare", "main"]
@@ -30,7 +31,7 @@ TWIN = 0.999  # cosine from which on another passage with the same words was fou
 MISSES = 0.02  # share of the sample that an approximate index may not find itself
 
 
-def compare(journal: SqliteJournal, store: VectorStore, watermark: int, sample: int) -> Iterator[Finding]:
+def compare(journal: Journal, store: VectorStore, watermark: int, sample: int) -> Iterator[Finding]:
     """What of `store` is not as `journal` has it."""
     ids, vectors = _journaled(journal)
     due = ids[ids <= watermark]
@@ -63,11 +64,11 @@ def _asked(store: VectorStore, ids: Ids, vectors: Vectors, rows: Ids) -> Iterato
         yield Finding(f"{missed} of {len(rows)} passages are not found in the index, though they are in it", REBUILD)
 
 
-def _journaled(journal: SqliteJournal) -> tuple[Ids, Vectors]:
+def _journaled(journal: Journal) -> tuple[Ids, Vectors]:
     """The ids of all passages, in order, and their vectors, of length 1 or 0; those of an odd length are left out."""
     rows: list[tuple[int, bytes]] = []
     while more := journal.passages(rows[-1][0] if rows else 0):
-        rows += [(row[0], row[7]) for row in more]
+        rows += [(row.id, row.vector) for row in more]
     usual = Counter(len(blob) for _, blob in rows).most_common(1)
     rows = [row for row in rows if len(row[1]) == usual[0][0]]
     vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").astype(np.float32).reshape(len(rows), -1)
@@ -80,13 +81,13 @@ def main(folder: Path, name: str, sample: int) -> list[Finding]:
     """What is wrong with the index in `folder`."""
     from filelock import Timeout
 
-    journal = SqliteJournal(folder / "journal.db", create=False)
+    journal = open_journal(folder, create=False)
     try:
-        store = store_from(name, folder / "index")
+        store = store_from(name, folder / INDEX)
         try:
             if getattr(store, "in_memory", False):
                 return []  # filled anew whenever a memory is opened
-            return list(compare(journal, store, Index(journal, lambda: store).watermark, sample))
+            return list(compare(journal, store, Index(journal, folder / INDEX, lambda: store).watermark, sample))
         finally:
             store.close()
     except TinymemError as error:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,12 +32,11 @@ from tinymem.archive.durable_window import MOST_CALLS
 from tinymem.archive.scratchpad_format import loaded
 from tinymem.errors import FormatError, InputError, shown
 from tinymem.messages.tokens import EstimatingCounter, count_message
-from tinymem.protocols import StepRow, TokenIds, Vectors
+from tinymem.protocols import Embedded, StepRow, SummaryRow, TokenIds, Vectors
 from tinymem.steps.content import checked, clean
 from tinymem.steps.serialization import dump_step, step_from_dict
 from tinymem.steps.step import Step
 from tinymem.steps.types import ROLES
-from tinymem.stores.sqlite.journal import SummaryRow
 
 __all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line", "episode_line", "header_line",
            "read_calls", "read_end", "read_header", "read_step", "scratchpad_line", "scratchpad_of",
@@ -82,7 +81,7 @@ def header_line(header: Header) -> str:
     return _line({"tinymem_export": FORMAT, **vars(header)})
 
 
-def step_line(row: StepRow, vectors: list[tuple[bytes, bytes]] | None = None) -> str:
+def step_line(row: StepRow, vectors: Sequence[Embedded] | None = None) -> str:
     """The line of a step, with what was made of its passages if it is given. JSON of the journal is taken as it is."""
     more = [f'"tokens":{row.tokens}', f'"position":{row.position}']
     more += ['"window":true'] * bool(row.window) + ['"milestone":true'] * bool(row.milestone)

@@ -6,25 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TextIO
 
 from tinymem.archive.archive import fence_key
-from tinymem.archive.durable_window import OPEN_CALLS
 from tinymem.archive.folders import namespace_folder
-from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.errors import FormatError, InputError, StepError, StorageError, shown
-from tinymem.protocols import StepRow
+from tinymem.protocols import Journal, StepRow
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.render import own_blocks
 from tinymem.steps.checks import a_callable, a_path
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
 from tinymem.stores.files import opener
-from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.upkeep import EMBEDDER, EMBEDDER_NAME
+from tinymem.stores.journals import open_journal
 from tinymem.upkeep.export_format import (
     Header,
     calls_line,
@@ -80,15 +78,12 @@ def export_memory(
     cannot be written; one that was not written to its end is refused by the import.
     """
     folder = namespace_folder(a_path("path", path), namespace, create=False)
-    journal = SqliteJournal(folder / "journal.db", create=False)
-    try:
+    with closing(open_journal(folder, create=False)) as journal:
         return export_journal(journal, file, vectors, progress)
-    finally:
-        journal.close()
 
 
 def export_journal(
-    journal: SqliteJournal, file: str | Path | TextIO, vectors: bool = False, progress: Progress | None = None
+    journal: Journal, file: str | Path | TextIO, vectors: bool = False, progress: Progress | None = None
 ) -> Exported:
     """Write what a journal holds now; see `export_memory`."""
     advance = a_callable("progress", progress) or unseen
@@ -120,7 +115,7 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         raise StorageError(f"{file} cannot be written: {reason}; choose another, or make room") from error
 
 
-def _lines(journal: SqliteJournal, counts: tuple[int, int], vectors: bool) -> Iterator[str]:
+def _lines(journal: Journal, counts: tuple[int, int], vectors: bool) -> Iterator[str]:
     """All lines, in order."""
     fingerprint = journal.setting(EMBEDDER) or ""
     yield header_line(Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0]))
@@ -141,11 +136,11 @@ def _lines(journal: SqliteJournal, counts: tuple[int, int], vectors: bool) -> It
     yield end_line(*counts)
 
 
-def _checked(journal: SqliteJournal, row: StepRow) -> Step:
+def _checked(journal: Journal, row: StepRow) -> Step:
     """The step; FormatError for a damaged record, since its line would be damaged too."""
     try:
         if row.view is not None:
             load_step(row.view)
         return load_step(row.record)
     except (StepError, FormatError) as error:
-        raise FormatError(f"{journal.path} is damaged: step {row.number}: {error}") from error
+        raise FormatError(f"{journal.location} is damaged: step {row.number}: {error}") from error

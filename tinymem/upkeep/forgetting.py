@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from tinymem.archive.archive import Archive
-from tinymem.archive.folders import JOURNAL, MARKER, folder_name, namespace_folder
+from tinymem.archive.folders import MARKER, folder_name, namespace_folder
 from tinymem.errors import StorageError, TinymemError
 from tinymem.recall.fusion import Filter
 from tinymem.recall.passages import tool_name
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import a_path, a_text, one_of
 from tinymem.steps.serialization import STEP_TYPES
+from tinymem.stores.journals import check_unused, has_journal, has_steps, journal_files
 
 __all__ = ["chosen", "forget_namespace", "number_of", "undone_on_failure"]
 
@@ -68,14 +68,15 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
     called again, it goes on.
     """
     folder = namespace_folder(a_path("path", path), namespace, create=False)
-    journal = folder / "journal.db"
-    _check_alone(journal)
+    check_unused(folder)
     try:
-        for child in sorted(folder.iterdir(), key=lambda one: one.name.startswith(journal.name)):
+        for child in {*folder.iterdir()} - journal_files(folder):
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child)
             else:
-                child.unlink()  # the journal last: as long as it is there, the rest can be removed by this
+                child.unlink()
+        for file in journal_files(folder):  # last: as long as it is there, the rest can be removed by this
+            file.unlink()
         folder.rmdir()
     except OSError as error:
         raise StorageError(f"{folder} cannot be removed: {error.strerror or error}; do so again") from error
@@ -97,7 +98,7 @@ def undone_on_failure(path: Path, namespace: str, also: Callable[[], object] | N
         yield
     except BaseException:
         with suppress(OSError, ValueError, TinymemError):  # somebody else has it open, or put something there
-            if folder in made and (folder / JOURNAL).exists() and not _has_steps(folder / JOURNAL):
+            if folder in made and has_journal(folder) and not has_steps(folder):
                 forget_namespace(path, namespace)
             if not was_marked and {*path.iterdir()} <= {marker, folder}:
                 _empty(folder)
@@ -113,23 +114,3 @@ def _empty(folder: Path) -> None:
     """Remove the folder, if it is there; OSError if something is in it."""
     with suppress(FileNotFoundError):
         folder.rmdir()
-
-
-def _has_steps(journal: Path) -> bool:
-    with closing(sqlite3.connect(journal, timeout=0)) as db:
-        try:
-            return db.execute("SELECT 1 FROM steps LIMIT 1").fetchone() is not None
-        except sqlite3.DatabaseError as error:
-            return "no such table" not in str(error)
-
-
-def _check_alone(journal: Path) -> None:
-    """StorageError when the journal is open anywhere: only who is alone can leave SQLite's log mode."""
-    try:
-        with closing(sqlite3.connect(journal, timeout=0)) as db:
-            db.execute("PRAGMA journal_mode=DELETE")
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise StorageError(f"{journal.parent} is in use: close the memories that have it open first") from error
-    except sqlite3.DatabaseError:
-        pass  # what is damaged can go as well

@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 
 from tinymem.archive.archive import Archive, row_of
-from tinymem.archive.durable_window import OPEN_CALLS
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder
-from tinymem.archive.scratchpad_format import SCRATCHPAD
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, PassageRow, StepRow, TokenIds, Vectors
+from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, StepRow, TokenIds, Vectors
+from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.passages import passages_of
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import a_callable, a_path
 from tinymem.stores.exact import ExactStore
-from tinymem.stores.sqlite.journal import Mark
 from tinymem.upkeep.export_format import (
     Episodes,
     Header,

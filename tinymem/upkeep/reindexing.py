@@ -8,17 +8,17 @@ from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.folders import namespace_folder
+from tinymem.archive.folders import INDEX, namespace_folder
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, VectorStore
+from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.query import embedded
 from tinymem.registry import embedder_from, known_store, store_from, token_embedder_from
 from tinymem.steps.checks import a_callable, a_path
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import load_step
-from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.upkeep import EMBEDDER, EMBEDDER_NAME, Placed
+from tinymem.stores.journals import open_journal
 from tinymem.upkeep.progress import Progress, unseen
 
 __all__ = ["Reindexed", "reindex"]
@@ -69,7 +69,7 @@ def reindex(
     new, index = embedder_from(embedder), known_store(store)
     advance = a_callable("progress", progress) or unseen
     folder = namespace_folder(a_path("path", path), namespace, create=False)
-    journal = SqliteJournal(folder / "journal.db", create=False)
+    journal = open_journal(folder, create=False)
     try:
         before, done = journal.setting(EMBEDDER) or new.fingerprint, 0
         if before != new.fingerprint:
@@ -84,7 +84,7 @@ def reindex(
         journal.close()
 
 
-def _embed(journal: SqliteJournal, embedder: Embedder, progress: Progress) -> int:
+def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:
     """Embed all passages, and change to their new vectors; how many were embedded."""
     fingerprint, tokenizer, count = embedder.fingerprint, token_embedder_from(embedder), 0
     journal.begin_reindexing(fingerprint)
@@ -99,19 +99,19 @@ def _embed(journal: SqliteJournal, embedder: Embedder, progress: Progress) -> in
     return count
 
 
-def _texts(journal: SqliteJournal, passages: list[Placed]) -> dict[int, str]:
+def _texts(journal: Journal, passages: list[Place]) -> dict[int, str]:
     """The texts of passages by their ids, without those that were forgotten a moment ago."""
     records = journal.steps(sorted({passage.step for passage in passages}))
     try:
         parts = {number: load_step(record).parts() for number, record in records.items()}
         return {p.id: clean(parts[p.step][p.part].text[p.start : p.end]) for p in passages if p.step in parts}
     except (StepError, IndexError) as error:
-        raise FormatError(f"{journal.path} is damaged: {error}") from error
+        raise FormatError(f"{journal.location} is damaged: {error}") from error
 
 
 def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore) -> None:
     """Clear the index of old vectors, and embed what nobody has embedded yet."""
-    archive = Archive(folder, embedder, lambda: store_from(store, folder / "index"), counter_from(None), create=False)
+    archive = Archive(folder, embedder, lambda: store_from(store, folder / INDEX), counter_from(None), create=False)
     try:
         archive.index.clear()
     except StorageError as error:

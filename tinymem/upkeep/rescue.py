@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tinymem.archive.folders import namespace_folder
 from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError
@@ -13,13 +13,9 @@ from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import is_milestone
 from tinymem.stores.files import opener
-from tinymem.stores.sqlite.pages import Cell, Pages
+from tinymem.stores.journals import SavedStep, damaged_file, saved_steps
 
 __all__ = ["Salvaged", "salvage", "salvage_to"]
-
-JOURNAL = "journal.db"
-COLUMNS = 11  # of a step's row in the oldest format
-ID, RECORD, MILESTONE = 1, 8, 11  # columns of the table `steps`
 
 
 class Salvaged(NamedTuple):
@@ -45,12 +41,15 @@ def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
 
     Raises NotAMemoryError where there is no journal, and StorageError for one that cannot be read at all.
     """
-    journal = _journal(a_path("path", path), namespace)
+    path = a_path("path", path)
+    file = damaged_file(path) or damaged_file(namespace_folder(path, namespace, create=False))
+    if file is None:
+        raise NotAMemoryError(f"the journal of {path} is no file")
     try:
-        journal.open("rb").close()
+        file.open("rb").close()
     except OSError as error:
-        raise StorageError(f"{journal} cannot be read: {error.strerror or error}") from error
-    return _steps(journal)
+        raise StorageError(f"{file} cannot be read: {error.strerror or error}") from error
+    return _steps(saved_steps(file))
 
 
 def salvage_to(file: str | Path, path: str | Path, namespace: str = "default") -> Salvaged:
@@ -72,40 +71,25 @@ def salvage_to(file: str | Path, path: str | Path, namespace: str = "default") -
     return Salvaged(len(numbers), max(numbers, default=0) - len(numbers))
 
 
-def _journal(path: Path, namespace: str) -> Path:
-    for place in (path, path / JOURNAL):
-        if place.is_file():
-            return place
-    journal = namespace_folder(path, namespace, create=False) / JOURNAL
-    if not journal.is_file():
-        raise NotAMemoryError(f"{journal} is no file")
-    return journal
+def _steps(rows: Iterable[SavedStep]) -> Iterator[Step]:
+    given = set[int]()
+    for row in rows:
+        step = _step(row)
+        if step is not None and row.number not in given:
+            given.add(row.number)
+            yield step
 
 
-def _steps(journal: Path) -> Iterator[Step]:
-    pages = Pages(journal)
-    try:
-        given = set[int]()
-        for cell in sorted(pages.cells(COLUMNS, RECORD)):
-            step = _step(pages.values(cell), cell)
-            if step is not None and step.step_number not in given:
-                given.add(step.step_number or 0)
-                yield step
-    finally:
-        pages.close()
-
-
-def _step(values: list[Any] | None, cell: Cell) -> Step | None:
+def _step(row: SavedStep) -> Step | None:
     """The step of a row, if it is one, and whole."""
-    if values is None or not isinstance(record := values[RECORD], str):
-        return None
     try:
-        step = load_step(record)
+        step = load_step(row.record)
     except TinymemError:
         return None
-    if step.step_number != cell.rowid:
-        if step.id != values[ID]:
+    if step.step_number != row.number:
+        if step.id != row.id:
             return None
-        step = step.evolve(step_number=cell.rowid)
-    made_one = len(values) > MILESTONE and values[MILESTONE] == 1 and not is_milestone(step)
-    return step.evolve(metadata={**step.metadata, "milestone": True}) if made_one else step
+        step = step.evolve(step_number=row.number)
+    if row.milestone and not is_milestone(step):
+        return step.evolve(metadata={**step.metadata, "milestone": True})
+    return step

@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from tinymem.errors import InputError
-from tinymem.protocols import StepRow
+from tinymem.protocols import Journal, StepRow
 from tinymem.steps.checks import an_aware_time
 from tinymem.steps.content import Content, as_text
 from tinymem.steps.ids import new_nanoid, utc_now
 from tinymem.steps.serialization import load_step
 from tinymem.steps.types import MessageStep
-
-if TYPE_CHECKING:
-    from tinymem.stores.sqlite.journal import SqliteJournal
 
 __all__ = ["Message", "MessageDict", "MessageSequence", "UnknownMessageError", "message_of", "newest_first"]
 
@@ -65,7 +62,7 @@ class MessageSequence(Sequence[Message]):
     iterate, or make a list.
     """
 
-    def __init__(self, journal: SqliteJournal) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def __len__(self) -> int:
@@ -124,7 +121,7 @@ class MessageDict(Mapping[str, Message]):
         return f"<MessageDict of {len(self)} messages>"
 
 
-def newest_first(journal: SqliteJournal, session: str | None = None) -> Iterator[MessageStep]:
+def newest_first(journal: Journal, session: str | None = None) -> Iterator[MessageStep]:
     """Yield the messages, newest first; only those of the session, if one is given."""
     rows = journal.newest(PIECE, type=MessageStep.type, session=session)
     while rows:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["EpisodeLine", "Memory", "SessionLine", "StepLine", "Survey", "Tier", "survey"]
 
 Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
-Tallied: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `SqliteJournal.tally` gives them
+Tallied: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `Journal.tally` gives them
 
 WORDS = 60  # cells of a step's first words
 NAME = 24  # cells of a speaker, a tool or a session

@@ -181,7 +181,7 @@ class WorkingMemory:
         if self._memory is None:
             return []
         session = self._memory.long_term.journal.setting(OPEN_TASK)
-        numbers = self._memory.long_term.journal.numbers(session=session) if session else []
+        numbers = self._memory.long_term.journal.matching({"session": session}) if session else []
         found = self._memory.long_term.fetch(numbers)
         return [found[number] for number in sorted(found)]
 

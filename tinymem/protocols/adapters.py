@@ -1,14 +1,8 @@
-"""What a user may bring: an embedder, a vector store, a token counter, a summarizer.
-
-These are structural types (`typing.Protocol`): any object with these methods will do, nothing needs to be inherited.
-`tinymem.testing` holds the contract that each must pass. Arrays are numpy; every shape is in the docstring. Scores are
-similarities: higher is closer, always.
-"""
+"""Embedders, vector stores, token counters and summarizers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -21,8 +15,6 @@ __all__ = [
     "Embedder",
     "Embeds",
     "Ids",
-    "PassageRow",
-    "StepRow",
     "Summarizer",
     "Summarizes",
     "TokenCounter",
@@ -36,48 +28,6 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
 TokenIds: TypeAlias = npt.NDArray[np.uint16]
 Summarizes: TypeAlias = "Callable[[list[Step]], str]"  # the least that a summarizer can be
-
-
-@dataclass(frozen=True)
-class StepRow:
-    """A step as the journal keeps it: `record` is its JSON, `time` is in seconds since 1970.
-
-    `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view`
-    is the JSON of the shortened step that the window shows instead, if a strategy shortened it. A `milestone` ranks a
-    little higher.
-    """
-
-    number: int
-    id: str
-    type: str
-    session: str | None
-    speaker: str | None
-    time: float
-    tokens: int
-    position: int
-    record: str
-    window: bool = True
-    view: str | None = None
-    milestone: bool = False
-
-
-@dataclass(frozen=True)
-class PassageRow:
-    """A slice `[start, end)` of a step's part, with its text: the unit that is embedded, searched and excerpted.
-
-    `kind` says what the part is (see `tinymem.steps.step.Part`); `asks`, whether the step's text ends in a question;
-    `identifiers` are those of the text, as `tinymem.recall.identifiers.hashes` gives them; `tools`, the names of the
-    tools that the step calls, a line each.
-    """
-
-    part: int
-    start: int
-    end: int
-    kind: str
-    asks: bool
-    text: str
-    identifiers: bytes = b""
-    tools: str = ""
 
 
 @runtime_checkable

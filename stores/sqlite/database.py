@@ -1,0 +1,160 @@
+"""A journal's connection to its SQLite file: transactions, reading with checks, settings."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tinymem.errors import FormatError, shown
+from tinymem.protocols import Mark
+from tinymem.protocols.settings import MARK
+from tinymem.stores.forking import ProcessLock, leave_to_parent
+from tinymem.stores.sqlite.fulltext import FullText
+from tinymem.stores.sqlite.schema import damaged, guarded, opened
+
+__all__ = ["Database"]
+
+MANY = 500  # values in one statement
+
+
+class Database:
+    """The file of a journal, `path`, made if `create`. While another process writes, it is waited for up to `timeout`
+    seconds."""
+
+    def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
+        self.path = path
+        self._lock = ProcessLock(f"the memory at {path}")
+        self._db = opened(path, create, timeout)
+        leave_to_parent(self)
+        try:
+            with guarded(path):
+                self._fulltext = FullText(self._db)
+        except BaseException:
+            self._db.close()
+            raise
+
+    @property
+    def location(self) -> str:
+        """The path of the file."""
+        return str(self.path)
+
+    def damaged(self, reason: object) -> FormatError:
+        """Return the error that says that the file is damaged, and what can be done."""
+        return damaged(self.path, reason)
+
+    def close(self) -> None:
+        """Close the file. Closing twice is no error; a forked child leaves it to its parent."""
+        if not self._lock.inherited:
+            with self._lock:
+                self._db.close()
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
+        """All or nothing; one inside another is part of that one. The lock is held, so that threads do not share a
+        transaction.
+
+        What is `derived` from steps that are on disk is not waited for: it survives a killed process, and where the
+        power fails before the next step is written, it is made again.
+        """
+        with self._lock, guarded(self.path):
+            if self._db.in_transaction:
+                yield self._db
+                return
+            if derived:
+                self._db.execute("PRAGMA synchronous=NORMAL")
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            finally:
+                if derived:
+                    self._db.execute("PRAGMA synchronous=FULL")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make all writes inside one transaction, while nobody else writes."""
+        with self._transaction():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read one state inside, while others may write."""
+        with self._lock, guarded(self.path):
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+
+    def version(self) -> int:
+        """Return a number that changes whenever somebody else has written."""
+        return self._number("PRAGMA data_version")
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]:
+        """The rows; FormatError where a value is not of its kind, if `kinds` are given: any column may hold any."""
+        with self._lock, guarded(self.path):
+            rows = self._db.execute(sql, values).fetchall()
+        if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
+            raise self.damaged(f"a row of {[type(value).__name__ for value in wrong[0]]}")
+        return rows
+
+    def _number(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """The number in the first row; 0 where there is no row, or NULL."""
+        rows = self._read(sql, values)
+        return int(rows[0][0] or 0) if rows else 0
+
+    def _along(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = (), down: bool = False) -> list[Any]:
+        """The rows, whose numbers grow from the first of the `values`, or fall: a damaged tree may lead in circles."""
+        rows = self._read(sql, values, kinds)
+        numbers = [values[0], *(row[0] for row in rows)]
+        if any(one >= other for one, other in pairwise(numbers[::-1] if down else numbers)):
+            raise self.damaged("numbers of its rows are not in order")
+        return rows
+
+    def _each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> Iterator[Any]:
+        """The rows for any number of values, for which `{}` stands in the statement."""
+        for at in range(0, len(values), MANY):
+            some = values[at : at + MANY]
+            yield from self._read(sql.format(",".join("?" * len(some))), some, kinds)
+
+    # -- settings -----------------------------------------------------------------------------------------------------
+
+    def setting(self, key: str) -> str | None:
+        """Return the value that was kept under `key`, or None."""
+        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,), [str])
+        return rows[0][0] if rows else None
+
+    def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
+        """Keep values under keys, all or none; unless `replace`, those that are there stay."""
+        with self._transaction() as db:
+            db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
+
+    def _count_up(self, key: str) -> None:
+        sql = "INSERT INTO meta VALUES (?, '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
+        self._db.execute(sql, (key,))
+
+    @property
+    def mark(self) -> Mark:
+        """The end of the passages that were made."""
+        kept = self.setting(MARK) or "1 0"
+        try:
+            step, passages = map(int, kept.split())
+        except ValueError as error:
+            raise self.damaged(f"{shown(kept)} is no mark") from error
+        return Mark(step, passages)

@@ -1,0 +1,122 @@
+"""The passages of a journal, with their vectors and terms, and the summaries that were made of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tinymem.protocols import Embedded, EmbeddedPassage, Ids, Mark, PassageRow, Place, SummaryRow, TokenIds, Vectors
+from tinymem.protocols import Waiting as AnyWaiting
+from tinymem.protocols.settings import EMBEDDER, MARK
+from tinymem.stores.sqlite.database import Database
+from tinymem.stores.sqlite.schema import guarded
+from tinymem.stores.sqlite.steps import Steps
+from tinymem.stores.sqlite.waiting import NOTHING, Waiting
+
+__all__ = ["Passages", "Summaries"]
+
+_PUT = (
+    "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens, identifiers, tools) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_GET = (
+    "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
+    "s.speaker, s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step "
+    "WHERE p.id > ? ORDER BY p.id LIMIT ?"
+)
+
+
+class Passages(Steps):
+    """The table `passages`, and the full-text index."""
+
+    def put_passages(
+        self,
+        since: Mark,
+        until: Mark,
+        passages: Sequence[tuple[int, PassageRow]],
+        vectors: Vectors,
+        tokens: Sequence[TokenIds],
+        embedder: str | None = None,
+    ) -> bool:
+        """Keep the passages (number of the step, passage) between two marks, and move the mark; False, and nothing is
+        kept, if somebody else was there first."""
+        halves = vectors.astype("<f2")
+        with self._transaction(derived=True) as db:
+            if self.mark != since or not all(map(self._has, {number for number, _ in passages})):
+                return False
+            if embedder not in (None, self.setting(EMBEDDER)):
+                return False
+            ids: list[int] = []
+            for (number, p), vector, some in zip(passages, halves, tokens, strict=True):
+                place = (number, p.part, p.start, p.end, p.kind, p.asks)
+                made = (vector.tobytes(), some.tobytes(), p.identifiers, p.tools)
+                ids.append(db.execute(_PUT, (*place, *made)).lastrowid or 0)
+            self._fulltext.add(zip(ids, (p.text for _, p in passages), strict=True))
+            self.keep({MARK: f"{until.step} {until.passages}"})
+            return True
+
+    def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
+        """Return up to `limit` passages with ids above `after`, in order."""
+        return list(map(EmbeddedPassage._make, self._along(_GET, (after, limit))))
+
+    def places(self, number: int) -> list[Place]:
+        """Return the places of a step's passages, in order."""
+        sql = "SELECT id, step, part, start, end FROM passages WHERE step = ? ORDER BY id"
+        return list(map(Place._make, self._read(sql, (number,), (int,) * 5)))
+
+    def vectors(self, number: int) -> list[Embedded]:
+        """Return the vectors and token ids of a step's passages, in order."""
+        sql = "SELECT vector, tokens FROM passages WHERE step = ? ORDER BY id"
+        return list(map(Embedded._make, self._read(sql, (number,))))
+
+    def last_passage(self) -> int:
+        """Return the id of the newest passage; 0 if there is none."""
+        return self._number("SELECT max(id) FROM passages")
+
+    def passages_until(self, last: int) -> int:
+        """Count the passages with ids up to `last`."""
+        return self._number("SELECT count(*) FROM passages WHERE id <= ?", (last,))
+
+    def dimensions(self) -> int | None:
+        """Return the length of the vectors; None if there are none yet."""
+        rows = self._read("SELECT length(vector) FROM passages LIMIT 1")
+        return int(rows[0][0]) // 2 if rows else None
+
+    # -- full-text search ---------------------------------------------------------------------------------------------
+
+    def search_text(self, query: str, waiting: AnyWaiting | None = None) -> tuple[Ids, Vectors]:
+        """Return passage ids by BM25, best first, and their scores; those that are `waiting` too, unless somebody has
+        brought them in meanwhile."""
+        with self.snapshot():
+            is_current = isinstance(waiting, Waiting) and waiting.since == self.mark
+            try:
+                return self._fulltext.search(query, waiting if is_current else NOTHING)  # type: ignore[arg-type]
+            except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables do not fit each other
+                raise self.damaged(f"in the full text, {error}") from error
+
+    def begin_waiting(self) -> Waiting:
+        """Return the passages that wait to be embedded: none yet, from the mark on."""
+        return Waiting(self.mark, self._number("SELECT seq FROM sqlite_sequence WHERE name = 'passages'") + 1)
+
+    def wait(self, waiting: AnyWaiting, until: Mark, texts: Iterable[str]) -> range:
+        """Let `search_text` find passages of these texts, up to a mark; return the ids that they will have."""
+        assert isinstance(waiting, Waiting), "what begin_waiting gave"
+        with self._lock, guarded(self.path):
+            return waiting.extend(until, self._fulltext.terms(texts))
+
+
+class Summaries(Database):
+    """The table `summaries`."""
+
+    def summaries(self) -> list[SummaryRow]:
+        """Return all summaries, by level and in order."""
+        sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
+        return [SummaryRow(*row) for row in self._read(sql, kinds=(int, int, int, (str, type(None)), str))]
+
+    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
+        """Keep summaries, but none of steps that another one tells of; return how many were kept."""
+        sql = (
+            "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
+            "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
+        )
+        with self._transaction(derived=True) as db:
+            return db.executemany(sql, rows).rowcount

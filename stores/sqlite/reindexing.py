@@ -1,0 +1,73 @@
+"""The vectors of another embedder, as they are made beside those in use, and put in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinymem.errors import StorageError
+from tinymem.protocols import Place, TokenIds, Vectors
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, REINDEXING, WATERMARK
+from tinymem.stores.sqlite.database import Database
+
+__all__ = ["Reindexing"]
+
+# Ids of passages only grow, so all above the newest vector that was made are still to come.
+_BEHIND = (
+    "FROM passages p JOIN steps s ON s.number = p.step WHERE p.id > (SELECT ifnull(max(passage), 0) FROM reindexed)"
+)
+
+
+class Reindexing(Database):
+    """The table `reindexed`."""
+
+    def begin_reindexing(self, embedder: str) -> None:
+        """Begin, or go on, to make the vectors of `embedder` (a fingerprint); drop those of a third one, half made."""
+        with self._transaction() as db:
+            if self.setting(REINDEXING) != embedder:
+                db.execute("DELETE FROM reindexed")
+                self.keep({REINDEXING: embedder})
+
+    def stop_reindexing(self) -> None:
+        """Drop the vectors of the other embedder, if there are some."""
+        if self.setting(REINDEXING):
+            with self._transaction():
+                self._drop()
+
+    def _drop(self) -> None:
+        self._db.execute("DELETE FROM reindexed")
+        self._db.execute("DELETE FROM meta WHERE key = ?", (REINDEXING,))
+
+    def reindexed(self) -> tuple[int, int]:
+        """Count the passages that have a vector of the other embedder, and those that are to have one."""
+        done = self._number("SELECT count(*) FROM reindexed")
+        return done, done + self._number(f"SELECT count(*) {_BEHIND}")
+
+    def to_reindex(self, limit: int) -> list[Place]:
+        """Return up to `limit` passages without a vector of the other embedder, in order."""
+        sql = f"SELECT p.id, p.step, p.part, p.start, p.end {_BEHIND} ORDER BY p.id LIMIT ?"
+        return list(map(Place._make, self._read(sql, (limit,))))
+
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds]) -> None:
+        """Keep vectors and token ids of the other embedder, but none of passages that are gone."""
+        sql = "INSERT OR IGNORE INTO reindexed SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)"
+        halves = vectors.astype("<f2")
+        with self._transaction(derived=True) as db:
+            if (now := self.setting(REINDEXING)) != embedder:
+                what = f"began to reindex it with {now}" if now else "has reindexed it"
+                raise StorageError(f"{self.path}: another process {what} meanwhile; run one of them at a time")
+            blobs = ((id, half.tobytes(), some.tobytes()) for id, half, some in zip(ids, halves, tokens, strict=True))
+            db.executemany(sql, blobs)
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Put the vectors of the other embedder in the place of those in use; False if some passage has none yet."""
+        with self._transaction() as db:
+            if self.setting(REINDEXING) != embedder or self.to_reindex(1):
+                return False
+            db.execute(
+                "UPDATE passages SET (vector, tokens) = (SELECT r.vector, r.tokens FROM reindexed r "
+                "WHERE r.passage = passages.id) WHERE id IN (SELECT passage FROM reindexed)"
+            )
+            self._drop()
+            changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
+            self.keep({EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0", EMBEDDER_CHANGES: changes})
+            return True

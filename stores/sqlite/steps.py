@@ -1,0 +1,174 @@
+"""The steps of a journal, and its window."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+
+from tinymem.errors import FormatError, InputError
+from tinymem.protocols import StepOutline, StepRow, Tally
+from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.stores.sqlite.database import Database
+
+__all__ = ["Steps"]
+
+_COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
+_END = 1 << 62  # above every number
+_NAME = (str, type(None))
+_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # what its columns hold
+_OUTLINE = (int, str, str, _NAME, int, int)
+_LIMITS = {
+    **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
+    **{"since": "time >= ?", "until": "time <= ?", "before": "time < ?"},
+}
+
+
+class Steps(Database):
+    """The table `steps`."""
+
+    def add(self, rows: Sequence[StepRow]) -> None:
+        """Write steps, durably, all or none. InputError for an id that is there, or a number from before the mark."""
+        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        try:
+            with self._transaction() as db:
+                mark = self.mark
+                for r in rows:
+                    if (r.number, 0) < mark:  # nobody would make its passages
+                        raise InputError(f"the number {r.number} was given before, elsewhere: open the memory again")
+                    place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
+                    db.execute(sql, (*place, r.record, r.window, r.view, r.milestone))
+        except FormatError as error:
+            if isinstance(error.__cause__, sqlite3.IntegrityError):
+                ids = ", ".join(row.id for row in rows[:3])
+                raise InputError(f"a step with this id or number is in the memory already ({ids})") from error
+            raise
+
+    def next_number(self) -> int:
+        """Return the number that the next step gets; never one that was used before."""
+        return self._number("SELECT seq FROM sqlite_sequence WHERE name = 'steps'") + 1
+
+    def go_on_from(self, number: int) -> None:
+        """Give no step that is still to come a number below `number`."""
+        with self._transaction() as db:
+            if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'steps'").fetchone():
+                db.execute("INSERT INTO sqlite_sequence VALUES ('steps', 0)")
+            db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'steps'", (number - 1,))
+
+    def end(self) -> int:
+        """Return the tokens of all steps since the memory began."""
+        return self._number("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
+
+    def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        """Return up to `limit` steps with numbers above `after`, in order."""
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
+        return [StepRow(*row) for row in self._along(sql, (after, limit), _STEP)]
+
+    def newest(
+        self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
+    ) -> list[StepRow]:
+        """Return up to `limit` steps with numbers below `before`, the newest first."""
+        wanted = {"type": type, "session": session}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        where = "".join(f" AND {name} = ?" for name in given)
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
+        return [StepRow(*row) for row in self._along(sql, (before, *given.values(), limit), _STEP, down=True)]
+
+    def newest_ids(self, limit: int, type: str) -> list[str]:
+        """Return the ids of up to `limit` steps of a type, the newest first."""
+        sql = "SELECT id FROM steps WHERE type = ? ORDER BY number DESC LIMIT ?"
+        return [id for (id,) in self._read(sql, (type, limit))]
+
+    def newest_of(self, session: str | None) -> str | None:
+        """Return the id of the session's newest step that is no system prompt."""
+        sql = "SELECT id FROM steps WHERE session IS ? AND type != 'system_prompt' ORDER BY number DESC LIMIT 1"
+        rows = self._read(sql, (session,), (str,))
+        return rows[0][0] if rows else None
+
+    def outline(self, after: int = 0, until: int = _END) -> list[StepOutline]:
+        """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
+        columns = ", ".join(StepOutline._fields)
+        sql = f"SELECT {columns} FROM steps WHERE number > ? AND number <= ? ORDER BY number"
+        return [StepOutline(*row) for row in self._read(sql, (after, until), _OUTLINE)]
+
+    def steps(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the JSON of these steps, by number; those that are not there are left out."""
+        return dict(self._each("SELECT number, record FROM steps WHERE number IN ({})", [int(n) for n in numbers]))
+
+    def numbers(self, ids: Sequence[str]) -> list[int]:
+        """Return the numbers of the steps with these ids, in order."""
+        return sorted({n for (n,) in self._each("SELECT number FROM steps WHERE id IN ({})", ids, (int,))})
+
+    def held(self, ids: Sequence[str]) -> set[str]:
+        """Return those of the ids that steps have."""
+        return {id for (id,) in self._each("SELECT id FROM steps WHERE id IN ({})", ids)}
+
+    def matching(self, limits: Mapping[str, str | float]) -> list[int]:
+        """Return the numbers of the steps within all `limits`, in order."""
+        where = "".join(f" AND {_LIMITS[name]}" for name in limits)
+        sql = f"SELECT number FROM steps WHERE 1{where} ORDER BY number"
+        return [number for (number,) in self._read(sql, [*limits.values()], (int,))]
+
+    def count(self, type: str) -> int:
+        """Count the steps of a type."""
+        return self._number("SELECT count(*) FROM steps WHERE type = ?", (type,))
+
+    def tally(self) -> list[Tally]:
+        """Count the steps by session and type, in the order in which these begin."""
+        sql = (
+            "SELECT session, type, count(*), sum(tokens), min(time), max(time) FROM steps "
+            "GROUP BY session, type ORDER BY min(number)"
+        )
+        return [Tally(*row) for row in self._read(sql)]
+
+    def counts(self) -> dict[str, int]:
+        """Count steps, passages and tokens."""
+        sql = "SELECT count(*), sum(window), sum(number >= ?), sum(tokens), sum(tokens * window) FROM steps"
+        values = [int(value or 0) for value in self._read(sql, (self.mark.step,))[0]]
+        names = ("steps", "window_steps", "waiting_steps", "tokens", "window_tokens")
+        return {**dict(zip(names, values, strict=True)), "passages": self._number("SELECT count(*) FROM passages")}
+
+    def waiting_tokens(self) -> int:
+        """Return the tokens of the steps from the mark on."""
+        sql = "SELECT position FROM steps WHERE number >= ? ORDER BY number LIMIT 1"
+        first = self._read(sql, (self.mark.step,))
+        return self.end() - int(first[0][0]) if first else 0
+
+    def waiting_steps(self) -> int:
+        """Count the steps from the mark on."""
+        return self._number("SELECT count(*) FROM steps WHERE number >= ?", (self.mark.step,))
+
+    def _has(self, number: int) -> bool:
+        """There is a step of this number; it is not read for that, since it may be large."""
+        return bool(self._read("SELECT 1 FROM steps WHERE number = ?", (number,)))
+
+    def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
+        """Make these steps milestones, or none."""
+        with self._transaction() as db:
+            db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
+            self._count_up(REWRITES)
+
+    # -- the window ---------------------------------------------------------------------------------------------------
+
+    def window(self, after: int = 0) -> list[StepRow]:
+        """Return the steps of the window with numbers above `after`, in order."""
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE window = 1 AND number > ? ORDER BY number"
+        return [StepRow(*row) for row in self._read(sql, (after,), _STEP)]
+
+    def any_archived(self) -> bool:
+        """Tell if a step has left the window; found at once, since the oldest leave first."""
+        return bool(self._read("SELECT 1 FROM steps WHERE window = 0 LIMIT 1"))
+
+    def set_window(
+        self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None
+    ) -> list[int]:
+        """Take the steps `removed` out of the window, and return the numbers of those that were in it; show `views` of
+        other steps, in it or not so far, and `changed` of those that are in it still."""
+        with self._transaction(derived=not (views or changed)) as db:
+            out = "UPDATE steps SET window = 0, view = NULL WHERE number = ? AND window = 1"
+            taken = [number for number in removed if db.execute(out, (number,)).rowcount]
+            put = "UPDATE steps SET window = 1, view = ? WHERE number = ?"
+            db.executemany(put, ((view, number) for number, view in views.items()))
+            still = "UPDATE steps SET view = ? WHERE number = ? AND window = 1"
+            db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
+            self._count_up(WINDOW_CHANGES)
+            return taken

@@ -1,0 +1,61 @@
+"""The protocols of what a user may bring (embedder, vector store, token counter, summarizer, journal) and their data.
+
+These are structural types (`typing.Protocol`): any object with these methods will do, nothing needs to be inherited.
+`tinymem.testing` holds the contract that each must pass. Arrays are numpy; every shape is in the docstring. Scores are
+similarities: higher is closer, always.
+"""
+
+from tinymem.protocols.adapters import (
+    Embedder,
+    Embeds,
+    Ids,
+    Summarizer,
+    Summarizes,
+    TokenCounter,
+    TokenEmbedder,
+    TokenIds,
+    Vectors,
+    VectorStore,
+)
+from tinymem.protocols.journal import Journal, Waiting
+from tinymem.protocols.rows import (
+    Embedded,
+    EmbeddedPassage,
+    FiledStep,
+    Mark,
+    PassageRow,
+    Place,
+    StepOutline,
+    StepRow,
+    SummaryRow,
+    Tally,
+    TermCheck,
+    VectorCheck,
+)
+
+__all__ = [
+    "Embedded",
+    "EmbeddedPassage",
+    "Embedder",
+    "Embeds",
+    "FiledStep",
+    "Ids",
+    "Journal",
+    "Mark",
+    "PassageRow",
+    "Place",
+    "StepOutline",
+    "StepRow",
+    "Summarizer",
+    "Summarizes",
+    "SummaryRow",
+    "Tally",
+    "TermCheck",
+    "TokenCounter",
+    "TokenEmbedder",
+    "TokenIds",
+    "VectorCheck",
+    "VectorStore",
+    "Vectors",
+    "Waiting",
+]

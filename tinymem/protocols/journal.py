@@ -1,0 +1,306 @@
+"""The journal: the durable record of every step of a namespace, and of what is made of them. The source of truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from tinymem.errors import FormatError
+from tinymem.protocols.adapters import Ids, TokenIds, Vectors
+from tinymem.protocols.rows import (
+    Embedded,
+    EmbeddedPassage,
+    FiledStep,
+    Mark,
+    PassageRow,
+    Place,
+    StepOutline,
+    StepRow,
+    SummaryRow,
+    Tally,
+    TermCheck,
+    VectorCheck,
+)
+
+__all__ = ["Journal", "Waiting"]
+
+
+class Waiting(Protocol):
+    """Passages that wait to be embedded, from the mark `since` to the mark `until`; their number is its length."""
+
+    @property
+    def since(self) -> Mark:
+        """The mark of the journal when the first of them was made."""
+
+    @property
+    def until(self) -> Mark:
+        """The mark behind the last of them."""
+
+    def __len__(self) -> int: ...
+
+
+class Journal(Protocol):
+    """The journal of one namespace. Any number of threads and processes may use it.
+
+    Each call is a transaction, unless it is made inside `together` or `snapshot`. When `add` has returned, its steps
+    survive a killed process and a lost power supply; what is derived from steps survives a killed process at least.
+
+    Errors are those of tinymem: StorageError when the journal cannot be read or written, or somebody else holds it too
+    long; FormatError when it is damaged, or of a newer format; InputError for a value that cannot be stored;
+    ClosedError after `close`.
+    """
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    @property
+    def location(self) -> str:
+        """The place of the journal, for messages: a path, or an address without a password."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make all writes inside one transaction, while nobody else writes; inside another, be part of that one."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read one state inside, while others may write."""
+
+    def reading(self) -> AbstractContextManager[Journal]:
+        """Give the journal as it is now, as a second one to read from, while others and this one may write."""
+
+    def version(self) -> int:
+        """Return a number that changes whenever somebody else, in this process or another, has written."""
+
+    def damaged(self, reason: object) -> FormatError:
+        """Return the error that says that the journal is damaged, and what can be done."""
+
+    def close(self) -> None:
+        """Release files and connections. Closing twice is no error; a forked child leaves them to its parent."""
+
+    # -- settings, see tinymem.protocols.settings ---------------------------------------------------------------------
+
+    def setting(self, key: str) -> str | None:
+        """Return the value that was kept under `key`, or None."""
+
+    def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
+        """Keep values under keys, all or none; unless `replace`, those that are there stay."""
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def add(self, rows: Sequence[StepRow]) -> None:
+        """Write steps, durably, all or none.
+
+        Raises InputError for an id or a number that is there, or a number before the mark.
+        """
+
+    def next_number(self) -> int:
+        """Return the number that the next step gets, from 1 on; never one that was used before."""
+
+    def go_on_from(self, number: int) -> None:
+        """Give no step that is still to come a number below `number`."""
+
+    def end(self) -> int:
+        """Return the tokens of all steps since the memory began: the position of the next one."""
+
+    def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
+        """Return up to `limit` steps with numbers above `after`, in order."""
+
+    def newest(
+        self, limit: int, before: int = 1 << 62, *, type: str | None = None, session: str | None = None
+    ) -> list[StepRow]:
+        """Return up to `limit` steps with numbers below `before`, the newest first; those of a type and of a session,
+        if these are given."""
+
+    def newest_ids(self, limit: int, type: str) -> list[str]:
+        """Return the ids of up to `limit` steps of a type, the newest first."""
+
+    def newest_of(self, session: str | None) -> str | None:
+        """Return the id of the session's newest step that is no system prompt."""
+
+    def outline(self, after: int = 0, until: int = 1 << 62) -> list[StepOutline]:
+        """Return the steps with numbers above `after` and up to `until`, in order, without their texts."""
+
+    def steps(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the JSON of these steps, by number; those that are not there are left out."""
+
+    def numbers(self, ids: Sequence[str]) -> list[int]:
+        """Return the numbers of the steps with these ids, in order; ids that are not there are left out."""
+
+    def held(self, ids: Sequence[str]) -> set[str]:
+        """Return those of the ids that steps have."""
+
+    def matching(self, limits: Mapping[str, str | float]) -> list[int]:
+        """Return the numbers of the steps within all `limits`, in order.
+
+        `session`, `speaker` and `type` must be equal; `since` (at or after), `until` (at or before) and `before` are in
+        seconds since 1970.
+        """
+
+    def count(self, type: str) -> int:
+        """Count the steps of a type."""
+
+    def tally(self) -> list[Tally]:
+        """Count the steps by session and type, in the order in which these begin."""
+
+    def counts(self) -> dict[str, int]:
+        """Count `steps`, `window_steps`, `waiting_steps` (not embedded yet), `passages`, `tokens`, `window_tokens`."""
+
+    def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
+        """Make these steps milestones, or none. Counts as a rewrite."""
+
+    # -- the window ---------------------------------------------------------------------------------------------------
+
+    def window(self, after: int = 0) -> list[StepRow]:
+        """Return the steps of the window with numbers above `after`, in order."""
+
+    def any_archived(self) -> bool:
+        """Tell if a step has left the window."""
+
+    def set_window(
+        self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None
+    ) -> list[int]:
+        """Take the steps `removed` out of the window, and return the numbers of those that were in it.
+
+        The window then shows `views` (JSON; None: the original) of other steps, in it or not so far, and `changed` of
+        those that are in it still. Counts as a change of the window.
+        """
+
+    # -- passages, their terms and vectors ----------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> Mark:
+        """The end of the passages that were made."""
+
+    def put_passages(
+        self,
+        since: Mark,
+        until: Mark,
+        passages: Sequence[tuple[int, PassageRow]],
+        vectors: Vectors,
+        tokens: Sequence[TokenIds],
+        embedder: str | None = None,
+    ) -> bool:
+        """Keep the passages (number of the step, passage) between two marks, and move the mark.
+
+        `vectors` are `(n, dimensions)`, kept in half precision. False, and nothing is kept, if somebody else was there
+        first: the mark is not `since`, a step is gone, or the vectors in use are not those of `embedder` (its
+        fingerprint, if given).
+        """
+
+    def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
+        """Return up to `limit` passages with ids above `after`, in order. Ids grow, and are never given again."""
+
+    def places(self, number: int) -> list[Place]:
+        """Return the places of a step's passages, in order."""
+
+    def vectors(self, number: int) -> list[Embedded]:
+        """Return the vectors and token ids of a step's passages, in order."""
+
+    def last_passage(self) -> int:
+        """Return the id of the newest passage; 0 if there is none."""
+
+    def passages_until(self, last: int) -> int:
+        """Count the passages with ids up to `last`."""
+
+    def dimensions(self) -> int | None:
+        """Return the length of the vectors; None if there are none yet."""
+
+    def waiting_tokens(self) -> int:
+        """Return the tokens of the steps from the mark on."""
+
+    def waiting_steps(self) -> int:
+        """Count the steps from the mark on."""
+
+    # -- full-text search ---------------------------------------------------------------------------------------------
+
+    def search_text(self, query: str, waiting: Waiting | None = None) -> tuple[Ids, Vectors]:
+        """Return passage ids by BM25, best first, and their scores on a scale that no query or collection shifts.
+
+        Passages that are `waiting` are found too, unless somebody has brought them in meanwhile.
+        """
+
+    def begin_waiting(self) -> Waiting:
+        """Return the passages that wait to be embedded: none yet, from the mark on."""
+
+    def wait(self, waiting: Waiting, until: Mark, texts: Iterable[str]) -> range:
+        """Let `search_text` find passages of these texts, up to a mark; return the ids that they will have."""
+
+    # -- summaries ----------------------------------------------------------------------------------------------------
+
+    def summaries(self) -> list[SummaryRow]:
+        """Return all summaries, by level and in order."""
+
+    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
+        """Keep summaries, and return how many were kept.
+
+        One of steps that another one of level 1 tells of is left out: of two processes, the first is heard.
+        """
+
+    # -- forgetting ---------------------------------------------------------------------------------------------------
+
+    def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
+        """Remove steps for good, with passages, terms, vectors, and summaries that tell of them.
+
+        `passages_of` has the texts of each step's passages, in order. False, and nothing is removed, if a step has not
+        as many passages: another process made or removed some. Nothing is left in any file; counts as a rewrite and a
+        change of the window.
+        """
+
+    def scrub(self, done: str, what: str) -> None:
+        """Leave nothing in the files of what was removed.
+
+        Raises StorageError while somebody else reads: it says what was `done`, and that `what` is still there.
+        """
+
+    def size(self) -> int:
+        """Return the bytes that are in use."""
+
+    def weights(self) -> dict[int, int]:
+        """Return the bytes that each step takes, by number: JSON, vectors and token ids."""
+
+    # -- another embedder ---------------------------------------------------------------------------------------------
+
+    def begin_reindexing(self, embedder: str) -> None:
+        """Begin, or go on, to make the vectors of `embedder` (a fingerprint); drop those of a third one, half made."""
+
+    def stop_reindexing(self) -> None:
+        """Drop the vectors of the other embedder, if there are some."""
+
+    def reindexed(self) -> tuple[int, int]:
+        """Count the passages that have a vector of the other embedder, and those that are to have one."""
+
+    def to_reindex(self, limit: int) -> list[Place]:
+        """Return up to `limit` passages without a vector of the other embedder, in order."""
+
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds]) -> None:
+        """Keep vectors `(n, dimensions)` and token ids of the other embedder, but none of passages that are gone.
+
+        Raises StorageError if somebody began to reindex with a third embedder.
+        """
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Put the vectors of the other embedder in the place of those in use; what stores hold is stale then.
+
+        False, and nothing changes, if some passage has none yet.
+        """
+
+    # -- checks, for the doctor ---------------------------------------------------------------------------------------
+
+    def check_files(self) -> list[str]:
+        """Return what the engine's own check finds wrong with the files."""
+
+    def check_terms(self) -> TermCheck:
+        """Compare the full-text index with the passages."""
+
+    def check_vectors(self) -> VectorCheck:
+        """Measure all vectors, token ids and identifiers."""
+
+    def count_orphans(self) -> int:
+        """Count the passages of steps that are not there."""
+
+    def filed(self, after: int = 0, limit: int = 500) -> list[FiledStep]:
+        """Return up to `limit` steps with numbers above `after`, in order, as they are filed."""
+
+    def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
+        """Make the full-text index again if something is wrong with it, and tell if it was.
+
+        `texts` gives the texts of a step's passages, in order.
+        """

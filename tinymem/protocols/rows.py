@@ -1,0 +1,155 @@
+"""Rows of a journal: what it is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Embedded", "EmbeddedPassage", "FiledStep", "Mark", "PassageRow", "Place", "StepOutline", "StepRow",
+           "SummaryRow", "Tally", "TermCheck", "VectorCheck"]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step as the journal keeps it: `record` is its JSON, `time` is in seconds since 1970.
+
+    `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view`
+    is the JSON of the shortened step that the window shows instead, if a strategy shortened it. A `milestone` ranks a
+    little higher.
+    """
+
+    number: int
+    id: str
+    type: str
+    session: str | None
+    speaker: str | None
+    time: float
+    tokens: int
+    position: int
+    record: str
+    window: bool = True
+    view: str | None = None
+    milestone: bool = False
+
+
+class StepOutline(NamedTuple):
+    """A step without its text."""
+
+    number: int
+    id: str
+    type: str
+    session: str | None
+    tokens: int
+    window: bool
+
+
+class Tally(NamedTuple):
+    """The steps of one session and type: how many there are, their tokens, the times of the first and the last."""
+
+    session: str | None
+    type: str
+    steps: int
+    tokens: int
+    first: float
+    last: float
+
+
+class SummaryRow(NamedTuple):
+    """A summary of the archived steps from `first` to `last`; level 1 is of steps, each other of those below it."""
+
+    level: int
+    first: int
+    last: int
+    session: str | None
+    text: str
+
+
+class Mark(NamedTuple):
+    """The end of the passages that were made: all of the steps before `step`, and the first `passages` of that one."""
+
+    step: int
+    passages: int
+
+
+@dataclass(frozen=True)
+class PassageRow:
+    """A slice `[start, end)` of a step's part, with its text: the unit that is embedded, searched and excerpted.
+
+    `kind` says what the part is (see `tinymem.steps.step.Part`); `asks`, whether the step's text ends in a question;
+    `identifiers` are those of the text, as `tinymem.recall.identifiers.hashes` gives them; `tools`, the names of the
+    tools that the step calls, a line each.
+    """
+
+    part: int
+    start: int
+    end: int
+    kind: str
+    asks: bool
+    text: str
+    identifiers: bytes = b""
+    tools: str = ""
+
+
+class EmbeddedPassage(NamedTuple):
+    """A passage as the journal gives it back: without its text, with its vector (float16, little-endian), its token ids
+    (uint16) and what recall asks about its step. A tuple, since all passages of a memory are read as such."""
+
+    id: int
+    step: int
+    part: int
+    start: int
+    end: int
+    kind: str
+    asks: bool
+    vector: bytes
+    tokens: bytes
+    type: str
+    session: str | None
+    speaker: str | None
+    time: float
+    identifiers: bytes
+    tools: str
+    milestone: bool
+
+
+class Place(NamedTuple):
+    """The place of a passage, `id`: a slice `[start, end)` of a part of a step."""
+
+    id: int
+    step: int
+    part: int
+    start: int
+    end: int
+
+
+class Embedded(NamedTuple):
+    """The vector (float16, little-endian) and the token ids (uint16) of a passage."""
+
+    vector: bytes
+    tokens: bytes
+
+
+class FiledStep(NamedTuple):
+    """A step's JSON with what is filed beside it, unchecked: its number, its id, the places of its passages."""
+
+    number: int
+    id: str
+    record: str
+    places: Sequence[Place]
+
+
+class TermCheck(NamedTuple):
+    """The number of passages in the full-text index, and what is wrong with it, if something is."""
+
+    passages: int
+    fault: str | None
+
+
+class VectorCheck(NamedTuple):
+    """The number of vectors of each length in bytes; of vectors that are not finite; of token ids or identifiers that
+    are cut short."""
+
+    lengths: Mapping[int, int]
+    not_finite: int
+    cut_short: int

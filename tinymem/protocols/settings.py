@@ -1,0 +1,23 @@
+"""Names of the settings of a journal. A setting is a text; one that was never kept is None."""
+
+from __future__ import annotations
+
+__all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "MARK", "NAMESPACE", "OPEN_CALLS",
+           "REINDEXING", "REWRITES", "SCRATCHPAD", "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
+
+# A journal writes these itself, in the transaction of what they tell about.
+MARK = "made"  # the mark: "STEP PASSAGES"
+EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
+EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again
+EMBEDDER_CHANGES = "embedder_changes"  # how often the embedder was changed
+REINDEXING = "reindexing"  # the fingerprint of the embedder whose vectors are being made
+REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
+WATERMARK = "indexed"  # the id of the last passage that the vector store holds
+WINDOW_CHANGES = "window_changes"  # how often the window was changed other than by adding
+
+# The rest of tinymem keeps these.
+FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are derived with
+FILLED = "store_filled"  # names of the stores whose files may hold vectors, a line each
+NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
+OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
+SCRATCHPAD = "scratchpad"  # the scratchpad, as JSON
