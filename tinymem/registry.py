@@ -26,9 +26,10 @@ from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenEmb
 from tinymem.steps.checks import a_path
 from tinymem.summarizers.function import FunctionSummarizer
 
-__all__ = ["embedder_from", "embedder_names", "known_store", "store_from", "store_names", "summarizer_from",
-           "summarizer_names", "token_embedder_from"]  # fmt: skip
+__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store", "known_store",
+           "store_from", "store_names", "summarizer_from", "summarizer_names", "token_embedder_from"]  # fmt: skip
 
+DEFAULT_EMBEDDER, DEFAULT_STORE = "static", "chroma"  # of a new memory
 EMBEDDERS = "tinymem.embedders"
 STORES = "tinymem.stores"
 SUMMARIZERS = "tinymem.summarizers"
@@ -75,7 +76,7 @@ def token_embedder_from(embedder: Embedder) -> TokenEmbedder:
     """What late interaction uses: `embedder` itself, or the static one beside an embedder without a token table."""
     if hasattr(type(embedder), "token_table"):  # asked of the class: isinstance would load the model
         return cast(TokenEmbedder, embedder)
-    return cast(TokenEmbedder, embedder_from("static"))
+    return cast(TokenEmbedder, embedder_from(DEFAULT_EMBEDDER))
 
 
 def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
@@ -87,6 +88,17 @@ def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
         return _checked(spec, VectorStore, "store")  # type: ignore[type-abstract]
     load, argument = _resolve(STORES, "store", spec)
     return _checked(load(argument, a_path("path", path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
+
+
+def erase_store(name: str, path: Path) -> bool:
+    """Delete the files of the store called `name` in the folder `path` without reading them, which damaged ones might
+    not survive; False if its adapter cannot do so, or it has no files there.
+
+    Raises InputError if no adapter has that name, StorageError while the files are in use.
+    """
+    load, argument = _resolve(STORES, "store", name)
+    erase = getattr(getattr(load, "__self__", None), "erase", None)  # of the class that from_name is a method of
+    return erase is not None and bool(erase(argument, path))
 
 
 def known_store(spec: str | VectorStore) -> str | VectorStore:

@@ -192,18 +192,20 @@ class ChromaStore:
                 self._lock = None
 
     @staticmethod
-    def remove(path: Path | str) -> None:
-        """Delete Chroma's files in the folder `path` without opening them, which damaged ones might not survive.
+    def erase(argument: str, path: Path) -> bool:
+        """Delete the files in the folder `path` of the store `argument` (see `from_name`) without opening them, which
+        damaged ones might not survive; False for a server, which has none there.
 
         StorageError while a store has the folder open.
         """
-        folder = Path(path).resolve()
-        if folder.is_dir():
+        folder = path.resolve()
+        if folder.is_dir() and not argument:
             lock = _locked(folder)
             try:
                 wipe(folder)
             finally:
                 lock.release()
+        return not argument
 
     def _open(self) -> None:
         if self._folder is not None:

@@ -324,17 +324,17 @@ def test_chroma_lists_the_ids_that_it_holds(tmp_path: Path) -> None:
 
 
 def test_chroma_files_are_removed_unread_and_nothing_else_is(tmp_path: Path) -> None:
-    ChromaStore.remove(tmp_path / "nothing")
+    ChromaStore.erase("", tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
     store = ChromaStore(tmp_path)
     store.upsert(range(1_500), np.random.default_rng(1).normal(size=(1_500, 8)).astype(np.float32))
     with pytest.raises(StorageError, match="another store"):
-        ChromaStore.remove(tmp_path)
+        ChromaStore.erase("", tmp_path)
     assert store.count() == 1_500
     store.close()
     (tmp_path / "chroma.sqlite3").write_bytes(b"garbage")
     (tmp_path / "mine.txt").write_text("mine")
-    ChromaStore.remove(tmp_path)
+    ChromaStore.erase("", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == ["mine.txt"]
     store = ChromaStore(tmp_path)
     assert store.count() == 0

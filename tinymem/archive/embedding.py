@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinymem.archive.remembered import DEFAULT, remembered_embedder, remembered_name
+from tinymem.archive.remembered import remembered_embedder, remembered_name
 from tinymem.embedders.resting import Rest
 from tinymem.errors import EmbedderError, EmbedderMismatchError, TinymemError, warn_hourly, without_content
 from tinymem.protocols import (
@@ -36,7 +36,7 @@ from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query import Blind, Query, analyse, embedded, tokenized
-from tinymem.registry import token_embedder_from
+from tinymem.registry import DEFAULT_EMBEDDER, token_embedder_from
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import many
 from tinymem.stores.journals import has_journal
@@ -74,7 +74,7 @@ class Embedding(ABC):
         """Before a memory is made: EmbedderError unless its embedder can be reached, and tells what it is."""
         self._given = embedder
         if not has_journal(self.folder):
-            self._given = remembered_embedder(DEFAULT) if embedder is None else embedder
+            self._given = remembered_embedder(DEFAULT_EMBEDDER) if embedder is None else embedder
             _fingerprint(self._given)
 
     def _take_up(self) -> None:

@@ -22,7 +22,7 @@ from tinymem.protocols.settings import EMBEDDER_CHANGES, FILLED, WATERMARK
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import products
-from tinymem.registry import store_from
+from tinymem.registry import erase_store, store_from
 
 __all__ = ["Index"]
 
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 BATCH = 2_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
-_UNNAMED = "yes"  # what older versions kept, which had but one store with files
 LONGEST_REST = 60.0  # but not longer than so many seconds
 
 
@@ -92,7 +91,7 @@ class Index:
     @property
     def _filled(self) -> list[str]:
         """Names of the stores that may."""
-        return ["chroma" if name == _UNNAMED else name for name in (self._journal.setting(FILLED) or "").splitlines()]
+        return (self._journal.setting(FILLED) or "").splitlines()
 
     def follow(self, at_least: int = 1, most: float = inf) -> int:
         """Bring the store up to the journal, in batches, when it lacks about `at_least` vectors; how many it got, of
@@ -187,14 +186,10 @@ class Index:
 
     def _clear_other(self, name: str) -> None:
         """Clear a store that the memory had before it was opened with this one."""
-        if name == "chroma":
-            from tinymem.stores.chroma.store import ChromaStore
-
-            ChromaStore.remove(self._folder)
-            return
         try:
-            with closing(store_from(name, self._folder)) as store:
-                store.clear()
+            if not erase_store(name, self._folder):
+                with closing(store_from(name, self._folder)) as store:
+                    store.clear()
         except TinymemError as error:
             raise StorageError(
                 f"vectors of this memory are in the store {name} too, which cannot be cleared: {error}; "

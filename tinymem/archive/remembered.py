@@ -8,23 +8,21 @@ from pathlib import Path
 from tinymem.errors import EmbedderError, InputError, MissingExtraError
 from tinymem.protocols import Embedder, Journal
 from tinymem.protocols.settings import EMBEDDER_NAME
-from tinymem.registry import embedder_from
+from tinymem.registry import DEFAULT_EMBEDDER, embedder_from
 from tinymem.stores.journals import has_journal, open_journal
 
-__all__ = ["DEFAULT", "name_in", "remembered_embedder", "remembered_name"]
-
-DEFAULT = "static"  # the embedder of a new memory
+__all__ = ["name_in", "remembered_embedder", "remembered_name"]
 
 
 def remembered_name(journal: Journal) -> str:
     """The name of the embedder that the journal's vectors are of; the default where there are none yet."""
-    return journal.setting(EMBEDDER_NAME) or DEFAULT
+    return journal.setting(EMBEDDER_NAME) or DEFAULT_EMBEDDER
 
 
 def name_in(folder: Path) -> str:
     """The same, of the namespace in `folder`, whether it is there yet or not."""
     if not has_journal(folder):
-        return DEFAULT
+        return DEFAULT_EMBEDDER
     with closing(open_journal(folder, create=False)) as journal:
         return remembered_name(journal)
 

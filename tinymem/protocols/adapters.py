@@ -89,9 +89,10 @@ class TokenEmbedder(Embedder, Protocol):
 class VectorStore(Protocol):
     """An index of vectors by integer id. It holds no text and can be thrown away: the journal has everything.
 
-    A store whose vectors no other process sees, since they are in memory only, has an attribute `in_memory = True`; the
-    journal then keeps no note of what it holds. An optional method `ids()`, `(n,)` int64, gives the ids that it holds,
-    in any order, to `tinymem doctor`.
+    Three members are optional. A store whose vectors no other process sees, since they are in memory only, has an
+    attribute `in_memory = True`; the journal then keeps no note of what it holds. A method `ids()`, `(n,)` int64, gives
+    the ids that it holds, in any order, to `tinymem doctor`. A static method `erase(argument, path)` of the class that
+    has `from_name` deletes files, which may be damaged, without reading them, and tells if the store has files there.
     """
 
     @property

@@ -13,9 +13,8 @@ from pathlib import Path
 from tinymem.archive.archive import EXACT_UP_TO
 from tinymem.archive.folders import INDEX, namespace_folder
 from tinymem.archive.index import Index
-from tinymem.errors import InputError
 from tinymem.protocols.settings import FILLED, WATERMARK
-from tinymem.registry import store_from, store_names
+from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
 from tinymem.steps.checks import a_path, a_text, whole_number
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.doctor_journal import examine, texts_of
@@ -31,7 +30,7 @@ def doctor(
     path: str | Path,
     namespace: str = "default",
     *,
-    store: str = "chroma",
+    store: str = DEFAULT_STORE,
     sample: int = SAMPLE,
     timeout: float = LONGEST,
 ) -> Diagnosis:
@@ -53,7 +52,7 @@ def doctor(
 
     Raises NotAMemoryError when there is none, and InputError for a store that does not exist.
     """
-    _check_store(store)
+    known_store(a_text("store", store))
     whole_number("sample", sample)
     folder = namespace_folder(a_path("path", path), namespace, create=False)
     counts, findings = examine(folder)
@@ -62,7 +61,7 @@ def doctor(
     return Diagnosis(tuple(findings), counts)
 
 
-def rebuild(path: str | Path, namespace: str = "default", *, store: str = "chroma") -> int:
+def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE) -> int:
     """Make the index of a memory anew from the vectors in its journal; how many it got. Nothing is embedded.
 
     The old index is deleted unread. A full-text index that is damaged is made anew, too. A memory that is so small that
@@ -79,26 +78,18 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = "chrom
     Raises NotAMemoryError when there is none, InputError for a store that does not exist, StorageError where another
     process holds the index or the store fails.
     """
-    _check_store(store)
+    known_store(a_text("store", store))
     folder = namespace_folder(a_path("path", path), namespace, create=False)
     with closing(open_journal(folder, create=False)) as journal:
         journal.renew_terms(texts_of)
         if not journal.setting(FILLED) and journal.last_passage() < EXACT_UP_TO // 2:
             return 0
-        if store == "chroma":
-            from tinymem.stores.chroma.store import ChromaStore
-
-            ChromaStore.remove(folder / INDEX)
+        erase_store(store, folder / INDEX)
         with closing(store_from(store, folder / INDEX)) as opened:
             if getattr(opened, "in_memory", False):
                 return 0
             journal.keep({WATERMARK: "0"})
             return Index(journal, folder / INDEX, lambda: opened).renew()
-
-
-def _check_store(store: str) -> None:
-    if a_text("store", store).partition(":")[0] not in store_names():
-        raise InputError(f"there is no store {store!r}: it is one of {', '.join(store_names())}")
 
 
 def _of_index(folder: Path, store: str, sample: int, timeout: float) -> list[Finding]:

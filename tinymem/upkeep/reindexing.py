@@ -14,7 +14,7 @@ from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.query import embedded
-from tinymem.registry import embedder_from, known_store, store_from, token_embedder_from
+from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, store_from, token_embedder_from
 from tinymem.steps.checks import a_callable, a_path
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import load_step
@@ -42,7 +42,7 @@ def reindex(
     embedder: str | Embedder | Embeds,
     *,
     namespace: str = "default",
-    store: str | VectorStore = "chroma",
+    store: str | VectorStore = DEFAULT_STORE,
     progress: Progress | None = None,
 ) -> Reindexed:
     """Give the memory at `path` another embedder: all passages are embedded anew, and nothing else changes.
