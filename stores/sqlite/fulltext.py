@@ -11,9 +11,7 @@ those of FTS5's own `bm25()`, to the last bit, but made here from its lists of o
 from __future__ import annotations
 
 import math
-import re
 import sqlite3
-import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,29 +22,15 @@ import numpy as np
 from tinymem.protocols import Ids, Vectors
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.waiting import NOTHING, Waiting
+from tinymem.stores.words import MAX_TERMS, MAX_WORDS, indexed, words
 
-__all__ = ["FullText", "words"]
+__all__ = ["FullText"]
 
-MAX_WORDS = 512  # distinct words of a query that are looked up
-MAX_TERMS = 32  # and of those, how many are searched for: the rarest
 MAX_POSTINGS = 12_000  # passages that they may occur in, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
 CAPS = (64, 512, 4_096, MAX_POSTINGS + 1, 1 << 62)  # to which the passages of a word are counted, until enough is known
 REMEMBERED = 50_000  # words whose stems, and whose numbers of passages, are remembered
 K1, B = 1.2, 0.75
-
-_WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# The most frequent words of English: they say how, not what.
-STOP_WORDS = frozenset(
-    """
-    a about after all also am an and any are as at be because been before being but by can could did do does doing down
-    during each few for from further had has have having he her here hers him his how i if in into is it its itself just
-    let me more most my myself no nor not now of off on once only or other our ours out over own same she should so some
-    such than that the their theirs them then there these they this those through to too under until up us very was we
-    were what when where which while who whom why will with would you your yours s t d ll m re ve
-    """.split()  # noqa: SIM905 (a list of 140 strings reads worse)
-)
 
 SCHEMA = """
 CREATE VIRTUAL TABLE IF NOT EXISTS fulltext USING fts5(terms, content='', tokenize='porter unicode61');
@@ -60,29 +44,6 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab('main', 'ful
 """
 COUNT = "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)"
 OCCURRENCES = "SELECT group_concat(doc) FROM temp.occurrences WHERE term = ?"
-
-
-def words(text: str) -> list[str]:
-    """The words of `text` that say what it is about: lower case, parts of identifiers apart, each once, in order.
-
-    >>> words("How does loadConfig work?")
-    ['loadconfig', 'load', 'config', 'work']
-    """
-    found: dict[str, None] = {}
-    for word in _WORD.findall(unicodedata.normalize("NFC", text)):  # a mark apart would end the word
-        parts = _HUMP.split(word)
-        for part in [word, *parts] if len(parts) > 1 else [word]:
-            if (lower := part.lower()) not in STOP_WORDS:
-                found[lower] = None
-    return list(found)
-
-
-def indexed(text: str) -> str:
-    """What is put into the index for `text`: itself, and the parts of its camel-case identifiers."""
-    # Most words are lower case behind their first letter, and asking that first is far quicker than splitting them all.
-    mixed = (word for word in _WORD.findall(text) if not word[1:].islower())
-    humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]
-    return f"{text} {' '.join(humps)}" if humps else text
 
 
 class FullText:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tinymem.protocols import TokenIds, Vectors
 from tinymem.steps.checks import a_number
-from tinymem.stores.sqlite.fulltext import MAX_TERMS, MAX_WORDS, words
+from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
 __all__ = ["DIVERSITY", "Repetitions", "hashed", "overlap"]
 

@@ -19,7 +19,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.recall.identifiers import identifiers
 from tinymem.steps.checks import whole_number
 from tinymem.steps.step import Step, some_steps
-from tinymem.stores.sqlite.fulltext import STOP_WORDS
+from tinymem.stores.words import STOP_WORDS
 from tinymem.summarizers.pieces import Piece, pieces_of
 
 __all__ = ["ExtractiveSummarizer"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 __all__ = ["AGAIN", "BUSY", "REBUILD", "REINDEX", "RESTORE", "Diagnosis", "Finding"]
 
 RESTORE = (
-    "keep a copy of the folder, then restore it from a backup; without one, `sqlite3 journal.db .recover` writes down "
-    "what can be read"
+    "keep a copy of the folder, then restore it from a backup; without one, `tinymem salvage` reads what can be read "
+    "of it"
 )
 REINDEX = "make all vectors anew: tinymem reindex"
 REBUILD = "make the index anew, without embedding again: tinymem rebuild"
