@@ -24,7 +24,8 @@ from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, Stat
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import Embedder, TokenEmbedder
 from tinymem.registry import embedder_from
-from tinymem.testing import EMBEDDER_CHECKS, check_embedder, check_token_embedder, gives_unit_vectors
+from tinymem.testing import EMBEDDER_CHECKS, check_embedder, check_token_embedder
+from tinymem.testing.embedders import gives_unit_vectors
 
 TEXTS = ["Ship version 2.4", "the test of the parser is flaky", "  two  spaces ", "line\n\nline", "Käse 日本語 🙂", "x"]
 

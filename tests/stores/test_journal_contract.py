@@ -1,0 +1,48 @@
+"""The journals: each passes the public contract; what is special to an engine is tested beside this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tinymem.protocols import Journal
+from tinymem.stores.journals import open_journal
+from tinymem.stores.sqlite.journal import SqliteJournal
+from tinymem.testing import JOURNAL_CHECKS
+
+OpenJournal = Callable[[str], Journal]
+
+
+@pytest.fixture(params=["sqlite"])
+def open_by_name(request: pytest.FixtureRequest, tmp_path: Path) -> OpenJournal:
+    """Opens the journal of a name; an engine that is added is another parameter."""
+    assert request.param == "sqlite"
+    return lambda name: SqliteJournal(tmp_path / f"{name}.db")
+
+
+@pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=lambda check: check.__name__)
+def test_journal_keeps_the_contract(open_by_name: OpenJournal, check: Callable[[OpenJournal], None]) -> None:
+    check(open_by_name)
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[OpenJournal]:
+    """Journals that forget everything when they are closed."""
+    names = iter(range(100))
+    yield lambda name: SqliteJournal(tmp_path / f"{name}-{next(names)}.db")
+
+
+def test_the_contract_finds_a_journal_that_forgets(forgetful: OpenJournal) -> None:
+    kept = {check.__name__: check for check in JOURNAL_CHECKS}
+    for name in ("keeps_steps", "keeps_settings", "gives_no_number_twice", "writes_all_or_nothing", "reads_one_state"):
+        with pytest.raises(AssertionError, match="expected"):
+            kept[name](forgetful)
+
+
+def test_a_folder_has_one_journal(tmp_path: Path) -> None:
+    with closing(open_journal(tmp_path)) as one, closing(open_journal(tmp_path, create=False)) as other:
+        one.keep({"key": "value"})
+        assert other.setting("key") == "value"

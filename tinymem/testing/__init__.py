@@ -1,0 +1,42 @@
+"""Contracts of adapters, as checks to run in their own tests, and an embedder whose vectors one can work out by hand.
+
+Each check is a function that raises AssertionError with what was expected and what came. No test framework is needed;
+with pytest, one test for each check::
+
+    import pytest
+    from tinymem.testing import EMBEDDER_CHECKS, STORE_CHECKS
+
+    @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
+    def test_my_embedder(check):
+        check(MyEmbedder())
+
+    @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
+    def test_my_store(check, tmp_path):
+        check(lambda: MyStore(tmp_path))
+
+`check_embedder`, `check_store`, `check_summarizer` and `check_journal` run them all. Exact search with numpy is what
+stores are measured against.
+"""
+
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.testing.embedders import EMBEDDER_CHECKS, check_embedder, check_token_embedder
+from tinymem.testing.journals import JOURNAL_CHECKS, check_journal
+from tinymem.testing.samples import exact_neighbours, unit_vectors
+from tinymem.testing.stores import STORE_CHECKS, check_persistence, check_store
+from tinymem.testing.summarizers import SUMMARIZER_CHECKS, check_summarizer
+
+__all__ = [
+    "EMBEDDER_CHECKS",
+    "JOURNAL_CHECKS",
+    "STORE_CHECKS",
+    "SUMMARIZER_CHECKS",
+    "HashingEmbedder",
+    "check_embedder",
+    "check_journal",
+    "check_persistence",
+    "check_store",
+    "check_summarizer",
+    "check_token_embedder",
+    "exact_neighbours",
+    "unit_vectors",
+]
