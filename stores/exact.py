@@ -18,7 +18,7 @@ _SMALLEST = 256  # rows of the first buffer
 
 
 class ExactStore:
-    """Exact nearest neighbours with numpy, in memory; filled anew from the journal whenever a memory is opened.
+    """Exact nearest neighbours with numpy, in memory; filled from the journal whenever a memory is opened.
 
     A query over 100,000 vectors of 256 dimensions takes 5 to 10 ms. Similarities are rounded to six decimals, and equal
     ones come in the order of their ids, so that the answer is the same on every run. Any number of threads may use it.
@@ -90,7 +90,7 @@ class ExactStore:
                     self._remove(row)
 
     def count(self) -> int:
-        """How many vectors are held."""
+        """Count the vectors that are held."""
         with self._lock:
             self._check()
             return self._count

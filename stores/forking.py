@@ -1,4 +1,8 @@
-"""What a process has opened, and its children: a child that was forked off may neither use it nor take it apart."""
+"""Locks and connections in a process that forks: a child may neither use what its parent has opened nor take it apart.
+
+The counting at a fork must stay. A child that holds its parent's Chroma by an ordinary reference frees it when it ends,
+and then waits for ever for threads that it does not have (tests/reliability/test_processes.py hangs).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ class ProcessLock:
 
     @property
     def inherited(self) -> bool:
-        """Whether this is a child, and a parent process has opened what the lock is for."""
+        """True in a child whose parent process has opened what the lock is for."""
         return os.getpid() != self._pid
 
     def __enter__(self) -> None:

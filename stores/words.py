@@ -40,7 +40,7 @@ def words(text: str) -> list[str]:
 
 
 def indexed(text: str) -> str:
-    """What is put into the index for `text`: itself, and the parts of its camel-case identifiers."""
+    """Return what the index is given for `text`: itself, and the parts of its camel-case identifiers."""
     # Most words are lower case behind their first letter, and asking that first is far quicker than splitting them all.
     mixed = (word for word in _WORD.findall(text) if not word[1:].islower())
     humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]

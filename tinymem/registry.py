@@ -56,10 +56,11 @@ _T = TypeVar("_T")
 
 
 def embedder_from(spec: str | Embedder | Embeds) -> Embedder:
-    """The embedder that `spec` names, `spec` itself if it is one, or one made of its method `embed(text)`.
+    """Return the embedder that `spec` names, `spec` itself if it is one, or one made of its method `embed(text)`.
 
-    InputError if no adapter has that name, or if the object has neither the methods of `tinymem.protocols.Embedder` nor
-    an `embed` (`tinymem.embedders.objects`).
+    Raises:
+        InputError: No adapter has that name, or the object has neither the methods of `tinymem.protocols.Embedder` nor
+            an `embed` (`tinymem.embedders.objects`).
 
     >>> embedder_from("hashing:64").dimensions
     64
@@ -73,16 +74,17 @@ def embedder_from(spec: str | Embedder | Embeds) -> Embedder:
 
 
 def token_embedder_from(embedder: Embedder) -> TokenEmbedder:
-    """What late interaction uses: `embedder` itself, or the static one beside an embedder without a token table."""
+    """Return the embedder whose tokens late interaction uses: `embedder`, or the default one if it has no table."""
     if hasattr(type(embedder), "token_table"):  # asked of the class: isinstance would load the model
         return cast(TokenEmbedder, embedder)
     return cast(TokenEmbedder, embedder_from(DEFAULT_EMBEDDER))
 
 
 def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
-    """The store that `spec` names, with its files (if it has any) in the folder `path`, or `spec` itself if it is one.
+    """Return the store that `spec` names, with its files (if any) in the folder `path`, or `spec` itself if it is one.
 
-    InputError if no adapter has that name, or if the object lacks a method of `tinymem.protocols.VectorStore`.
+    Raises:
+        InputError: No adapter has that name, or the object lacks a method of `tinymem.protocols.VectorStore`.
     """
     if not isinstance(spec, str):
         return _checked(spec, VectorStore, "store")  # type: ignore[type-abstract]
@@ -94,7 +96,9 @@ def erase_store(name: str, path: Path) -> bool:
     """Delete the files of the store called `name` in the folder `path` without reading them, which damaged ones might
     not survive; False if its adapter cannot do so, or it has no files there.
 
-    Raises InputError if no adapter has that name, StorageError while the files are in use.
+    Raises:
+        InputError: No adapter has that name.
+        StorageError: The files are in use.
     """
     load, argument = _resolve(STORES, "store", name)
     erase = getattr(getattr(load, "__self__", None), "erase", None)  # of the class that from_name is a method of
@@ -102,18 +106,19 @@ def erase_store(name: str, path: Path) -> bool:
 
 
 def known_store(spec: str | VectorStore) -> str | VectorStore:
-    """`spec`, if it is a store or the name of one: it is opened when it is first needed, but checked at once."""
+    """Return `spec`, if it is a store or the name of one: it is opened when it is first needed, but checked at once."""
     if not isinstance(spec, str) or spec.partition(":")[0] not in store_names():
         return store_from(spec, "")
     return spec
 
 
 def summarizer_from(spec: str | Summarizer | Summarizes) -> Summarizer:
-    """The summarizer that `spec` names, as `"openai:gpt-4o-mini"`, `spec` itself if it is one, or one made of a
+    """Return the summarizer that `spec` names, as `"openai:gpt-4o-mini"`, `spec` itself if it is one, or one made of a
     function `steps -> str`.
 
-    InputError if no adapter has that name, or if the object is no function and lacks a method of
-    `tinymem.protocols.Summarizer`.
+    Raises:
+        InputError: No adapter has that name, or the object is no function and lacks a method of
+            `tinymem.protocols.Summarizer`.
 
     >>> summarizer_from("extractive").name
     'extractive'

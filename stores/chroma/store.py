@@ -157,7 +157,7 @@ class ChromaStore:
             return np.array([int(key) for key in held.get(include=[])["ids"]], dtype=np.int64)
 
     def count(self) -> int:
-        """How many vectors are held."""
+        """Count the vectors that are held."""
         held = self._held()
         with self._alone(), _translated("count"):
             return int(held.count())

@@ -17,7 +17,7 @@ from tinymem.stores.sqlite.schema import guarded
 
 __all__ = ["Checks"]
 
-FAULTS = 3  # of the file that are told
+FAULTS = 3  # of the file that are named
 
 
 class Checks(Database):

@@ -4,8 +4,9 @@ Porter stemming. Identifiers are indexed by their parts as well: `loadConfig` al
 tokenizer itself splits at `_ . / -`. The table is contentless: it holds terms, not texts.
 
 BM25: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with FTS5's k1 = 1.2, b = 0.75. Scores are
-those of FTS5's own `bm25()`, to the last bit, but made here from its lists of occurrences, in a fraction of the time:
-`bm25()` reads the length of every passage that it scores from the database, one by one.
+those of FTS5's own `bm25()`, to the last bit, but made here from its lists of occurrences: `bm25()` reads the length
+of every passage that it scores from the database, one by one. This must stay: at 10,000 steps a question of ten words
+takes 3.6 ms of CPU instead of 10.4, a window's 6,000 characters 6.2 instead of 18.3.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class SqliteJournal(Passages, Summaries, Reindexing, Checks):
     def reading(self) -> Iterator[SqliteJournal]:
         """Give the journal as it is now, as a second one to read from.
 
-        As long as this lasts, whoever forgets steps hears that somebody reads, and that their text is still there.
+        As long as this lasts, `scrub` fails for all others: the text of forgotten steps is still there.
         """
         other = SqliteJournal(self.path, create=False)
         try:

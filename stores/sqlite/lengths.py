@@ -1,4 +1,4 @@
-"""How many terms each passage of a full-text index has, as an array in memory that follows the database."""
+"""The number of terms of each passage of a full-text index, as an array in memory that follows the database."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Lengths:
         return self._sizes[ids]
 
     def refresh(self) -> bool:
-        """Follow the database; whether passages are gone from it, so that all was read anew."""
+        """Follow the database; True if passages are gone from it, so that all was read again."""
         row = self._db.execute(AVERAGES).fetchone()
         true = tuple(_varints(row[0])[:2].tolist()) if row and row[0] else (0, 0)
         self._extend()

@@ -3,6 +3,9 @@
 SQLite finds a row by descending from the file's first page; where a page on that way is damaged, all behind it is out
 of reach. Here every page is looked at by itself. The format is https://www.sqlite.org/fileformat2.html, which has not
 changed since 2004. Files are only read.
+
+It must stay: `sqlite3` reads nothing of a file whose first page is damaged, and of this one every step comes back
+(tests/upkeep/test_salvage.py, which damages any page, the first too).
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ def saved_steps(path: Path) -> Iterator[SavedStep]:
 
 
 class Cell(NamedTuple):
-    """Where a row stands."""
+    """The place of a row."""
 
     rowid: int
     page: int  # from 1
@@ -66,9 +69,9 @@ class Pages:
             self._file.close()
             raise
         whole = head[:16] == MAGIC and len(head) == 100
-        told = struct.unpack(">H", head[16:18])[0] if whole else 0
-        told = 65_536 if told == 1 else told
-        self._size = told if told in PAGE_SIZES else self._log.page_size or PAGE_SIZE
+        named = struct.unpack(">H", head[16:18])[0] if whole else 0
+        named = 65_536 if named == 1 else named
+        self._size = named if named in PAGE_SIZES else self._log.page_size or PAGE_SIZE
         self._usable = self._size - (head[20] if whole else 0)
         pages = -(-self._file.seek(0, 2) // self._size)
         self._count = max([pages, *self._log.pages])
@@ -114,7 +117,7 @@ class Pages:
 
     @staticmethod
     def _places(page: bytes, first: int) -> tuple[int, ...]:
-        """Where the cells of a page begin, by its own list of them; what was deleted is not in it."""
+        """The places of the cells of a page, by its own list of them; what was deleted is not in it."""
         (count,) = struct.unpack_from(">H", page, first + 3)
         count = min(count, (len(page) - first - 8) // 2)
         return struct.unpack_from(f">{count}H", page, first + 8)

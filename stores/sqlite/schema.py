@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB N
 
 
 class Migration(NamedTuple):
-    """What makes a file of format `to` of one of the format before it, in one transaction with all that follow."""
+    """A change from the format before `to` to that one, in one transaction with all that follow."""
 
     to: int
     why: str
@@ -132,7 +132,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _make_tables(db: sqlite3.Connection) -> None:
-    """Make the tables, or bring up those of an older format: once, whoever else opens the file."""
+    """Make the tables, or bring up those of an older format: once, even if several open the file."""
     db.execute("BEGIN IMMEDIATE")
     try:
         version = _version(db)  # another process may have been quicker

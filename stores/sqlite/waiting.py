@@ -47,7 +47,7 @@ class Waiting:
         return range(before, self.end)
 
     def count(self, stem: str) -> int:
-        """How many of the passages have `stem`."""
+        """Count the passages that have `stem`."""
         return len(self._having.get(stem, ((), ()))[0])
 
     def having(self, stem: str) -> tuple[Ids, Ids, Ids]:

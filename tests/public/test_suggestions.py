@@ -45,7 +45,7 @@ def messages() -> list[tuple[str, str]]:
     found = []
     for folder in ("tinymem", "stores", "embedders"):
         for path in (ROOT / folder).glob("**/*.py"):
-            if path.name == "testing.py":  # for those who write adapters
+            if "testing" in path.parts:  # for those who write adapters
                 continue
             texts = _texts(ast.parse(path.read_text("utf-8")))
             found += [(path.name, text) for text in texts if " " in text and not QUERY.search(text)]

@@ -95,7 +95,7 @@ class Archive(Embedding):
     # -- in -----------------------------------------------------------------------------------------------------------
 
     def tokens_of(self, steps: Sequence[Step]) -> list[int]:
-        """What each step costs as it is sent."""
+        """Count the tokens of each step as it is sent."""
         return [sum(count_message(message, self.counter) for message in step.to_messages()) for step in steps]
 
     def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
@@ -165,12 +165,12 @@ class Archive(Embedding):
         return self._catalog
 
     def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
-        """Whether the catalog has passages that wait no longer, or was made when no tokens could be had."""
+        """True if the catalog has passages that wait no longer, or was made when no tokens could be had."""
         came = self._waiting and self._waiting.since != self.journal.mark
         return bool(came) or len(table) != len(catalog.document_frequency)
 
     def _begin_anew(self) -> None:
-        """Have the catalog read anew: what it was made of has changed."""
+        """Have the catalog read again: what it was made of has changed."""
         self._rewrites = self.journal.setting(REWRITES)
         self._catalog = self._steps = None
         self._waiting = None
@@ -196,11 +196,11 @@ class Archive(Embedding):
         only: Filter | None = None,
         diversity: float = DIVERSITY,
     ) -> Recall:
-        """What of the namespace bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
+        """Recall what bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
         return self._packed(text, budget, now, hidden, only, diversity)[0]
 
     def explain(self, text: str, budget: int, now: datetime) -> Explanation:
-        """What `recall` gives, and the best of what it does not, with reasons."""
+        """Recall, and give reasons for it, and for the best of what does not come back."""
         return Explanation(text, budget, *self._packed(text, budget, now, left_out=NEXT_BEST))
 
     def _packed(
@@ -241,7 +241,7 @@ class Archive(Embedding):
         if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
             with self.index.resting_after_failure():
                 found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
-                self.check_embedder()  # as above: the index may have been filled anew, by another process
+                self.check_embedder()  # as above: the index may have been filled again, by another process
         if found is None:  # the journal has all vectors
             found = gather(query, catalog, lexical, allowed, None)
         matrix = features(query, found, catalog, self._stepwise(catalog), self._token_table())
@@ -257,7 +257,7 @@ class Archive(Embedding):
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
-        # An index keeps deleted rows in its files, so it is made anew. Where it cannot be, since another process holds
+        # An index keeps deleted rows in its files, so it is made again. Where it cannot be, since another process holds
         # it, nothing is forgotten; the other way round, nobody would clear it later.
         was_filled = self.index.is_filled
         self.index.clear()
@@ -276,7 +276,7 @@ class Archive(Embedding):
         """Embed what is left, unless the embedder fails, and release the files."""
         try:
             self.catch_up()
-        except EmbedderMismatchError as error:  # whoever opens it with the other one embeds what waits
+        except EmbedderMismatchError as error:  # the next one with the other embedder embeds what waits
             logger.warning("closing without embedding the newest steps: %s", error)
         finally:
             self.index.close()

@@ -1,4 +1,4 @@
-"""What an archive does with its embedder: passages are made of new steps, and questions are analysed; and where the
+"""The work of an archive with its embedder: passages are made of new steps, and questions are analysed; and where the
 embedder fails, the memory goes on without it, and catches up later.
 
 While it fails, steps wait in the journal for their passages. Those are made in memory meanwhile, without vectors, so
@@ -120,7 +120,7 @@ class Embedding(ABC):
 
     @cached_property
     def token_embedder(self) -> TokenEmbedder:
-        """What late interaction uses."""
+        """The embedder whose tokens late interaction uses."""
         return token_embedder_from(self.embedder)
 
     def _token_table(self) -> Vectors:
@@ -207,18 +207,18 @@ class Embedding(ABC):
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the embedder, and what that means; "" where nothing is."""
+        """The trouble with the embedder and its consequences; "" where there is none."""
         waiting = self.journal.waiting_steps() if self._questions.problem or self._documents.problem else 0
         if not (self._questions.problem or (self._documents.problem and waiting)):
             return ""
-        told = "the embedder fails, so words alone must do" if self._questions.problem else "the embedder fails"
+        message = "the embedder fails, so words alone must do" if self._questions.problem else "the embedder fails"
         waits = f"; {many(waiting, 'step')} {'waits' if waiting == 1 else 'wait'} to be embedded" if waiting else ""
-        return f"{told}{waits}: {self._questions.problem or self._documents.problem}"
+        return f"{message}{waits}: {self._questions.problem or self._documents.problem}"
 
     def _warn(self) -> None:
         hint = " (its name is what the memory remembers; embedder= can give another)" if self._is_remembered else ""
-        told = "%s%s; the memory goes on without vectors, and catches up once it works"
-        warn_hourly(logger, self.folder, told, self.trouble, hint)
+        message = "%s%s; the memory goes on without vectors, and catches up once it works"
+        warn_hourly(logger, self.folder, message, self.trouble, hint)
 
     def _extend_by_waiting(self, catalog: Catalog) -> None:
         """Put the passages of the steps that wait behind those of the catalog, without vectors."""

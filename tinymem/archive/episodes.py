@@ -2,7 +2,7 @@
 
 An episode is closed where the session changes, behind a final answer, before a new task, or when it has MOST steps or
 MOST_TOKENS tokens; then it is summarised, once. FAN consecutive summaries are summarised in their turn, and so on, so
-that a history of any length can be told in few tokens: what is recent in detail, what is old in outline.
+that a history of any length fits in few tokens: what is recent in detail, what is old in outline.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Episodes:
     def _keep(
         self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
     ) -> bool:
-        """Whether it is kept: not where another process was first, or has forgotten steps since, maybe of these."""
+        """Keep a summary; False where another process was first, or has forgotten steps since, maybe of these."""
         row = SummaryRow(level, first, last, session, self._summary(steps))
         journal = self._archive.journal
         self._rows, self._levels, self._changed = None, {}, True
@@ -168,8 +168,8 @@ class Episodes:
         try:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
         except Exception as error:  # a summary is never worth losing a step for
-            told = "the summarizer %s failed, and lines are picked instead: %s"
-            warn_hourly(logger, self._archive.folder, told, self._summarizer.name, without_content(error))
+            message = "the summarizer %s failed, and lines are picked instead: %s"
+            warn_hourly(logger, self._archive.folder, message, self._summarizer.name, without_content(error))
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
 
@@ -228,7 +228,7 @@ class Episodes:
 
 
 def _begins_anew(row: StepOutline, run: Sequence[StepOutline]) -> bool:
-    """Whether a step begins another episode than that of the `run` before it."""
+    """True if a step begins another episode than that of the `run` before it."""
     last = run[-1]
     more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it
     too_long = len(run) >= MOST or sum(one.tokens for one in run) + more > MOST_TOKENS

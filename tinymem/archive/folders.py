@@ -1,4 +1,4 @@
-"""Where a memory lives: a folder with a marker, and in it a folder for each namespace.
+"""The folders of a memory: one with a marker, and in it a folder for each namespace.
 
 A namespace is opened by its exact name only. Its folder's name says it in ASCII, so that no name leads out of the
 memory and none is changed by Unicode normalisation; and its journal keeps the name itself, so that a file system that

@@ -44,7 +44,7 @@ class Index:
 
     @property
     def store(self) -> VectorStore:
-        """The store; it is filled anew if it holds less than it should."""
+        """The store; it is filled again if it holds less than it should."""
         if self._store is None:
             store = self._open_store()
             self._in_memory = 0 if getattr(store, "in_memory", False) else None
@@ -85,7 +85,7 @@ class Index:
 
     @property
     def is_filled(self) -> bool:
-        """Whether a store of this journal, be it another process's, may have vectors in its files."""
+        """True if a store of this journal, be it another process's, may have vectors in its files."""
         return bool(self._filled)
 
     @property
@@ -152,7 +152,7 @@ class Index:
 
     @property
     def rests(self) -> bool:
-        """Whether it is left alone now."""
+        """True while it is left alone."""
         return time.monotonic() < self._rest_until
 
     @contextmanager
@@ -180,7 +180,7 @@ class Index:
         for name in filled:
             if name != store.name:
                 self._clear_other(name)
-        self._journal.keep({WATERMARK: "0"})  # before it is cleared, so that after a crash it is filled anew
+        self._journal.keep({WATERMARK: "0"})  # before it is cleared, so that after a crash it is filled again
         store.clear()
         self._move_to(0)
 

@@ -1,4 +1,4 @@
-"""What a namespace holds, in numbers."""
+"""A namespace in numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Stats", "stats_of"]
 
 @dataclass(frozen=True)
 class Stats:
-    """What a namespace holds. Tokens are those of steps as sent; `waiting_steps` are not embedded yet.
+    """The numbers of a namespace. Tokens are those of steps as sent; `waiting_steps` are not embedded yet.
 
     `embedder_state` is "ready", or what is wrong with the embedder since it was last needed.
     """

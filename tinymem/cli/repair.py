@@ -92,6 +92,6 @@ def salvage(
 
 
 def _amount(name: str, value: int) -> str:
-    """What was looked at, as in "1 step" or "3 in index"."""
+    """An amount in words, as "1 step" or "3 in index"."""
     name = name.replace("_", " ")
     return many(value, name.removesuffix("s")) if name.endswith("s") else f"{value:,} {name}"

@@ -41,7 +41,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """How `HierarchicalMemory(embedder=...)` would name it, as in `"static"`."""
+        """The name for `HierarchicalMemory(embedder=...)`, as in `"static"`."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class VectorStore(Protocol):
 
     @property
     def name(self) -> str:
-        """How `HierarchicalMemory(store=...)` would name it, as in `"chroma"`."""
+        """The name for `HierarchicalMemory(store=...)`, as in `"chroma"`."""
         ...
 
     def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
@@ -113,7 +113,7 @@ class VectorStore(Protocol):
         ...
 
     def count(self) -> int:
-        """How many vectors are held."""
+        """Count the vectors that are held."""
         ...
 
     def clear(self) -> None:
@@ -131,7 +131,7 @@ class TokenCounter(Protocol):
 
     @property
     def name(self) -> str:
-        """Which tokenizer it is, as in `"cl100k_base"`."""
+        """The name of the tokenizer, as in `"cl100k_base"`."""
         ...
 
     def count(self, text: str) -> int:
@@ -145,7 +145,7 @@ class Summarizer(Protocol):
 
     @property
     def name(self) -> str:
-        """How `tinymem.registry.summarizer_from` would name it, as in `"extractive"`; kept with what it wrote."""
+        """The name for `tinymem.registry.summarizer_from`, as in `"extractive"`; kept with what it wrote."""
         ...
 
     def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:

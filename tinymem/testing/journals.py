@@ -186,7 +186,7 @@ def keeps_summaries(open_journal: OpenJournal) -> None:
 
 
 def forgets(open_journal: OpenJournal) -> None:
-    """What is deleted is gone with all that was made of it; the rest stays; half of a step is never deleted."""
+    """Deleted steps are gone with all that was made of them; the rest stays; half of a step is never deleted."""
     with closing(open_journal("forgets")) as journal:
         journal.add([_row(1), _row(2), _row(3)])
         _put(journal, [1, 2])
@@ -203,7 +203,7 @@ def forgets(open_journal: OpenJournal) -> None:
 
 
 def writes_all_or_nothing(open_journal: OpenJournal) -> None:
-    """What is written together is there for others at the end, all of it, or none if something fails."""
+    """Writes made together are there for others at the end, all of them, or none if something fails."""
     with closing(open_journal("together")) as journal, closing(open_journal("together")) as other:
         with journal.together():
             journal.add([_row(1)])
@@ -222,7 +222,7 @@ def writes_all_or_nothing(open_journal: OpenJournal) -> None:
 
 
 def reads_one_state(open_journal: OpenJournal) -> None:
-    """A snapshot, and a reader, see one state whoever writes; the version tells that somebody else has written."""
+    """A snapshot and a reader see one state while others write; the version changes when somebody else has written."""
     with closing(open_journal("state")) as journal, closing(open_journal("state")) as other:
         before = journal.version()
         journal.add([_row(1)])

@@ -33,7 +33,7 @@ def unit_vectors(count: int, dimensions: int = DIMENSIONS, seed: int = 0) -> Vec
 
 
 def exact_neighbours(ids: Sequence[int], vectors: Vectors, query: Vectors, k: int) -> tuple[Ids, Vectors]:
-    """What a perfect store answers: the `k` closest `ids` with their cosines, best first, ties by lower id."""
+    """Return the answer of a perfect store: the `k` closest `ids` with their cosines, best first, ties by lower id."""
     keys = np.asarray(ids, dtype=np.int64)
     similarities = np.round(vectors.astype(np.float64) @ query.astype(np.float64), 6)
     order = np.lexsort((keys, -similarities))[:k]

@@ -1,4 +1,4 @@
-"""doctor and rebuild: whether a memory's files are sound, and its index made anew from what the journal has."""
+"""The doctor, who checks the files of a memory; and its index, rebuilt from the journal."""
 
 from __future__ import annotations
 
@@ -34,12 +34,25 @@ def doctor(
     sample: int = SAMPLE,
     timeout: float = LONGEST,
 ) -> Diagnosis:
-    """Whether the files of a memory are sound: the journal, its full-text index, and the index in `store`.
+    """Check the files of a memory: the journal, its full-text index, and the index in `store`.
 
-    All of the journal is read; of the index, its ids and a `sample` of so many passages. The index is read in a process
-    of its own, since a damaged one can end the process that reads it, or never answer: after `timeout` seconds it is
-    given up. Nothing is repaired, no embedder is needed, and the memory can be in use, but for the index: while another
-    process holds it, that is a finding, too.
+    All of the journal is read. Nothing is repaired, no embedder is needed, and the memory can be in use, but for the
+    index: while another process holds it, that is a finding, too.
+
+    Args:
+        path: The memory's folder.
+        namespace: The namespace that is checked.
+        store: The name of the store that the memory is opened with.
+        sample: The number of passages that are asked for in the index; of all others it is only seen if they are there.
+        timeout: The seconds after which the index is given up. It is read in a process of its own, since a damaged one
+            can end the process that reads it, or never answer.
+
+    Returns:
+        The findings, none if the memory is sound, and counts of what was looked at.
+
+    Raises:
+        NotAMemoryError: There is no such memory.
+        InputError: There is no such store.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -49,8 +62,6 @@ def doctor(
     >>> diagnosis = doctor(folder)
     >>> diagnosis.sound, diagnosis.counts["steps"]
     (True, 1)
-
-    Raises NotAMemoryError when there is none, and InputError for a store that does not exist.
     """
     known_store(a_text("store", store))
     whole_number("sample", sample)
@@ -62,10 +73,23 @@ def doctor(
 
 
 def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE) -> int:
-    """Make the index of a memory anew from the vectors in its journal; how many it got. Nothing is embedded.
+    """Make the index of a memory again from the vectors in its journal. Nothing is embedded.
 
-    The old index is deleted unread. A full-text index that is damaged is made anew, too. A memory that is so small that
-    it never had an index gets none: it is searched exactly. A store in memory has nothing to be made anew.
+    The old index is deleted unread. A full-text index that is damaged is made again, too. A memory that is so small
+    that it never had an index gets none: it is searched exactly. A store in memory has nothing to be made again.
+
+    Args:
+        path: The memory's folder.
+        namespace: The namespace whose index is made.
+        store: The name of the store that the memory is opened with.
+
+    Returns:
+        The number of vectors in the new index.
+
+    Raises:
+        NotAMemoryError: There is no such memory.
+        InputError: There is no such store.
+        StorageError: Another process holds the index, or the store fails.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -74,9 +98,6 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
     ...     step = memory.add(MessageStep("user", "The ladder is behind the shed."))
     >>> rebuild(folder)
     0
-
-    Raises NotAMemoryError when there is none, InputError for a store that does not exist, StorageError where another
-    process holds the index or the store fails.
     """
     known_store(a_text("store", store))
     folder = namespace_folder(a_path("path", path), namespace, create=False)
@@ -93,7 +114,7 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
 
 
 def _of_index(folder: Path, store: str, sample: int, timeout: float) -> list[Finding]:
-    """What a process of its own finds about the index, or what becomes of that process."""
+    """Findings of a process of its own about the index, or the end of that process."""
     command = [sys.executable, "-m", "tinymem.upkeep.doctor_index", str(folder), store, str(sample)]
     paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
     try:

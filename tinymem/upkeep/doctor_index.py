@@ -32,7 +32,7 @@ MISSES = 0.02  # share of the sample that an approximate index may not find itse
 
 
 def compare(journal: Journal, store: VectorStore, watermark: int, sample: int) -> Iterator[Finding]:
-    """What of `store` is not as `journal` has it."""
+    """Find what of `store` is not as `journal` has it."""
     ids, vectors = _journaled(journal)
     due = ids[ids <= watermark]
     if hasattr(store, "ids"):
@@ -50,7 +50,7 @@ def compare(journal: Journal, store: VectorStore, watermark: int, sample: int) -
 
 
 def _asked(store: VectorStore, ids: Ids, vectors: Vectors, rows: Ids) -> Iterator[Finding]:
-    """Whether the passages `rows` find themselves, and what is found is as near as it is said to be."""
+    """Check that the passages `rows` find themselves, and that what is found is as near as the store says."""
     missed = wrong = 0
     for row in rows:
         found, cosines = store.query(vectors[row], ASKED_FOR)
@@ -78,7 +78,7 @@ def _journaled(journal: Journal) -> tuple[Ids, Vectors]:
 
 
 def main(folder: Path, name: str, sample: int) -> list[Finding]:
-    """What is wrong with the index in `folder`."""
+    """Find what is wrong with the index in `folder`."""
     from filelock import Timeout
 
     journal = open_journal(folder, create=False)
@@ -86,7 +86,7 @@ def main(folder: Path, name: str, sample: int) -> list[Finding]:
         store = store_from(name, folder / INDEX)
         try:
             if getattr(store, "in_memory", False):
-                return []  # filled anew whenever a memory is opened
+                return []  # filled again whenever a memory is opened
             return list(compare(journal, store, Index(journal, folder / INDEX, lambda: store).watermark, sample))
         finally:
             store.close()

@@ -17,7 +17,7 @@ from tinymem.upkeep.findings import AGAIN, REBUILD, REINDEX, RESTORE, Finding
 
 __all__ = ["examine", "texts_of"]
 
-FAULTS = 3  # of a kind that are told in full
+FAULTS = 3  # of a kind that are named
 COUNTS = ("steps", "passages", "terms", "dimensions", "in_index")
 _MARK = re.compile("([0-9]{1,18}) [0-9]{1,18}")
 
@@ -58,12 +58,12 @@ def _vectors(journal: Journal, counts: dict[str, int]) -> list[Finding]:
     usual = max(found.lengths, key=lambda length: found.lengths[length], default=0)
     counts["passages"], counts["dimensions"] = sum(found.lengths.values()), usual // 2
     wrong = counts["passages"] - (0 if usual % 2 else found.lengths.get(usual, 0))
-    told = {
+    wrongs = {
         f"have a vector of another length than {usual // 2}": wrong,
         "have a vector with numbers that are not finite": found.not_finite,
         "have token ids or identifiers cut short": found.cut_short,
     }
-    return [Finding(f"{count} passages {what}", REINDEX) for what, count in told.items() if count]
+    return [Finding(f"{count} passages {what}", REINDEX) for what, count in wrongs.items() if count]
 
 
 def _steps(journal: Journal, counts: dict[str, int]) -> list[Finding]:

@@ -157,7 +157,7 @@ def _step(record: Any) -> Step:
 
 
 def _check_messages(step: Step) -> None:
-    """What an overlay sets must leave messages that can be counted, and sent."""
+    """Refuse an overlay that leaves messages which cannot be counted or sent."""
     step.to_messages(style="observation")
     for message in step.to_messages(style="tools"):
         if message.get("role") not in ROLES:
@@ -219,7 +219,7 @@ def scratchpad_of(value: Mapping[str, Any]) -> str:
 
 
 def read_end(value: Mapping[str, Any]) -> tuple[int, int]:
-    """How many steps and episodes there should have been."""
+    """Read the numbers of steps and episodes that there should be."""
     _Fields(value, "the line", "end")
     fields = _Fields(value["end"], "the end", "steps", "episodes")
     return fields.number("steps"), fields.number("episodes")

@@ -41,7 +41,7 @@ AT_ONCE = 64  # steps that are read at once
 
 @dataclass(frozen=True)
 class Exported:
-    """How many steps and episodes were written."""
+    """The numbers of steps and episodes that were written."""
 
     steps: int
     episodes: int
@@ -60,8 +60,22 @@ def export_memory(
     All that was added is in it: steps with their numbers, what the window shows of them, milestones, the summaries of
     episodes, the scratchpad. What is made of steps is not, but for the vectors, if `vectors`: an import with the same
     embedder then embeds nothing. The key of the fences never is. No embedder is needed, and others may go on adding:
-    the file has the memory as it was at the beginning. However much there is, little of it is held at once. `progress`
-    hears how many steps are written, and of how many.
+    the file has the memory as it was at the beginning. However much there is, little of it is held at once.
+
+    Args:
+        path: The memory's folder.
+        file: A path, whose file is replaced, or a text stream.
+        namespace: The namespace that is written.
+        vectors: Write the vectors, too.
+        progress: Called with the number of steps that are written, and of all.
+
+    Returns:
+        The numbers of steps and episodes.
+
+    Raises:
+        NotAMemoryError: There is no such memory.
+        FormatError: It is damaged.
+        StorageError: The file cannot be written; one that was not written to its end is refused by the import.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -73,9 +87,6 @@ def export_memory(
     1
     >>> import_memory(folder, f"{folder}.jsonl", namespace="copy").steps
     1
-
-    Raises NotAMemoryError where there is no memory, FormatError for a damaged one, and StorageError for a file that
-    cannot be written; one that was not written to its end is refused by the import.
     """
     folder = namespace_folder(a_path("path", path), namespace, create=False)
     with closing(open_journal(folder, create=False)) as journal:

@@ -1,4 +1,4 @@
-"""What `doctor` found: what is wrong, and what to do about it."""
+"""Findings of the doctor: faults, and what to do about them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ RESTORE = (
     "keep a copy of the folder, then restore it from a backup; without one, `tinymem salvage` reads what can be read "
     "of it"
 )
-REINDEX = "make all vectors anew: tinymem reindex"
-REBUILD = "make the index anew, without embedding again: tinymem rebuild"
+REINDEX = "make all vectors again: tinymem reindex"
+REBUILD = "make the index again, without embedding again: tinymem rebuild"
 AGAIN = "put that right, and run tinymem doctor again"
 BUSY = "close that process, and run tinymem doctor again: the index was not looked at"
 
@@ -42,5 +42,5 @@ class Diagnosis:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not self.findings

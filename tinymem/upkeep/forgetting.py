@@ -1,4 +1,4 @@
-"""What is forgotten: the steps that are meant by ids and filters, and whole namespaces."""
+"""Choice of the steps to forget, by ids and filters; and whole namespaces, removed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def number_of(archive: Archive, id: str | int) -> int:
 
 
 def _calling(archive: Archive, numbers: Sequence[int], tool: str) -> list[int]:
-    """Those of the steps that call `tool`."""
+    """The steps that call `tool`."""
     found: list[int] = []
     wanted = tool_name(tool)
     for at in range(0, len(numbers), AT_ONCE):
@@ -64,8 +64,9 @@ def _calling(archive: Archive, numbers: Sequence[int], tool: str) -> list[int]:
 def forget_namespace(path: str | Path, namespace: str) -> None:
     """Remove a namespace of the memory at `path`, for good: its folder goes. Other namespaces are as they were.
 
-    Raises NotAMemoryError where there is none, and StorageError when somebody has it open, or a file cannot be removed;
-    called again, it goes on.
+    Raises:
+        NotAMemoryError: There is no such memory or namespace.
+        StorageError: Somebody has it open, or a file cannot be removed; called again, it goes on.
     """
     folder = namespace_folder(a_path("path", path), namespace, create=False)
     check_unused(folder)
@@ -84,7 +85,7 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
 
 @contextmanager
 def undone_on_failure(path: Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
-    """Where what is inside fails to open a new namespace, the folders and files that it made are removed again.
+    """Remove the folders and files of a new namespace again, if what is inside fails to open it.
 
     `also` is called then.
     """

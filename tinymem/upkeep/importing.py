@@ -43,7 +43,8 @@ LONGEST = 128 * 1024 * 1024  # bytes of a line
 
 @dataclass(frozen=True)
 class Imported:
-    """How many steps and episodes came in, whether the scratchpad did, and how many passages had to be embedded."""
+    """The number of steps and episodes that came in, and of passages that had to be embedded; and if there was a
+    scratchpad."""
 
     steps: int
     episodes: int
@@ -62,19 +63,28 @@ def import_memory(
 ) -> Imported:
     """Make a namespace of the memory at `path` from a `file` that `export_memory` wrote, gzip'd or not.
 
-    Either all of it comes in, in one transaction, or nothing does, whatever is wrong with the file and whoever kills
-    this; then it is embedded, and if that ends early, whoever opens the memory goes on with it. Exported again, the
-    memory gives the same bytes, but for the embedder that the first line names if it is another one. Vectors in the
-    file are taken when its embedder's fingerprint is that of `embedder`; unless one is given, that is the one that the
+    Either all of it comes in, in one transaction, or nothing does, whatever is wrong with the file, and even if this
+    is killed. Then it is embedded, and if that ends early, the next one that opens the memory goes on with it. Exported
+    again, the memory gives the same bytes, but for the embedder that the first line names if it is another one. Vectors
+    in the file are taken when its fingerprint is that of `embedder`; unless one is given, that is the one that the
     namespace remembers, and "static" for a new one, whatever the file says.
 
-    The namespace must be a new one, unless `append`: then the steps come behind those that are there, under new
-    numbers, in the archive and not in the window, and the scratchpad is taken only where there was none.
+    Args:
+        path: The memory's folder, made if there is none.
+        file: The file; who wrote it is not trusted.
+        namespace: A new namespace, unless `append`.
+        embedder: The embedder of the namespace, or its name.
+        append: Put the steps behind those that are there, under new numbers, in the archive and not in the window; the
+            scratchpad is taken only where there was none.
+        progress: Called with what is done, and of how much: each step counts twice, once read and once embedded.
 
-    `progress` hears how far it is, and of how much: each step counts twice, once read and once embedded.
+    Returns:
+        The numbers of what came in.
 
-    Raises InputError, naming file and line, for what cannot be read, and for a namespace that is in use; FormatError
-    for a file of a newer format; and what opening a memory raises.
+    Raises:
+        InputError: The file cannot be read (file and line are named), or the namespace is in use.
+        FormatError: The file has a newer format.
+        TinymemError: Whatever opening a memory raises.
     """
     file = a_path("file", file)
     with closing(_values(file)) as lines:  # the file is closed whatever is wrong with it
@@ -214,10 +224,10 @@ class _Import:
             self.scratchpad = True
 
     def _end(self, value: Mapping[str, Any]) -> None:
-        told, held = read_end(value), (self.steps, self.episodes)
-        if told != held or self._header.steps != self.steps:
+        expected, held = read_end(value), (self.steps, self.episodes)
+        if expected != held or self._header.steps != self.steps:
             raise InputError(
-                f"lines are missing: {held[0]} of {told[0]} steps, {held[1]} of {told[1]} episodes are there"
+                f"lines are missing: {held[0]} of {expected[0]} steps, {held[1]} of {expected[1]} episodes are there"
             )
         self._ended = True
 

@@ -1,4 +1,4 @@
-"""Another embedder for a memory: all its passages embedded anew, while it goes on as it is."""
+"""Another embedder for a memory: all its passages embedded again, while it goes on as it is."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reindexed:
-    """What `reindex` did: from one embedder (its fingerprint) to another, `passages` in all, of which `embedded` this
-    time; the others were done by an earlier run that did not come to its end."""
+    """The result of `reindex`: from one embedder (its fingerprint) to another, `passages` in all, of which `embedded`
+    this time; the others were done by an earlier run that did not come to its end."""
 
     before: str
     after: str
@@ -45,15 +45,29 @@ def reindex(
     store: str | VectorStore = DEFAULT_STORE,
     progress: Progress | None = None,
 ) -> Reindexed:
-    """Give the memory at `path` another embedder: all passages are embedded anew, and nothing else changes.
+    """Give the memory at `path` another embedder: all passages are embedded again, and nothing else changes.
 
     The vectors in use stay so until all new ones are there; then all are changed at once, and the old ones are gone
-    from the files when this returns. Until then, whoever has the memory open, in this process or another, goes on
+    from the files when this returns. Until then, those that have the memory open, in this process or another, go on
     adding and recalling; afterwards its next recall is an EmbedderMismatchError, and it must be opened again. A run
     that was killed is gone on with where it was, and given up by reindexing with the embedder in use. Until the end
     the journal holds both vectors of a passage. Without an embedder, the memory opens with the new one afterwards.
 
-    `progress` hears how many passages are done, and of how many.
+    Args:
+        path: The memory's folder.
+        embedder: The new embedder, or its name.
+        namespace: The namespace that is reindexed.
+        store: The store that the memory is opened with.
+        progress: Called with the number of passages that are done, and of all.
+
+    Returns:
+        Both fingerprints, and the numbers of passages.
+
+    Raises:
+        NotAMemoryError: There is no such memory.
+        EmbedderError: The embedder fails.
+        StorageError: Another process reindexes the memory too, or reads it at the very end, so that old vectors are
+            still in its file.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -62,9 +76,6 @@ def reindex(
     ...     step = memory.add(MessageStep("user", "The staging server is at 10.0.0.7."))
     >>> reindex(folder, "hashing").embedded
     1
-
-    Raises NotAMemoryError where there is no memory, EmbedderError when the embedder fails, and StorageError when
-    another process reindexes the memory too, or reads it at the very end, so that old vectors are still in its file.
     """
     new, index = embedder_from(embedder), known_store(store)
     advance = a_callable("progress", progress) or unseen

@@ -1,4 +1,4 @@
-"""What can still be read of a damaged memory: its steps, one by one, whatever else is broken."""
+"""The steps of a damaged memory that can still be read, one by one, whatever else is broken."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Salvaged", "salvage", "salvage_to"]
 
 
 class Salvaged(NamedTuple):
-    """How many steps there were; how many numbers before the last of them have none: damaged, or forgotten."""
+    """The number of steps, and of numbers before the last of them that have none: damaged, or forgotten."""
 
     steps: int
     missing: int
 
 
 def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
-    """The steps of a damaged memory that can be read, in order, with their numbers; nothing in its folder is changed.
+    """Read the steps of a damaged memory that can be read, in order, with their numbers; nothing there is changed.
 
-    `path` is the memory's folder, a namespace's folder in it, or a `journal.db`. SQLite is not asked: every page of the
-    file is looked at by itself, so a damaged one costs the steps that it holds and no others, be it the first. A step
+    The engine is not asked: every page of the journal's file is looked at by itself, so a damaged one costs the steps
+    that it holds and no others, be it the first. A step
     must be whole, and have the id or the number that stand beside it; a letter that was changed into another is not
     noticed. What was forgotten does not come back. No process may have the memory open.
 
@@ -39,7 +39,16 @@ def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
     Into a new memory they go by `add_steps`; a tool result whose call is lost has to be left out. Summaries and
     vectors are made again there. The scratchpad is not read.
 
-    Raises NotAMemoryError where there is no journal, and StorageError for one that cannot be read at all.
+    Args:
+        path: The memory's folder, a namespace's folder in it, or a `journal.db`.
+        namespace: The namespace, where `path` is the memory's folder.
+
+    Returns:
+        The steps, read one by one.
+
+    Raises:
+        NotAMemoryError: There is no journal.
+        StorageError: It cannot be read at all.
     """
     path = a_path("path", path)
     file = damaged_file(path) or damaged_file(namespace_folder(path, namespace, create=False))
@@ -55,7 +64,10 @@ def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
 def salvage_to(file: str | Path, path: str | Path, namespace: str = "default") -> Salvaged:
     """Write what `salvage` finds into a new `file`, a line of JSON for each step, as `Step.from_dict` reads it.
 
-    Raises as `salvage` does, InputError for a file that is there, and StorageError for one that cannot be written.
+    Raises:
+        InputError: The file is there already.
+        StorageError: It cannot be written, or the journal cannot be read.
+        NotAMemoryError: There is no journal.
     """
     steps = salvage(path, namespace)
     numbers = []

@@ -1,4 +1,4 @@
-"""How long steps are kept, how many, and in how many bytes."""
+"""Limits on the age of steps, on their number, and on their bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AT_ONCE = 500  # steps that are read at once
 
 @dataclass(frozen=True)
 class Retention:
-    """What a memory may hold; None does not limit. What is over is forgotten.
+    """The limits of a memory; None does not limit. What is over is forgotten.
 
     `max_age` is how long ago a step may have happened (its timestamp), `max_steps` how many there may be, window
     included, and `max_bytes` how large the journal's file may be (an index beside it takes about as much as the vectors
@@ -71,7 +71,7 @@ class Retired:
 
 @dataclass(frozen=True)
 class RetentionReport:
-    """What went, in the order of its numbers, how many steps were `kept`, and the journal's size before and after."""
+    """The steps that went, by number; the number of steps `kept`; the journal's size before and after."""
 
     removed: tuple[Retired, ...]
     kept: int
@@ -83,7 +83,7 @@ class RetentionReport:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many steps went for each reason."""
+        """Count the steps that went, by reason."""
         counted = Counter(one.reason for one in self.removed)
         return {limit.name: counted[limit.name] for limit in fields(Retention) if limit.name in counted}
 

@@ -1,4 +1,4 @@
-"""How useful what a memory holds is, reckoned from the words alone: no model, no question to answer."""
+"""The use of what a memory holds, reckoned from the words alone: no model, no question to answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORD = re.compile(r"[^\W\u3040-\u9fff]+|[\u3040-\u9fff]")  # Chinese and Japane
 
 
 def usefulness(said: Iterable[Sequence[Step]]) -> list[float]:
-    """How useful each group of steps is, 0 or more; the groups come in the order in which they were added.
+    """Reckon how useful each group of steps is, 0 or more; the groups come in the order in which they were added.
 
     It is how rare the words of a group are: where n of all N groups have a word, it weighs `log(1 + N / n) / sqrt(n)`,
     and the weights of a group's distinct words are summed and divided by their number and 10 more. So a long text is no
@@ -83,14 +83,14 @@ def _digest(group: Sequence[Step], text: str) -> bytes:
 
 
 def _weight(group: Sequence[Step], text: str) -> float:
-    """What the group counts for who said it, and how."""
+    """The weight of the group for who said it, and how."""
     (first, *more) = group
     by_assistant = not more and isinstance(first, MessageStep) and first.role == "assistant"
     return (ASSISTANT if by_assistant else 1.0) * (QUESTION if is_question(text) else 1.0)
 
 
 def _rarity(total: int) -> Vectors:
-    """What a word weighs, by how many of `total` groups have it: `(total + 1,)`."""
+    """The weight of a word, by how many of `total` groups have it: `(total + 1,)`."""
     having = np.maximum(np.arange(total + 1), 1)
     weights: Vectors = (np.log1p(total / having) / np.sqrt(having)).astype(np.float32)
     return weights
