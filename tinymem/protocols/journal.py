@@ -106,8 +106,10 @@ class Journal(Protocol):
     def newest(
         self, limit: int, before: int = 1 << 62, *, type: str | None = None, session: str | None = None
     ) -> list[StepRow]:
-        """Return up to `limit` steps with numbers below `before`, the newest first; those of a type and of a session,
-        if these are given."""
+        """Return up to `limit` steps with numbers below `before`, the newest first.
+
+        If a type or a session is given, only those of it are returned.
+        """
 
     def newest_ids(self, limit: int, type: str) -> list[str]:
         """Return the ids of up to `limit` steps of a type, the newest first."""

