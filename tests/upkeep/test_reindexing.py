@@ -172,6 +172,7 @@ def test_a_vector_of_what_is_forgotten_while_it_is_made_is_in_no_file(folder: Pa
 
 KILLED = """
 import sys, time
+sys.path.append(sys.argv[2])
 from test_reindexing import Watched
 from tinymem.upkeep.reindexing import reindex
 
@@ -186,7 +187,7 @@ reindex(sys.argv[1], Watched(before), store="exact")
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_run_is_gone_on_with_and_until_then_the_old_embedder_serves(folder: Path) -> None:
-    process = python(KILLED, folder)
+    process = python(KILLED, folder, Path(__file__).parent)
     assert process.stdout and process.stdout.readline() == "two batches are kept\n"
     process.kill()
     assert process.wait(30) == -signal.SIGKILL
