@@ -79,7 +79,8 @@ def test_what_one_adds_stands_in_the_others_window(both: Pair) -> None:
         assert [m["content"] for m in memory.context("").messages] == [step.text for step in added]
     positions = [row.position for row in one.long_term.journal.rows()]
     assert positions == sorted(set(positions))
-    assert one._window.positions == other._window.positions == {s.id: p for s, p in zip(added, positions, strict=True)}
+    expected = {s.id: p for s, p in zip(added, positions, strict=True)}
+    assert one.short_term.positions == other.short_term.positions == expected
 
 
 def test_nothing_is_read_again_while_nobody_else_writes(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +175,7 @@ def test_a_mark_of_one_counts_for_the_other(both: Pair) -> None:
 def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:
     one, other = both
     one.add_steps([ActionStep("Look.", tool_name="cat", observation="line " * 200), *talk(4)])
-    assert numbers(other) == [1, 2, 3, 4, 5] and not other._window.shortened
+    assert numbers(other) == [1, 2, 3, 4, 5] and not other.short_term.shortened
     cut = one.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
     gone = one.short_term.prune(keep_last_n_steps(3))
     assert numbers(one) == numbers(other) == [3, 4, 5]
@@ -182,11 +183,11 @@ def test_what_one_shortens_or_puts_back_the_other_shows_so(both: Pair) -> None:
     one.stats()
     assert other.stats().window_steps == 5
     assert other.short_term.steps == one.short_term.steps != ()
-    assert len(other.short_term.steps[0].text) < 200 and other._window.shortened == one._window.shortened != set()
+    assert len(other.short_term.steps[0].text) < 200 and other.short_term.shortened == one.short_term.shortened != set()
     other.restore(cut)
     assert numbers(one) == [1, 2, 3, 4, 5]
-    assert one.short_term.steps == other.short_term.steps and not one._window.shortened
-    assert one._window.positions == other._window.positions
+    assert one.short_term.steps == other.short_term.steps and not one.short_term.shortened
+    assert one.short_term.positions == other.short_term.positions
 
 
 def test_summaries_that_one_made_are_told_by_the_other_and_not_made_again(tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_a_step_that_both_take_out_leaves_once(tmp_path: Path) -> None:
         one.short_term.prune(keep_last_n_steps(3))
         other.short_term.prune(keep_last_n_steps(2))
         assert numbers(other) == [5, 6] == numbers(one)
-        assert told == [[1, 2, 3, 4]]
+        assert told == [[1, 2, 3], [4]]
         assert [row.window for row in one.long_term.journal.rows()] == [0, 0, 0, 0, 1, 1]
 
 
@@ -381,7 +382,6 @@ def test_a_step_that_one_takes_out_and_the_other_shortens_is_out(both: Pair) -> 
     other.stats()
     other.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
     one.short_term.prune(keep_last_n_steps(2))
-    one._window.keep()
     assert numbers(other) == numbers(one) == [2, 3]
     assert [row.view for row in one.long_term.journal.rows()] == [None] * 3
 
@@ -422,7 +422,7 @@ def test_whatever_three_do_they_see_what_the_journal_has(
     shown = [row.id for row in rows if row.window]
     for memory in memories:
         assert [step.id for step in memory.short_term.steps] == shown
-        assert memory._window.positions == {row.id: row.position for row in rows if row.window}
+        assert memory.short_term.positions == {row.id: row.position for row in rows if row.window}
         assert memory.short_term.next_number == memory.long_term.journal.next_number()
     for memory in memories:
         memory.close()

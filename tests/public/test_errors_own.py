@@ -162,11 +162,9 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     "MemoryManager.to_messages": lambda at: (MemoryManager("x").to_messages, {}),
     "MemoryManager.prune": lambda at: (MemoryManager("x").prune, {}),
     "MemoryManager.restore": lambda at: (MemoryManager("x").restore, {"report": MemoryManager("x").clear()}),
-    "MemoryManager.drop": lambda at: (MemoryManager("x").drop, {"numbers": [5]}),
     "MemoryManager.clear": lambda at: (MemoryManager("x").clear, {}),
     "MemoryManager.get_steps_by_type": lambda at: (MemoryManager("x").get_steps_by_type, {"kind": "task"}),
     "AdaptiveMemoryManager": lambda at: (AdaptiveMemoryManager, {"max_tokens": 4_000}),
-    "AdaptiveMemoryManager.resize": lambda at: (AdaptiveMemoryManager(max_tokens=4_000).resize, {"max_tokens": 100}),
     "AdaptiveMemoryManager.to_messages": lambda at: (AdaptiveMemoryManager(max_tokens=4_000).to_messages, {}),
     # strategies
     "no_pruning": lambda at: (of_strategy(tinymem.no_pruning), {}),

@@ -460,12 +460,6 @@ def test_who_is_asked_may_look_but_not_change() -> None:
     assert texts(memory) == ["a", "b", "d"]
 
 
-def test_dropped_steps_are_gone_for_good() -> None:
-    memory = filled("a", "b", "c")
-    memory.drop([1, 99])
-    assert texts(memory) == ["a", "c"] and memory.next_number == 3
-
-
 @pytest.mark.parametrize(
     ("options", "says_what"),
     [

@@ -1,18 +1,18 @@
-"""The window as the journal keeps it: which steps it shows, and how, for when the memory is opened again, and for all
-processes that have it open now.
+"""DurableWindow: a window that the journal keeps, for when the memory is opened again and for other processes.
 
-The journal decides. It numbers the steps that are added; and before something is added, asked or taken out, a process
-reads what the others did to the window since, and does the same to its own.
+The journal decides. It numbers the steps that are added. Before a process adds, asks or takes out something, it reads
+what other processes did to the window, and does the same to its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
-from tinymem.archive.sharing import SharedManager
 from tinymem.errors import kind_of
 from tinymem.messages.answers import open_calls
 from tinymem.protocols import StepRow
@@ -20,9 +20,10 @@ from tinymem.protocols.settings import OPEN_CALLS, WINDOW_CHANGES
 from tinymem.steps.redaction import Redact, redacted
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import covers_of, sources_of
-from tinymem.steps.step import Step
-from tinymem.steps.types import MessageStep
-from tinymem.window.manager import MemoryManager
+from tinymem.steps.step import Step, StepT
+from tinymem.steps.types import SystemPromptStep
+from tinymem.stores.forking import ProcessLock
+from tinymem.window.manager import Change, MemoryManager, note_calls
 from tinymem.window.strategy import PruneReport, Prunes, check_report
 
 __all__ = ["DurableWindow"]
@@ -30,219 +31,244 @@ __all__ = ["DurableWindow"]
 MOST_CALLS = 256  # calls without a result that are kept, the newest
 
 
-class DurableWindow:
-    """A MemoryManager, `manager`, whose steps are in the journal before they are in it, as `redact` leaves them.
+class DurableWindow(MemoryManager):
+    """A MemoryManager whose steps are in the journal before they are in the window.
 
-    `positions` says how many tokens came before each of its steps since the memory began; `shortened` are the ids of
-    those that the window does not show whole.
+    `positions` says how many tokens came before each step since the memory began. `unsettled` says that steps have left
+    the window; who embeds them sets it to False.
+
+    Args:
+        archive: Where steps are written.
+        strategy: Decides what stays, at every `add`.
+        callbacks: Told of every change once it is on disk.
+        redact: Applied to each step before anything of it is written, kept or shown to a strategy.
     """
 
     def __init__(
-        self,
-        archive: Archive,
-        strategy: Prunes,
-        callbacks: Callbacks | None = None,
-        redact: Redact | None = None,
+        self, archive: Archive, strategy: Prunes, callbacks: Callbacks | None = None, redact: Redact | None = None
     ) -> None:
+        super().__init__(None, strategy, 0)
+        self.lock = self._lock = ProcessLock(f"the memory at {archive.folder}")
         self._archive, self._journal, self._callbacks = archive, archive.journal, callbacks or Callbacks()
         self._redact = redact
-        self._reports: list[PruneReport] = []  # that nobody was told of yet
         self.positions: dict[str, int] = {}
-        self._on_disk: dict[str, Step] = {}  # the window as the journal has it
-        self._views: dict[str, str] = {}  # the JSON of those of its steps that are shortened
-        self._calls: dict[str, int] = {}
-        self._version, self._changes, self._kept_calls = -1, "", ""  # of the journal, as it was read last
-        what = f"the memory at {archive.folder}"
-        told = self._reports.append
-        held, newest = self._journal.held, self._journal.newest_of
-        self.manager = SharedManager(
-            what, self._record, self.catch_up, strategy, told, redact, held=held, newest=newest
-        )
-        with self.manager.locked():
+        self.unsettled = False
+        self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
+        self._version, self._changes, self._calls = -1, "", ""  # of the journal, as they were read last
+        self._news: list[tuple[Change, Sequence[int]]] = []  # what the callbacks have not heard of yet
+        with self._lock:
             self.catch_up()
 
     @property
     def shortened(self) -> Collection[str]:
-        """Ids of the steps that the window does not show whole."""
+        """The ids of the steps that the window does not show whole."""
         return self._views.keys()
 
-    # -- what others do -----------------------------------------------------------------------------------------------
+    # -- what other processes do --------------------------------------------------------------------------------------
 
-    def catch_up(self) -> bool:
-        """Do to the window what others did to it since; whether they wrote anything. The manager must be locked."""
-        if self._journal.version() == self._version:
-            return False
+    def catch_up(self, again: bool = False) -> None:
+        """Do to the window what other processes did to it, or read all of it `again`. The lock must be held."""
+        if not again and self._journal.version() == self._version:
+            return
         with self._journal.snapshot():
             version, following = self._journal.version(), self._journal.next_number()
             changes, calls = (self._journal.setting(key) or "" for key in (WINDOW_CHANGES, OPEN_CALLS))
-            anew = changes != self._changes or self._version < 0
-            rows = self._journal.window(0 if anew else self.manager.next_number - 1)
-        gone = self._on_disk.keys() - {row.id for row in rows} if anew else set()
-        fresh = [row for row in rows if row.id not in self._on_disk or row.view != self._views.get(row.id)]
-        self.manager.follow(gone, self._read(fresh) if fresh else [], following)
-        self._lose(gone)
-        if calls != self._kept_calls or self._version < 0:
-            self._calls = self._calls_in(calls)
-            self.manager.follow_calls(self._calls)
-        self._version, self._changes, self._kept_calls = version, changes, calls
-        return True
+            again = again or changes != self._changes or self._version < 0
+            rows = self._journal.window(0 if again else self._next - 1)
+        gone = self._window.keys() - {row.id for row in rows} if again else set()
+        fresh = [row for row in rows if row.id not in self._window or row.view != self._views.get(row.id)]
+        steps = {row.id: self._read(row) for row in fresh}
+        self._see(Change(taken=gone, back=steps), {row.id: row.view for row in fresh})
+        self.positions.update((row.id, row.position) for row in fresh)
+        if calls != self._calls or self._version < 0:
+            self._open = self._calls_in(calls)
+        self._next = max(self._next, following)
+        self._version, self._changes, self._calls = version, changes, calls
 
-    def _read(self, rows: Sequence[StepRow]) -> list[Step]:
-        """Steps that came or changed; those that this process has changed itself, and not written down yet, stay so."""
-        shown = {step.id: step for step in self.manager.steps}
-        steps = []
-        for row in rows:
-            step = self._archive.load(row.view or row.record)
-            if step.id != row.id:
-                raise self._journal.damaged(f"step {row.number} is said to have another's id")
-            if (before := self._on_disk.get(row.id)) is None or shown.get(row.id) is before:
-                steps.append(step)
-            self._on_disk[row.id], self.positions[row.id] = step, row.position
-            self._see(row.id, row.view)
-        return steps
+    def _read(self, row: StepRow) -> Step:
+        step = self._archive.load(row.view or row.record)
+        if step.id != row.id:
+            raise self._journal.damaged(f"step {row.number} is said to have another's id")
+        return step
 
-    def _see(self, id: str, view: str | None) -> None:
-        if view is None:
+    def _see(self, change: Change, views: Mapping[str, str | None]) -> None:
+        """Show a change that is on disk; `views` are the JSON of the steps that it shows shortened, or None."""
+        self._show(change)
+        self._views |= {id: view for id, view in views.items() if view is not None}
+        for id in change.taken:
+            self.positions.pop(id, None)
+        for id in (*change.taken, *(id for id, view in views.items() if view is None)):
             self._views.pop(id, None)
-        else:
-            self._views[id] = view
-
-    def _lose(self, ids: Iterable[str]) -> None:
-        for id in ids:
-            for kept in (self._on_disk, self.positions, self._views):
-                kept.pop(id, None)
-
-    # -- in -----------------------------------------------------------------------------------------------------------
-
-    def _record(self, steps: Sequence[Step]) -> list[Step]:
-        """Journal steps that are about to be in the window, under the next numbers."""
-        tokens = self._archive.tokens_of(steps)  # before others have to wait
-        with self._journal.together():
-            if self.catch_up():
-                self.manager.check(steps)
-            held = self._numbered(steps)
-            positions = self._archive.write(held, tokens=tokens)
-            calls = self._noted(held)
-            kept = self._keep_calls(calls)
-        self._calls, self._kept_calls = calls, kept
-        self.positions.update(positions)
-        self._on_disk.update((step.id, step) for step in held)
-        return held
-
-    def _numbered(self, steps: Sequence[Step]) -> list[Step]:
-        first = self._journal.next_number()
-        return [s if s.step_number == first + at else s.evolve(step_number=first + at) for at, s in enumerate(steps)]
-
-    def pass_by(self, steps: Sequence[Step]) -> list[Step]:
-        """Journal steps that the window never shows; they come back numbered."""
-        MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
-        steps = [redacted(step, self._redact) for step in steps]
-        tokens = self._archive.tokens_of(steps)
-        with self.manager.locked():
-            with self._journal.together():
-                self.catch_up()
-                held = self._numbered(steps)
-                self._archive.write(held, False, tokens)
-            self.manager.follow((), (), self._journal.next_number())
-        return held
-
-    # -- calls that wait for their results ----------------------------------------------------------------------------
-
-    def _noted(self, steps: Iterable[Step]) -> dict[str, int]:
-        """The open calls, when these steps have come."""
-        known = self.manager.open_calls
-        calls = {id: number for id, number in self._calls.items() if id in known}
-        for step in steps:
-            calls.update(dict.fromkeys(open_calls([step]), step.step_number or 0))
-            if isinstance(step, MessageStep) and step.role == "tool":
-                calls.pop(step.tool_call_id or "", None)
-        return dict([*calls.items()][-MOST_CALLS:])
-
-    def _keep_calls(self, calls: Mapping[str, int]) -> str:
-        """Write down which calls are open, if others are; what is written there then."""
-        if calls == self._calls:
-            return self._kept_calls
-        text = json.dumps(calls)
-        self._journal.keep({OPEN_CALLS: text})
-        return text
 
     def _calls_in(self, kept: str) -> dict[str, int]:
         if not kept:  # nobody has written them down yet
-            return self._noted(self._on_disk.values())
+            waiting = open_calls(self.steps)
+            return {c: s.step_number or 0 for s in self.steps for c in sorted(open_calls([s]) & waiting)}
         try:
             return {str(id): int(number) for id, number in json.loads(kept).items()}
         except (ValueError, AttributeError, TypeError) as error:
             raise self._journal.damaged(f"{kind_of(kept)} is no list of open calls") from error
 
-    # -- out ----------------------------------------------------------------------------------------------------------
+    # -- the hooks of MemoryManager -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with super()._changing():
+            self.catch_up()
+            yield
+            self._tell_news()
+
+    def as_kept(self, step: StepT) -> StepT:
+        """Return what `redact` leaves of a step."""
+        return redacted(step, self._redact)
+
+    def _ids_held(self, ids: Sequence[str]) -> Collection[str]:
+        return self._journal.held(ids)
+
+    def _head_of(self, session: str | None) -> str | None:
+        return self._journal.newest_of(session)
+
+    def _apply(self, change: Change) -> list[Step]:
+        if not change:
+            return []
+        tokens = self._archive.tokens_of(change.added)  # before others have to wait
+        positions: dict[str, int] = {}
+        with self._journal.together() if change.added or change.lapsed else nullcontext():
+            first = self._following(change.added) if change.added or change.lapsed else 0
+            if change.added:
+                change = _numbered(change, first)
+                positions = self._archive.write(change.added, tokens=tokens)
+            change, views, left = self._write(change)
+            calls = self._write_calls(change)
+        self._see(change, views)
+        self._calls = calls
+        self.positions.update((id, position) for id, position in positions.items() if id in self._window)
+        if change.back:
+            self.positions.update((row.id, row.position) for row in self._journal.window())
+        self.unsettled = self.unsettled or bool(left)
+        self._news.append((change, left))
+        return list(change.added)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _following(self, steps: Sequence[Step]) -> int:
+        """Return the number that the next step gets, inside the transaction that writes `steps`; where another process
+        was quicker since `_changing` caught up, catch up and check the steps again."""
+        following, calls = self._journal.next_number(), self._journal.setting(OPEN_CALLS) or ""
+        if following != self._next or calls != self._calls:
+            self.catch_up()
+            self._check_all(steps)
+        return following
+
+    def _write(self, change: Change) -> tuple[Change, dict[str, str | None], list[int]]:
+        """Write what the window shows after a change: the change that was possible, the JSON of the steps that it shows
+        shortened, and the numbers of those that left it by this and not by another process."""
+        numbers = {step.id: step.step_number or 0 for step in (*self._window.values(), *change.added)}
+        whole = self._archive.fetch([step.step_number or 0 for step in (*change.put.values(), *change.back.values())])
+        # Nothing is put in the place of a step that has left, and nothing comes back that was forgotten.
+        put = {i: s for i, s in change.put.items() if i in numbers and s.step_number in whole}
+        back = {i: s for i, s in change.back.items() if s.step_number in whole}
+        views = {i: None if s == whole[s.step_number or 0] else dump_step(s) for i, s in {**put, **back}.items()}
+        gone = [numbers[id] for id in change.taken if id in numbers]
+        left: list[int] = []
+        if gone or views:
+            shown, still = ({s.step_number or 0: views[i] for i, s in steps.items()} for steps in (back, put))
+            left = sorted(self._journal.set_window(gone, shown, still))
+        return replace(change, put=put, back=back), views, left
+
+    def _write_calls(self, change: Change) -> str:
+        """Write down which calls are open after a change, if others are; return what is written there then."""
+        if not change.added and not change.lapsed:
+            return self._calls
+        calls = {id: number for id, number in self._open.items() if id not in change.lapsed}
+        for step in change.added:
+            note_calls(step, calls)
+        text = json.dumps(dict([*calls.items()][-MOST_CALLS:]))
+        if text == (self._calls or "{}"):
+            return self._calls
+        self._journal.keep({OPEN_CALLS: text})
+        return text
+
+    def _tell_news(self) -> None:
+        while self._news:
+            change, left = self._news.pop(0)
+            self._callbacks.added(change.added)
+            if change.report is not None and change.report.changed:
+                self._callbacks.pruned(change.report)
+            if left and self._callbacks.wants_archived:
+                self._callbacks.archived(list(self._archive.fetch(left).values()))
+
+    # -- what a memory asks of its window beside what a MemoryManager does ---------------------------------------------
+
+    @contextmanager
+    def adding(self, steps: Sequence[Step]) -> Iterator[list[Step]]:
+        """Add steps as `add_steps` does, and hold the lock until the block is left."""
+        with self._changing():
+            added = self._added(steps)
+            self._tell_news()
+            yield added
+
+    def begin_with(self, prompt: SystemPromptStep) -> None:
+        """Add a system prompt unless the window shows the same: once, however many processes begin at once."""
+        with self._changing(), self._journal.together():
+            self.catch_up()
+            if self.system_prompt != self.as_kept(prompt).content:
+                self._added([prompt])
+
+    def archive(self, steps: Sequence[Step]) -> list[Step]:
+        """Write steps that the window never shows, and return them with their numbers; errors as in `add_steps`."""
+        MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
+        steps = [self.as_kept(step) for step in steps]
+        tokens = self._archive.tokens_of(steps)
+        with self._changing():
+            with self._journal.together():
+                first = self._following(())
+                held = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
+                self._archive.write(held, False, tokens)
+            self._next = first + len(held)
+            self.unsettled = True
+            self._callbacks.archived(held)
+            self._callbacks.added(held)
+            return held
 
     def restore(self, report: PruneReport) -> None:
-        """Put back into the window what a pruning took out, but no stand-in that tells of what was forgotten since."""
+        """Put back what a pruning took out, but no stand-in that tells of what was forgotten."""
         check_report(report)
         taken = [step for step in (*report.removed, *report.shortened) if covers_of(step)]
         stale = {step.id for step in taken if self._is_view(step) and not self._has_all(sources_of(step))}
         removed, shortened = ([s for s in steps if s.id not in stale] for steps in (report.removed, report.shortened))
-        self.manager.restore(PruneReport(tuple(removed), tuple(shortened), report.kept))
-        self.keep()
+        super().restore(PruneReport(tuple(removed), tuple(shortened), report.kept))
 
-    def forget(self, numbers: Sequence[int]) -> None:
-        """Before these steps are forgotten: take summaries and other stand-ins that may tell of them out of the window
-        (what else those cover is in the archive), and wait no longer for the results of their calls."""
-        if views := [step for step in self.manager.steps if covers_of(step) and self._is_view(step)]:
-            ids = {step.id for step in self._archive.fetch(numbers).values()}
-            self.manager.drop([step.step_number or 0 for step in views if not ids.isdisjoint(sources_of(step))])
-            self.keep()
-        gone = set(numbers)
-        with self.manager.locked():
-            with self._journal.together():
-                self.catch_up()
-                calls = {id: number for id, number in self._noted(()).items() if number not in gone}
-                kept = self._keep_calls(calls)
-            self._calls, self._kept_calls = calls, kept
-            self.manager.follow_calls(calls)
+    def withdraw(self, numbers: Sequence[int]) -> None:
+        """Before steps are forgotten, take out the stand-ins that may tell of them, and wait no longer for the results
+        of their calls. What else a stand-in covers is in the archive."""
+        with self._changing():
+            views = [step for step in self.steps if covers_of(step) and self._is_view(step)]
+            ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
+            taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
+            gone = set(numbers)
+            self._apply(Change(taken=taken, lapsed=[call for call, number in self._open.items() if number in gone]))
 
     def _is_view(self, step: Step) -> bool:
-        """Whether a strategy made the stand-in, rather than that it was added as a step of its own."""
+        """Return whether a strategy made the stand-in, rather than that it was added as a step of its own."""
         whole = self._archive.fetch([step.step_number or 0]).get(step.step_number or 0)
         return whole is None or covers_of(whole) != covers_of(step)
 
     def _has_all(self, ids: Sequence[str]) -> bool:
-        return len(self._archive.journal.numbers(ids)) == len(set(ids))
+        return len(self._journal.numbers(ids)) == len(set(ids))
 
-    def keep(self) -> list[int]:
-        """Write down what the window shows now; the numbers of the steps that left it by that.
 
-        Where several processes take the same step out, one of them did.
-        """
-        with self.manager.locked():
-            self.catch_up()
-            shown = {step.id: step for step in self.manager.steps}
-            gone = {id: step.step_number or 0 for id, step in self._on_disk.items() if id not in shown}
-            changed = {step.step_number or 0: step for id, step in shown.items() if self._on_disk.get(id) is not step}
-            left = self._write_down(gone, changed) if gone or changed else []
-        self._tell(left)
-        return left
+def _numbered(change: Change, first: int) -> Change:
+    """Return a change whose added steps have the numbers from `first` on."""
+    numbers = {step.id: first + at for at, step in enumerate(change.added)}
 
-    def _write_down(self, gone: Mapping[str, int], changed: Mapping[int, Step]) -> list[int]:
-        whole = self._archive.fetch([*changed])
-        views = {
-            n: None if step == whole.get(n) else dump_step(redacted(step, self._redact)) for n, step in changed.items()
-        }
-        still = {n: view for n, view in views.items() if changed[n].id in self._on_disk}
-        back = {n: view for n, view in views.items() if n in whole and n not in still}
-        left = self._journal.set_window(gone.values(), back, still)
-        lost = [step.id for n, step in changed.items() if n not in whole]  # came back with an old report: forgotten
-        self.manager.follow(lost, (), 0)
-        self._lose([*gone, *lost])
-        for number in whole:
-            self._on_disk[changed[number].id] = changed[number]
-            self._see(changed[number].id, views[number])
-        if back:
-            self.positions.update((row.id, row.position) for row in self._journal.window())
-        return sorted(left)
+    def numbered(step: Step) -> Step:
+        number = numbers.get(step.id, step.step_number)
+        return step if step.step_number == number else step.evolve(step_number=number)
 
-    def _tell(self, gone: Sequence[int]) -> None:
-        while self._reports:
-            self._callbacks.pruned(self._reports.pop(0))
-        if gone and self._callbacks.wants_archived:
-            self._callbacks.archived(list(self._archive.fetch(gone).values()))
+    report = change.report
+    if report is not None:
+        removed, shortened = (tuple(map(numbered, steps)) for steps in (report.removed, report.shortened))
+        report = replace(report, removed=removed, shortened=shortened)
+    put = {id: numbered(step) for id, step in change.put.items()}
+    return replace(change, added=[*map(numbered, change.added)], put=put, report=report)

@@ -29,11 +29,10 @@ from tinymem.registry import embedder_from, known_store, store_from, summarizer_
 from tinymem.steps.checks import Time, a_path, a_text, an_aware_time, an_object, one_of, some, some_texts, some_tokens
 from tinymem.steps.content import Content, checked
 from tinymem.steps.ids import utc_now
-from tinymem.steps.redaction import Redact, redact_from, redacted
+from tinymem.steps.redaction import Redact, redact_from
 from tinymem.steps.step import STYLES, Step, StepT, Style, some_steps
 from tinymem.steps.terminal import many
 from tinymem.steps.types import SystemPromptStep
-from tinymem.stores.forking import ProcessLock
 from tinymem.upkeep.forgetting import undone_on_failure
 from tinymem.upkeep.retention import Retention
 from tinymem.window.defaults import always_pruned, default_strategy
@@ -133,7 +132,6 @@ class HierarchicalMemory(Housekeeping):
         if path is None:
             path, self._remove_folder = private_folder(self)
         self.path = a_path("path", path)
-        self._lock = ProcessLock(f"the memory at {self.path}")
         with undone_on_failure(self.path, namespace, self._remove_folder):
             folder = namespace_folder(self.path, namespace, create)
             self._store_name = store if isinstance(store, str) else store.name
@@ -149,12 +147,12 @@ class HierarchicalMemory(Housekeeping):
             try:
                 check_name(self.long_term.journal, namespace)
                 strategy = always_pruned(strategy, self.window_tokens, self._counter, folder)
-                self._window = DurableWindow(self.long_term, strategy, self._callbacks, self._redact)
-                self.short_term = self._window.manager
+                self.short_term = DurableWindow(self.long_term, strategy, self._callbacks, self._redact)
+                self._lock = self.short_term.lock
                 self._scratchpad = KeptScratchpad(self.long_term, self.archive, self._redact)
                 if prompt is not None:
-                    self._begin_with(prompt)
-                self._keep_within_limits()
+                    self.short_term.begin_with(prompt)
+                self._settle(0)
             except BaseException:
                 self.long_term.journal.close()
                 raise
@@ -169,20 +167,13 @@ class HierarchicalMemory(Housekeeping):
         """
         return self.add_steps([step])[0]
 
-    def _begin_with(self, prompt: SystemPromptStep) -> None:
-        with self.long_term.journal.together():  # or two processes that begin at once would both add it
-            self._window.keep()
-            if self.short_term.system_prompt == self.as_kept(prompt).content:
-                return
-            added = self.short_term.add(prompt)
-        self._settled([added])
-
     @traced("create_memory")
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in one transaction: all of them, or none when one is refused."""
-        with self._lock:
-            self._check_open()
-            return self._settled(self.short_term.add_steps(steps))
+        self._check_open()
+        with self.short_term.adding(steps) as added:
+            self._settle(len(added))
+            return added
 
     @traced("create_memory")
     def add_messages(
@@ -216,7 +207,8 @@ class HierarchicalMemory(Housekeeping):
                 added = self.short_term.add_messages(
                     own.values(), session=session, timestamp=timestamp, on_conflict=on_conflict
                 )
-                return self._settled(added)
+                self._settle(len(added))
+                return added
             except MessageError as error:
                 if error.index is None or [*own][error.index] == error.index:
                     raise
@@ -231,7 +223,9 @@ class HierarchicalMemory(Housekeeping):
         """
         with self._lock:
             self._check_open()
-            return self._settled([self.short_term.add_message(role, content, **more)])[0]
+            step = self.short_term.add_message(role, content, **more)
+            self._settle(1)
+            return step
 
     @traced("create_memory")
     def archive(self, steps: Sequence[Step]) -> list[Step]:
@@ -241,8 +235,9 @@ class HierarchicalMemory(Housekeeping):
         """
         with self._lock:
             self._check_open()
-            self._callbacks.archived(added := self._window.pass_by(some_steps("steps", steps)))
-            return self._settled(added, passed_by=True)
+            added = self.short_term.archive(some_steps("steps", steps))
+            self._settle(len(added))
+            return added
 
     @property
     def scratchpad(self) -> AgentMemory:
@@ -253,21 +248,20 @@ class HierarchicalMemory(Housekeeping):
         """
         return self._scratchpad.memory
 
-    def _settled(self, added: list[Step], passed_by: bool = False) -> list[Step]:
-        """Keep what left the window, and embed, index and summarise it once enough has come together."""
-        self._callbacks.added(added)
+    def _settle(self, added: int) -> None:
+        """Embed, index and summarise what left the window, once enough has come together; then apply the retention."""
         try:
-            if self._window.keep() or passed_by:
+            if self.short_term.unsettled:
+                self.short_term.unsettled = False
                 self.long_term.settle()
                 self.medium_term.settle()
         except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
             warn_hourly(logger, self.long_term.folder, "archiving is behind: %s", error)
-        self._keep_within_limits(len(added))
-        return added
+        self._keep_within_limits(added)
 
     def as_kept(self, step: StepT) -> StepT:
         """`step` as it is written down: what `redact` leaves of it."""
-        return redacted(step, self._redact)
+        return self.short_term.as_kept(step)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -290,7 +284,7 @@ class HierarchicalMemory(Housekeeping):
         one_of("style", style, *STYLES)
         with self._lock:
             self._check_open()
-            self._window.keep()
+            self.short_term.catch_up()
             steps = self.short_term.steps
             asked = default_query(steps) if query is None else a_text("query", query)
             when = an_aware_time("now", now) or utc_now()
@@ -300,13 +294,13 @@ class HierarchicalMemory(Housekeeping):
 
             context = assemble(
                 steps,
-                self._window.positions,
+                self.short_term.positions,
                 some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
                 self._sending[style],
                 recall,
                 self.shares,
                 complete=not self.long_term.journal.any_archived(),
-                shortened=self._window.shortened,
+                shortened=self.short_term.shortened,
                 episodes=episodes_block(self.medium_term, self.long_term),
                 scratchpad=scratchpad_block(self.scratchpad, self.long_term),
             )
@@ -368,7 +362,6 @@ class HierarchicalMemory(Housekeeping):
             if not self._closed:
                 self._closed = True
                 try:
-                    self._window.keep()
                     self._scratchpad.keep()
                 finally:
                     self.long_term.close()

@@ -90,7 +90,7 @@ class Housekeeping(WindowVerbs):
         """What the namespace holds."""
         with self._lock:
             self._check_open()
-            self._window.keep()
+            self.short_term.catch_up()
             return stats_of(self.long_term, self.namespace, self._store_name)
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
@@ -136,12 +136,11 @@ class Housekeeping(WindowVerbs):
             return len(numbers)
 
     def _remove(self, numbers: Sequence[int]) -> None:
-        self._window.forget(numbers)
+        self.short_term.withdraw(numbers)
         try:
             self.long_term.forget(numbers)
         finally:  # when it fails half way, the window has what the journal has
-            self.short_term.drop(set(numbers) - self.long_term.fetch(numbers).keys())
-            self._window.keep()
+            self.short_term.catch_up(again=True)
             self.medium_term.forget()
 
     @staticmethod
@@ -169,7 +168,7 @@ class Housekeeping(WindowVerbs):
             limits = self._retention if retention is None else retention
             if not isinstance(limits, Retention):
                 raise InputError(f"retention must be a Retention, not {limits!r:.80}: retain(Retention(max_steps=...))")
-            self._window.keep()
+            self.short_term.catch_up()
             return retain(self.long_term, limits, self._remove, an_aware_time("now", now) or utc_now(), dry_run)
 
     def _keep_within_limits(self, added: int = 0) -> None:
@@ -195,6 +194,6 @@ class Housekeeping(WindowVerbs):
         """
         with self._lock:
             self._check_open()
-            self._window.keep()
+            self.short_term.catch_up()
             self._scratchpad.keep()
         return export_journal(self.long_term.journal, file, vectors)

@@ -19,8 +19,7 @@ __all__ = ["WindowVerbs"]
 class WindowVerbs(StepCollection):
     """The part of a HierarchicalMemory that is about its window."""
 
-    short_term: MemoryManager
-    _window: DurableWindow
+    short_term: DurableWindow
     _lock: ProcessLock
     _counter: TokenCounter
 
@@ -28,7 +27,7 @@ class WindowVerbs(StepCollection):
     def _check_open(self) -> None: ...
 
     @abstractmethod
-    def _settled(self, added: list[Step], passed_by: bool = False) -> list[Step]: ...
+    def _settle(self, added: int) -> None: ...
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -52,7 +51,7 @@ class WindowVerbs(StepCollection):
         with self._lock:
             self._check_open()
             report = self.short_term.prune(strategy)
-            self._settled([])
+            self._settle(0)
             return report
 
     def clear(self, keep_system: bool = False) -> PruneReport:
@@ -60,18 +59,18 @@ class WindowVerbs(StepCollection):
         with self._lock:
             self._check_open()
             report = self.short_term.clear(keep_system)
-            self._settled([])
+            self._settle(0)
             return report
 
     def _shown(self) -> MemoryManager:
         """The window, as all processes that have the memory open left it."""
         with self._lock:
             self._check_open()
-            self._window.keep()
+            self.short_term.catch_up()
             return self.short_term
 
     def restore(self, report: PruneReport) -> None:
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._lock:
             self._check_open()
-            self._window.restore(report)
+            self.short_term.restore(report)

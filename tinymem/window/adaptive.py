@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from tinymem.errors import BudgetError
@@ -14,9 +13,9 @@ from tinymem.steps.checks import one_of, some_texts, whole_number
 from tinymem.steps.content import Content
 from tinymem.steps.step import STYLES, Message, Step, Style
 from tinymem.window.defaults import LOW_WATER
-from tinymem.window.manager import ManagerT, MemoryManager, PruneReport
+from tinymem.window.manager import Change, ManagerT, MemoryManager, PruneReport
 from tinymem.window.sending import Sending, copies
-from tinymem.window.strategy import Group, Prunes, critical, low_mark, newest_within, split, tokens_needed
+from tinymem.window.strategy import Group, critical, low_mark, newest_within, split, tokens_needed
 
 __all__ = ["AdaptiveMemoryManager"]
 
@@ -66,7 +65,7 @@ class AdaptiveMemoryManager(MemoryManager):
     def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:
         """A memory that starts with `steps`, pruned at once if they are too many; see `MemoryManager.from_steps`."""
         memory = super().from_steps(steps, next_number=next_number, **options)
-        if memory._is_full(()):
+        if memory._full(()):
             memory.prune()
         return memory
 
@@ -104,65 +103,17 @@ class AdaptiveMemoryManager(MemoryManager):
         with self._lock:
             return copies(self._sending(self.steps))
 
-    def resize(self, max_tokens: int, low_water: int | None = None) -> PruneReport:
-        """Set another `max_tokens`, and prune if the window is over it; what left is in the report.
+    def _full(self, new: Sequence[Step]) -> bool:
+        return self._sending.tokens((*self._window.values(), *new)) > self._max_tokens
 
-        Raises InputError and BudgetError as making a memory does; nothing has changed then.
-
-        >>> memory = AdaptiveMemoryManager(1_000)
-        >>> steps = [memory.add_message("user", text) for text in ("The door is green.", "The gate is red.")]
-        >>> report = memory.resize(15)
-        >>> [step.text for step in memory]
-        ['The gate is red.']
-        >>> nothing = memory.resize(1_000)
-        >>> memory.restore(report)
-        >>> len(memory)
-        2
-        """
-        with self._changing():
-            before = self._max_tokens, self._low_water
-            self._max_tokens, self._low_water = _marks(max_tokens, low_water)
-            try:
-                return self.prune() if self._is_full(()) else PruneReport(kept=len(self))
-            except BaseException:
-                self._max_tokens, self._low_water = before
-                raise
-
-    def restore(self, report: PruneReport) -> None:
-        """Put back what `report` took out, as `MemoryManager.restore` does; BudgetError, and nothing changes, if the
-        window would be over its tokens: `clear` or `resize` make room."""
-        with self._within_tokens():
-            super().restore(report)
-
-    def drop(self, numbers: Iterable[int]) -> None:
-        """Take steps out for good, without a report. A call that loses its result is sent with a note that there is
-        none: BudgetError, and nothing changes, if there is no room for it."""
-        with self._within_tokens():
-            super().drop(numbers)
-
-    @contextmanager
-    def _within_tokens(self) -> Iterator[None]:
-        """Undo what is done to the window, if it is over its tokens then."""
-        with self._changing():
-            before = self._window
-            yield
-            try:
-                self._check_tokens(self.steps)
-            except BudgetError:
-                self._window = before
-                raise
+    def _apply(self, change: Change) -> list[Step]:
+        if change.taken or change.put or change.back:  # a user's strategy may make texts longer
+            self._check_tokens([*self._after(change).values()])
+        return super()._apply(change)
 
     def _check_tokens(self, steps: Sequence[Step]) -> None:
         if (needed := self._sending.tokens(steps)) > self._max_tokens:
             raise BudgetError(needed, self._max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
-
-    def _is_full(self, new: Sequence[Step]) -> bool:
-        return self._sending.tokens((*self._window.values(), *new)) > self._max_tokens
-
-    def _chosen(self, before: Sequence[Step], strategy: Prunes) -> tuple[dict[str, Step], PruneReport]:
-        kept, report = super()._chosen(before, strategy)
-        self._check_tokens([*kept.values()])  # a strategy of the user's may make texts longer
-        return kept, report
 
     def _newest(self, steps: Sequence[Step]) -> list[Step]:
         """The strategy: `steps` as they are if they are within `max_tokens`, else pruned to `low_water`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 
 from tinymem.errors import InputError, MessageError, kind_of
@@ -23,20 +24,51 @@ from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategies import keep_last_n_steps
 from tinymem.window.strategy import PruneReport, Prunes, a_strategy, check_report
 
-__all__ = ["MemoryManager", "OnConflict", "PruneReport"]
+__all__ = ["Change", "MemoryManager", "OnConflict", "PruneReport"]
 
 OnConflict: TypeAlias = Literal["add", "skip"]
 ManagerT = TypeVar("ManagerT", bound="MemoryManager")
 KEEP_50 = keep_last_n_steps(50)
 
 
+@dataclass(frozen=True)
+class Change:
+    """A change of a window, with the `report` of it where a strategy made it.
+
+    Steps that are `added` come behind the others. Those with the ids `taken` leave. A step that is `put` stands in the
+    place of the one with its id, if that is shown still; one that comes `back` stands where its number says. The calls
+    `lapsed` wait for their results no longer.
+    """
+
+    added: Sequence[Step] = ()
+    taken: Collection[str] = ()
+    put: Mapping[str, Step] = field(default_factory=dict)
+    back: Mapping[str, Step] = field(default_factory=dict)
+    lapsed: Collection[str] = ()
+    report: PruneReport | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.taken or self.put or self.back or self.lapsed)
+
+
 class MemoryManager(StepCollection):
     """The window of an agent's recent steps. Safe to use from several threads.
 
-    `prune_strategy` decides what stays; it is asked by `prune`, and by `add` whenever more than `auto_prune_at` steps
-    are held (None: never). `on_add` gets numbered steps before they are in the window, `on_prune` the report of every
-    pruning that changes something before it takes effect: when one raises, the steps are not added, or not pruned.
-    None of the three may change the memory while it runs.
+    A subclass may override four hooks, which are called with the lock held: `_changing` surrounds every change, `_full`
+    decides when `add` prunes, `as_kept` makes of a step what is kept of it, and `_apply` carries out every change.
+
+    Args:
+        system_prompt: The content of the first step.
+        prune_strategy: Decides what stays. It is asked by `prune`, and by `add` when the window is full. Like the two
+            callbacks, it must not change the memory while it runs.
+        auto_prune_at: The most steps that are held before `add` prunes; None for no limit.
+        steps: What the window shows at first.
+        on_add: Called with numbered steps before they are in the window. When it raises, they are not added.
+        on_prune: Called with the report of every pruning that changes something, before it takes effect. When it
+            raises, nothing is pruned.
+
+    Raises:
+        InputError: An argument makes no sense.
 
     >>> memory = MemoryManager("You are a careful engineer.", keep_last_n_steps(2))
     >>> [memory.add_message("user", text).step_number for text in ("a", "b", "c")]
@@ -66,7 +98,7 @@ class MemoryManager(StepCollection):
         self._window: dict[str, Step] = {}  # by id, in the order of their numbers
         self._next = 0
         self._heads: dict[str | None, str] = {}  # the newest step of each session, be it in the window or not
-        self._open: set[str] = set()  # calls without a result yet; a call may have left the window before it comes
+        self._open: dict[str, int] = {}  # calls without a result, be they in the window or not: numbers of their steps
         if system_prompt is not None:
             self.add(SystemPromptStep(checked(system_prompt, "system_prompt") or ""))
         self._begin_with(steps)
@@ -98,41 +130,73 @@ class MemoryManager(StepCollection):
         return cls.from_steps([Step.from_dict(record) for record in some("records", records)], **options)
 
     def add(self, step: Step) -> Step:
-        """Append `step`; the copy that is held, with its number, comes back. Numbers only grow.
+        """Append a step. Its number is above those of all steps before.
 
-        Raises InputError for what is no step or is held already, MessageError for a tool result that answers no open
-        call, and whatever the strategy or `on_add` raises; nothing has changed then. When `on_prune` raises, the step
-        was added and nothing pruned.
+        Returns:
+            The copy that is held, with its number.
+
+        Raises:
+            InputError: It is no step, or is held already.
+            MessageError: It is a tool's result that answers no open call.
+
+        What the strategy or `on_add` raises comes out too. In all these cases nothing has changed. When `on_prune`
+        raises, the step was added and nothing pruned.
         """
         return self.add_steps([step])[0]
 
     def add_steps(self, steps: Sequence[Step]) -> list[Step]:
         """Append several steps: all of them, or none when one is refused. Errors as in `add`."""
         with self._changing():
-            steps = list(some("steps", steps))
-            self._check_all(steps)
-            numbered = [step.evolve(step_number=self._next + at) for at, step in enumerate(steps)]
-            pruned = None
-            if self._is_full(numbered):
-                pruned = self._chosen((*self._window.values(), *numbered), self._strategy)
-            held = self._recorded(numbered)
-            for step in held:
-                self._hold(step)
-            if pruned is not None:
-                self._take(*(pruned if held == numbered else _renumbered(*pruned, held)))
-            return held
+            return self._added(steps)
 
-    def _recorded(self, steps: list[Step]) -> list[Step]:
-        """New steps as they are held; a subclass may number them anew, and change the window before they come."""
-        self._tell(self._on_add, steps)
-        return steps
+    def _added(self, steps: Sequence[Step]) -> list[Step]:
+        steps = [self.as_kept(step) for step in some("steps", steps)]
+        self._check_all(steps)
+        numbered = [step.evolve(step_number=self._next + at) for at, step in enumerate(steps)]
+        change = Change(numbered)
+        if self._full(numbered):
+            change = self._pruned((*self._window.values(), *numbered), self._strategy, numbered)
+        return self._apply(change)
 
-    def _is_full(self, new: Sequence[Step]) -> bool:
-        """Whether the window is to be pruned when the steps `new` come to it."""
+    def _full(self, new: Sequence[Step]) -> bool:
+        """Return whether the window is to be pruned when the steps `new` come to it."""
         return self._auto_prune_at is not None and len(self) + len(new) > self._auto_prune_at
 
+    def as_kept(self, step: Step) -> Step:
+        """Return what is kept of a step that is added, or that a strategy made."""
+        return step
+
+    def _apply(self, change: Change) -> list[Step]:
+        """Carry out a change, and return the steps that were added as they are held now."""
+        if change.added:
+            self._tell(self._on_add, change.added)
+            self._show(Change(change.added))
+        if change.report is not None and change.report.changed:
+            self._tell(self._on_prune, change.report)
+        self._show(change)
+        return list(change.added)
+
+    def _show(self, change: Change) -> None:
+        """Make the window what it is after a change."""
+        for step in change.added:
+            if step.id not in self._window:
+                self._hold(step)
+        if change.taken or change.put or change.back:
+            self._window = self._after(change)
+        for call in change.lapsed:
+            self._open.pop(call, None)
+
+    def _after(self, change: Change) -> dict[str, Step]:
+        """Return the window as it is after a change."""
+        shown = {**self._window, **{step.id: step for step in change.added}}
+        shown = {id: change.put.get(id, step) for id, step in shown.items() if id not in change.taken}
+        if change.back:
+            back = sorted({**shown, **change.back}.values(), key=lambda step: step.step_number or 0)
+            return {step.id: step for step in back}
+        return shown
+
     def _check_all(self, steps: Sequence[Step]) -> None:
-        waiting = set(self._open)
+        waiting = dict(self._open)
         new: set[str] = set()
         for step in steps:
             _check(step, new)
@@ -142,14 +206,14 @@ class MemoryManager(StepCollection):
                 raise MessageError(
                     f"the tool result for call {step.tool_call_id!r} answers no call before it ({known})"
                 )
-            _note(step, waiting)
+            note_calls(step, waiting)
             new.add(step.id)
 
     def _hold(self, step: Step) -> None:
         self._window[step.id], self._next = step, (step.step_number or 0) + 1
         if not isinstance(step, SystemPromptStep):
             self._heads[step.session] = step.id
-        _note(step, self._open)
+        note_calls(step, self._open)
 
     def add_message(
         self,
@@ -173,10 +237,13 @@ class MemoryManager(StepCollection):
         more: dict[str, Any] = {"speaker": speaker, "session": session, "pinned": pinned, "metadata": metadata or {}}
         if timestamp is not None:
             more["timestamp"] = an_aware_time("timestamp", timestamp)
-        with self._changing():
+
+        def made() -> list[Step]:
             if role == "system" and content is not None and self.system_prompt is None:
-                return self._add_chained([SystemPromptStep(content, **more)])[0]
-            return self._add_chained([MessageStep(role, content, tool_call_id, **more)])[0]
+                return [SystemPromptStep(content, **more)]
+            return [MessageStep(role, content, tool_call_id, **more)]
+
+        return self._add_chained(made)[0]
 
     def add_messages(
         self,
@@ -199,23 +266,25 @@ class MemoryManager(StepCollection):
         Raises MessageError, with the index of the message, and InputError for another `on_conflict`.
         """
         one_of("on_conflict", on_conflict, "add", "skip")
-        with self._changing():
+
+        def made() -> list[Step]:
             pending = pending_calls(self._window.values(), self._open)
-            steps = steps_from_messages(messages, session=session, timestamp=timestamp, pending=pending)
-            return self._add_chained(steps, on_conflict == "skip")
+            return steps_from_messages(messages, session=session, timestamp=timestamp, pending=pending)
 
-    def _add_chained(self, steps: Sequence[Step], skip: bool = False) -> list[Step]:
+        return self._add_chained(made, on_conflict == "skip")
+
+    def _add_chained(self, made: Callable[[], Sequence[Step]], skip: bool = False) -> list[Step]:
         """Append steps of messages of one session, under ids by which they are known when they are given again."""
+        steps: Sequence[Step] | None = None
         while True:
-            new = to_add(steps, skip, self._as_kept, self._ids_held, self._head_of)
-            try:
-                return self.add_steps(new)
-            except InputError:  # it may be that another process has added one of them since
-                if not self._ids_held([step.id for step in new]):
-                    raise
-
-    def _as_kept(self, step: Step) -> Step:
-        return step
+            with self._changing():
+                steps = made() if steps is None else steps
+                new = to_add(steps, skip, self.as_kept, self._ids_held, self._head_of)
+                try:
+                    return self._added(new)
+                except InputError:  # it may be that another process has added one of them since
+                    if not self._ids_held([step.id for step in new]):
+                        raise
 
     def _ids_held(self, ids: Sequence[str]) -> Collection[str]:
         """Those of the ids that steps have which were added."""
@@ -256,25 +325,20 @@ class MemoryManager(StepCollection):
         """
         with self._changing():
             chosen = self._strategy if strategy is None else a_strategy("strategy", strategy)
-            kept, report = self._chosen(tuple(self._window.values()), chosen)
-            self._take(kept, report)
-            return report
+            change = self._pruned(tuple(self._window.values()), chosen)
+            self._apply(change)
+            return change.report or PruneReport()
 
-    def _chosen(self, before: Sequence[Step], strategy: Prunes) -> tuple[dict[str, Step], PruneReport]:
-        """The window that `strategy` makes of `before`, and what leaves with it."""
+    def _pruned(self, before: Sequence[Step], strategy: Prunes, added: Sequence[Step] = ()) -> Change:
+        """Return the change from `before` to what `strategy` makes of it."""
         a_strategy("strategy", strategy)
         returned = self._tell(lambda steps: steps_of(strategy(steps)), list(before))
         kept = {step.id: step for step in self._window_of(before, returned, strategy)}
-        shortened = (s for s in before if s.id in kept and s is not kept[s.id] and s != kept[s.id])
-        return kept, PruneReport(tuple(s for s in before if s.id not in kept), tuple(shortened), len(kept))
-
-    def _take(self, kept: dict[str, Step], report: PruneReport) -> None:
-        if report.changed:
-            self._tell(self._on_prune, report)
-            gone, changed = ({step.id for step in steps} for steps in (report.removed, report.shortened))
-            self._window = {
-                id: kept[id] if id in changed else step for id, step in self._window.items() if id not in gone
-            }
+        removed = [step for step in before if step.id not in kept]
+        shortened = [s for s in before if s.id in kept and s is not kept[s.id] and s != kept[s.id]]
+        put = {step.id: self.as_kept(kept[step.id]) for step in shortened}
+        report = PruneReport(tuple(removed), tuple(shortened), len(kept))
+        return Change(added, {step.id for step in removed}, put, report=report)
 
     def _tell(self, other: Callable[[Any], Any] | None, what: object) -> Any:
         """Call what the user brought; it may read this memory, but not change it."""
@@ -292,22 +356,17 @@ class MemoryManager(StepCollection):
         """
         check_report(report)
         with self._changing():
-            held = dict(self._window)
-            for step in report.removed:
-                held.setdefault(step.id, step)
+            back = {step.id: step for step in report.removed if step.id not in self._window}
+            put: dict[str, Step] = {}
             for step in report.shortened:
-                if step.id in held and rank(step) < rank(held[step.id]):
-                    held[step.id] = step
-            places = {step.step_number or 0: step for step in held.values()}
-            if len(places) < len(held) or max(places, default=-1) >= self._next:
+                shown = back if step.id in back else self._window
+                if step.id in shown and rank(step) < rank(shown[step.id]):
+                    (back if step.id in back else put)[step.id] = step
+            change = Change(put=put, back=back)
+            numbers = [step.step_number or 0 for step in self._after(change).values()]
+            if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= self._next:
                 raise InputError("the report is of another memory: its numbers are taken, or were never given here")
-            self._window = {places[number].id: places[number] for number in sorted(places)}
-
-    def drop(self, numbers: Iterable[int]) -> None:
-        """Take steps out for good, without a report."""
-        gone = {whole_number("numbers", number) for number in some("numbers", numbers)}
-        with self._changing():
-            self._window = {id: step for id, step in self._window.items() if step.step_number not in gone}
+            self._apply(change)
 
     def clear(self, keep_system: bool = False) -> PruneReport:
         """Take out everything, or everything but the system prompts; numbers go on from where they were.
@@ -316,10 +375,9 @@ class MemoryManager(StepCollection):
         """
         with self._changing():
             stays = SystemPromptStep if keep_system else ()
-            kept: dict[str, Step] = {s.id: s for s in self._window.values() if isinstance(s, stays)}
-            gone = tuple(step for step in self._window.values() if step.id not in kept)
-            self._window, self._open = kept, set()
-            return PruneReport(gone, (), len(kept))
+            gone = [step for step in self._window.values() if not isinstance(step, stays)]
+            self._apply(Change(taken={step.id for step in gone}, lapsed=tuple(self._open)))
+            return PruneReport(tuple(gone), (), len(self._window))
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -365,27 +423,13 @@ def _check(step: Step, held: Container[str]) -> None:
         )
 
 
-def _renumbered(
-    kept: dict[str, Step], report: PruneReport, held: Sequence[Step]
-) -> tuple[dict[str, Step], PruneReport]:
-    """What a strategy chose, with new steps under the numbers that they are `held` under."""
-    numbers = {step.id: step.step_number for step in held}
-
-    def anew(step: Step) -> Step:
-        number = numbers.get(step.id, step.step_number)
-        return step if number == step.step_number else step.evolve(step_number=number)
-
-    removed, shortened = (tuple(map(anew, steps)) for steps in (report.removed, report.shortened))
-    return {id: anew(step) for id, step in kept.items()}, PruneReport(removed, shortened, report.kept)
-
-
 def _is_result(step: Step) -> TypeGuard[MessageStep]:
     return isinstance(step, MessageStep) and step.role == "tool"
 
 
-def _note(step: Step, waiting: set[str]) -> None:
-    """Keep `waiting`, the calls without a result, up to date."""
+def note_calls(step: Step, waiting: dict[str, int]) -> None:
+    """Bring `waiting`, the calls without a result, up to what they are after a step."""
     if isinstance(step, ActionStep):
-        waiting |= open_calls([step])
+        waiting.update(dict.fromkeys(sorted(open_calls([step])), step.step_number or 0))
     elif _is_result(step):
-        waiting.discard(step.tool_call_id or "")
+        waiting.pop(step.tool_call_id or "", None)
