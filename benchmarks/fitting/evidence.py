@@ -29,6 +29,7 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion, Scored
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
+from tinymem.recall.search import Search
 
 __all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
 
@@ -147,7 +148,7 @@ class Candidates(Tinymem):
         catalog = self.archive.catalog
         self._place(catalog.step[len(self.places) :], catalog.part[len(self.places) :])
         now = question.now or EPOCH
-        return self.archive.score(question.text, now, np.ones(len(catalog), np.bool_))
+        return Search(self.archive).score(question.text, now, np.ones(len(catalog), np.bool_))
 
     def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
         """What recall makes of them."""

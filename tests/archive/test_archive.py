@@ -27,6 +27,7 @@ from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, EmbedderError, EmbedderMismatchError, FormatError, InputError
 from tinymem.protocols import Vectors
 from tinymem.recall.features import NAMES
+from tinymem.recall.search import Search
 from tinymem.steps.content import clean
 from tinymem.steps.ids import new_id
 from tinymem.steps.step import Step
@@ -121,7 +122,7 @@ def expected_of(steps: Iterable[Step]) -> list[str]:
 
 
 def numbers(archive: Archive, query: str = QUERY, budget: int = 300, **more: Any) -> list[int]:
-    return [item.step.step_number or 0 for item in archive.recall(query, budget, LATER, **more).items]
+    return [item.step.step_number or 0 for item in Search(archive).recall(query, budget, LATER, **more).items]
 
 
 # embedded once
@@ -155,10 +156,10 @@ def test_a_question_is_embedded_once_and_a_blank_one_not_at_all(tmp_path: Path) 
     embedder = CountingEmbedder()
     archive = open_archive(tmp_path, embedder)
     fill(archive, numbered_texts(TEXTS[:9]))
-    archive.recall("one question", 300, LATER)
+    Search(archive).recall("one question", 300, LATER)
     assert embedder.queries == ["one question"]
     for blank in ("", " \n\t", "\u3000"):
-        assert not archive.recall(blank, 300, LATER)
+        assert not Search(archive).recall(blank, 300, LATER)
     assert embedder.queries == ["one question"]
     archive.close()
 
@@ -186,7 +187,7 @@ def test_steps_without_passages_do_not_stop_the_others(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, embedder)
     fill(archive, [said(""), ActionStep(None), said(" \n")])
     assert archive.embed_pending() == 0
-    assert not archive.recall("text", 300, LATER)
+    assert not Search(archive).recall("text", 300, LATER)
     fill(archive, [said(""), said("the kumquat"), ActionStep(None), *(said(" ") for _ in range(40))])
     assert archive.embed_pending() == 1
     fill(archive, [said("the kumquat again"), said("")])
@@ -280,7 +281,7 @@ def test_an_archive_whose_process_was_killed_goes_on_and_holds_everything(tmp_pa
         for number in (1, 17, last // 2, last):
             (id,) = archive.journal.search_text(f"mark{number}")[0]
             assert archive.catalog.step[archive.catalog.id == id] == number
-            assert archive.recall(f"mark{number}", 300, LATER)
+            assert Search(archive).recall(f"mark{number}", 300, LATER)
         assert archive.index.store.count() == len(archive.catalog) == archive.journal.counts()["passages"]
         rows = range(0, len(archive.catalog), 3)
         found = [archive.index.store.query(archive.catalog.vectors[row], 1)[1][0] for row in rows]
@@ -298,16 +299,16 @@ def test_a_memory_that_is_opened_again_recalls_byte_by_byte_the_same(tmp_path: P
     calls = [{"n": at} for at in range(len(TEXTS))]
     steps = [ActionStep(TEXTS[i], tool_name="run", tool_args=calls[i], observation=long[: i * 30]) for i in range(80)]
     fill(archive, steps)
-    first = [archive.recall(query, 700, LATER) for query in (QUERY, *TEXTS[:6])]
+    first = [Search(archive).recall(query, 700, LATER) for query in (QUERY, *TEXTS[:6])]
     assert all(first)
     archive.close()
     for _ in range(2):
         archive = open_archive(tmp_path, StaticEmbedder())
         for query, recall in zip((QUERY, *TEXTS[:6]), first, strict=True):
-            again = archive.recall(query, 700, LATER)
+            again = Search(archive).recall(query, 700, LATER)
             assert again.text == recall.text
             assert [item.score for item in again.items] == [item.score for item in recall.items]
-            assert archive.recall(query, 700, LATER).text == recall.text
+            assert Search(archive).recall(query, 700, LATER).text == recall.text
         archive.close()
 
 
@@ -325,7 +326,7 @@ def test_in_which_batches_passages_were_embedded_makes_no_difference(
             archive.embed_pending()
             if batch == 7:
                 assert len(archive.catalog)  # loaded piece by piece
-        found.append([archive.recall(query, 700, LATER).text for query in (QUERY, *TEXTS[:4])])
+        found.append([Search(archive).recall(query, 700, LATER).text for query in (QUERY, *TEXTS[:4])])
         archive.close()
     assert found[0] == found[1] == found[2]
 
@@ -351,7 +352,7 @@ def test_an_embedder_that_fails_loses_nothing(tmp_path: Path, fault: Callable[[V
     fill(archive, numbered_texts(TEXTS[:5]))
     with pytest.raises(EmbedderError, match=message):
         archive.embed_pending()
-    assert re.search(message, archive.recall("text", 300, LATER).note)
+    assert re.search(message, Search(archive).recall("text", 300, LATER).note)
     archive.close()
     archive = open_archive(tmp_path, CountingEmbedder())
     assert len(archive.journal.rows()) == 5
@@ -382,7 +383,7 @@ def test_a_huge_step_goes_on_where_its_embedder_failed(tmp_path: Path) -> None:
     assert len(expected) > 3 * BATCH
     for done in (1, 2):
         embedder.batches = 1
-        assert "2 steps wait to be embedded" in archive.recall("kumquat", 300, LATER).note
+        assert "2 steps wait to be embedded" in Search(archive).recall("kumquat", 300, LATER).note
         assert archive.journal.mark == (1, done * BATCH)
         assert passages_of(archive) == expected[: done * BATCH]
         assert archive.journal.counts()["waiting_steps"] == 2
@@ -421,7 +422,7 @@ def test_an_embedder_that_fails_at_a_question_is_noted_and_words_alone_must_do(
 ) -> None:
     archive = open_archive(tmp_path, FailingEmbedder(fault, queries=True))
     fill(archive, numbered_texts(TEXTS[:5]))
-    found = archive.recall(TEXTS[3], 300, LATER)
+    found = Search(archive).recall(TEXTS[3], 300, LATER)
     assert re.search(f"words alone must do: .*{message}", found.note)
     assert max(found.items, key=lambda item: item.score).step.text == TEXTS[3]
     assert (archive.journal.counts()["passages"], archive.journal.waiting_tokens()) == (5, 0)
@@ -433,7 +434,7 @@ def test_an_embedder_without_a_table_of_tokens_gets_that_of_the_static_one(tmp_p
     fill(archive, [said("The build fails on Windows.", 1), said("A recipe for bread.", 2)])
     assert archive.token_embedder.name == "static"
     archive.embed_pending()
-    scored = archive.score("win32 CI is red", LATER, np.ones(2, np.bool_))
+    scored = Search(archive).score("win32 CI is red", LATER, np.ones(2, np.bool_))
     column = dict(zip(NAMES, scored.features.T, strict=True))
     assert column["cosine"].tolist() == [0, 0], "the embedder itself sees no common word"
     assert column["max_sim"][0] > column["max_sim"][1] > 0
@@ -470,18 +471,18 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
     archive.forget(secret)
     for _ in range(2):
         assert not any(texts_in(tmp_path, *halves, *singles, *words, *pieces).values())
-        assert all(SECRET not in item.text for item in archive.recall(SECRET, 500, LATER).items)
+        assert all(SECRET not in item.text for item in Search(archive).recall(SECRET, 500, LATER).items)
         assert archive.index.store.count() == size == len(archive.catalog)
         archive.close()
         archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
-    assert archive.recall(sentences(size)[7], 100, LATER)
+    assert Search(archive).recall(sentences(size)[7], 100, LATER)
     archive.close()
 
 
 def test_a_crash_in_the_middle_of_forgetting_leaves_a_step_whole_or_gone(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
-    archive.recall(QUERY, 300, LATER)
+    Search(archive).recall(QUERY, 300, LATER)
     archive.index.follow()
     assert archive.index.store.count() == len(archive.catalog)
     archive.index.clear()
@@ -503,7 +504,7 @@ def test_forgetting_what_is_not_there_or_everything_is_fine(tmp_path: Path) -> N
     archive.forget([2, 99])
     assert [row.number for row in archive.journal.rows()] == [1, 3, 4, 5]
     archive.forget([1, 3, 4, 5])
-    assert not archive.recall(TEXTS[0], 300, LATER)
+    assert not Search(archive).recall(TEXTS[0], 300, LATER)
     fill(archive, [said("something new", 0)])
     assert numbers(archive, "something new") == [6]
     archive.close()
@@ -520,7 +521,7 @@ def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
         archive = open_archive(tmp_path)
         fill(archive, [said("keep this", 1), said(f"{SECRET} " + " ".join(sentences(40)), 2)])
         archive.embed_pending()
-    assert archive.recall("wobbulating", 300, LATER).items[-1].step.step_number == 2
+    assert Search(archive).recall("wobbulating", 300, LATER).items[-1].step.step_number == 2
     archive.forget([2])
     sqlite(archive.journal)._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
@@ -538,12 +539,12 @@ def test_a_damaged_record_is_a_format_error_that_names_the_file(tmp_path: Path) 
     for record in ("not JSON", "[]", '{"format":1,"type":"nonsense"}', '{"format":1,"type":"task"}', "{}"):
         sqlite(archive.journal)._read("UPDATE steps SET record = ? WHERE number = 2", (record,))
         with pytest.raises(FormatError):
-            archive.recall("text", 300, LATER)
+            Search(archive).recall("text", 300, LATER)
     sqlite(archive.journal)._read("UPDATE passages SET vector = x'00' WHERE step = 2")
     archive.journal.close()
     archive = open_archive(tmp_path)
     with pytest.raises(FormatError, match=r"journal\.db is damaged"):
-        archive.recall("text", 300, LATER)
+        Search(archive).recall("text", 300, LATER)
     archive.journal.close()
 
 
@@ -552,7 +553,7 @@ def test_a_closed_archive_says_so(tmp_path: Path) -> None:
     fill(archive, [said("text", 1)])
     archive.close()
     for use in (
-        lambda: archive.recall("text", 100, LATER),
+        lambda: Search(archive).recall("text", 100, LATER),
         lambda: fill(archive, [said("text", 2)]),
         lambda: archive.forget([1]),
         archive.embed_pending,
@@ -610,7 +611,8 @@ def test_what_another_archive_embeds_meanwhile_is_kept_once(tmp_path: Path) -> N
     embedder.meddle = [meddle]
     assert archive.embed_pending() == 1, "what is left"
     assert passages_of(archive) == expected_of(steps)
-    assert archive.recall("one more", 300, LATER).text == other.recall("one more", 300, LATER).text != ""
+    mine, theirs = (Search(one).recall("one more", 300, LATER).text for one in (archive, other))
+    assert mine == theirs != ""
     archive.close()
     other.close()
 
@@ -681,7 +683,7 @@ def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:
         FinalAnswerStep("kumquat found"),
     ]  # fmt: skip
     fill(archive, steps)
-    found = archive.recall("kumquat", 900, LATER)
+    found = Search(archive).recall("kumquat", 900, LATER)
     assert {item.step.step_number for item in found.items} == {1, 2, 3, 4, 5}
     assert all(
         item.step == archive.fetch([item.step.step_number or 0])[item.step.step_number or 0] for item in found.items
@@ -693,7 +695,7 @@ def test_a_budget_that_is_too_small_gives_nothing_and_no_error(tmp_path: Path) -
     archive = open_archive(tmp_path)
     fill(archive, numbered_texts(TEXTS))
     for budget in range(1, 121, 4):
-        recall = archive.recall(QUERY, budget, LATER)
+        recall = Search(archive).recall(QUERY, budget, LATER)
         assert recall.tokens <= budget
         assert bool(recall) == bool(recall.text)
     assert recall
@@ -706,7 +708,7 @@ def test_a_long_observation_is_archived_in_linear_time(tmp_path: Path) -> None:
         text = "\n".join(f"line {at} of the log says kumquat{at}" for at in range(lines))
         fill(archive, [ActionStep(None, tool_name="cat", observation=text)])
         archive.embed_pending()
-        found = archive.recall(f"kumquat{lines // 2}", 250, LATER).items
+        found = Search(archive).recall(f"kumquat{lines // 2}", 250, LATER).items
         item = next(item for item in found if f"kumquat{lines // 2}" in item.text)
         assert item.text == text[item.start : item.end]
         archive.close()

@@ -24,6 +24,7 @@ from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.fusion import Filter
+from tinymem.recall.search import Search
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
 from tinymem.testing import exact_neighbours
@@ -217,11 +218,11 @@ def test_what_the_store_lacks_is_searched_exactly_and_merged(
 def test_a_store_that_lacks_half_is_not_asked_but_brought_along_with_every_search(
     archive: Archive, store: Watched
 ) -> None:
-    expected = archive.recall(QUERY, 300, LATER).text
+    expected = Search(archive).recall(QUERY, 300, LATER).text
     for held in (80, 120):
-        assert archive.recall(QUERY, 300, LATER).text == expected
+        assert Search(archive).recall(QUERY, 300, LATER).text == expected
         assert (store.count(), store.queries) == (held, [])
-    assert archive.recall(QUERY, 300, LATER).text == expected
+    assert Search(archive).recall(QUERY, 300, LATER).text == expected
     assert store.count() == 160
     assert store.queries
 
@@ -240,7 +241,7 @@ def test_a_recall_is_the_same_whatever_the_store_holds(
         monkeypatch.setattr(tinymem.archive.index, "BATCH", 1_000)  # asking does not bring it up
         store.queries.clear()
         for query in queries:
-            one, other = exact.score(query, LATER, everything), archive.score(query, LATER, everything)
+            one, other = Search(exact).score(query, LATER, everything), Search(archive).score(query, LATER, everything)
             best, same = ([(p.number, round(p.score, 3)) for p in scored.ranked(1_000)[:50]] for scored in (one, other))
             assert best == same
         assert len(store.queries) == len(queries)
@@ -292,7 +293,7 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
         vector = archive.embedder.embed_queries([query])[0]
         best = exact_neighbours(archive.catalog.id.tolist(), archive.catalog.vectors, vector, 20)[0].tolist()
         hits += len(set(store.query(vector, 20)[0].tolist()) & set(best))
-        one, other = archive.score(query, LATER, everything), indexed.score(query, LATER, everything)
+        one, other = Search(archive).score(query, LATER, everything), Search(indexed).score(query, LATER, everything)
         assert set(best) <= set(archive.catalog.id[one.rows].tolist()), "the numpy oracle's best are candidates"
         top, top_indexed = ([p.number for p in scored.ranked(1_000)[:20]] for scored in (one, other))
         same += len(set(top) & set(top_indexed))
@@ -400,9 +401,9 @@ def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path) -> N
     fill(archive, numbered_texts(TEXTS))
     archive.embed_pending()
     archive.index.follow()
-    text = archive.recall(QUERY, 500, LATER).text
+    text = Search(archive).recall(QUERY, 500, LATER).text
     second = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    assert second.recall(QUERY, 500, LATER).text == text
+    assert Search(second).recall(QUERY, 500, LATER).text == text
     fill(second, [said("from the second", 0)])
     assert len(TEXTS) + 1 in numbers(second, "from the second", 100)
     assert len(TEXTS) + 1 in numbers(archive, "from the second", 100)
@@ -421,9 +422,9 @@ def test_an_index_that_fails_while_it_is_asked_is_done_without(tmp_path: Path) -
     fill(archive, numbered_texts(TEXTS))
     archive.embed_pending()
     archive.index.follow()
-    text = archive.recall(QUERY, 500, LATER).text
+    text = Search(archive).recall(QUERY, 500, LATER).text
     archive.index.store.close()  # every question to it is an error now
-    assert archive.recall(QUERY, 500, LATER).text == text
+    assert Search(archive).recall(QUERY, 500, LATER).text == text
     archive.journal.close()
 
 
@@ -456,24 +457,24 @@ def test_a_store_that_failed_is_left_alone_for_a_while(
         return StorageError("no answer")
 
     archive.index.follow()
-    expected = archive.recall(QUERY, 300, LATER).text
+    expected = Search(archive).recall(QUERY, 300, LATER).text
     asked = len(store.queries)
     assert asked
     store.fault = hangs
     for passed in (0.0, rest - 1, 0.5):
         clock.now += passed
-        assert archive.recall(QUERY, 300, LATER).text == expected
+        assert Search(archive).recall(QUERY, 300, LATER).text == expected
         assert archive.index.rests
         assert archive.index.follow() == 0
     assert len(faults) == 1
     assert "going on without the index: no answer" in caplog.text
     clock.now += 0.6
     assert not archive.index.rests
-    assert archive.recall(QUERY, 300, LATER).text == expected
+    assert Search(archive).recall(QUERY, 300, LATER).text == expected
     assert len(faults) == 2, "it is tried again"
     store.fault = None
     clock.now += rest + 0.1
-    assert archive.recall(QUERY, 300, LATER).text == expected
+    assert Search(archive).recall(QUERY, 300, LATER).text == expected
     assert len(store.queries) == 2 * asked
 
 

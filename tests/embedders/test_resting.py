@@ -22,6 +22,7 @@ from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Rest
 from tinymem.errors import EmbedderError, EmbedderMismatchError
 from tinymem.protocols import Vectors
+from tinymem.recall.search import Search
 
 open_memory = partial(HierarchicalMemory, store="exact", max_tokens=600)
 
@@ -192,7 +193,7 @@ def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded
     archive.embed_pending()
     embedder.away = BOTH
     fill(archive, steps[embedded : embedded + 30])
-    archive.recall("x", 100, LATER)
+    Search(archive).recall("x", 100, LATER)
     fill(archive, steps[embedded + 30 :])
     queries = [QUERY, "load config", sentences(embedded + 60, seed=4)[-1], "nothing of the kind", ""]
     archive.catch_up()
@@ -215,9 +216,9 @@ def test_the_step_with_the_rare_word_comes_first(tmp_path: Path, embedded: int) 
     archive.embed_pending()
     embedder.away = BOTH
     fill(archive, [said(KEY_TEXT), *(said(text) for text in sentences(80, seed=6))])
-    found = archive.recall(QUERY, 300, LATER)
+    found = Search(archive).recall(QUERY, 300, LATER)
     assert best_of(found) == KEY_TEXT and "81 steps wait" in found.note
-    assert best_of(archive.recall(sentences(80, seed=6)[70], 300, LATER)) == sentences(80, seed=6)[70]
+    assert best_of(Search(archive).recall(sentences(80, seed=6)[70], 300, LATER)) == sentences(80, seed=6)[70]
     archive.close()
 
 
@@ -228,9 +229,9 @@ def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail
     archive.embed_pending()
     embedder.away = ("passages",)  # as a server that refuses one of the texts
     fill(archive, [said(KEY_TEXT)])
-    scored = archive.score(sentences(30)[3], LATER, np.ones(len(archive.catalog), np.bool_))
+    scored = Search(archive).score(sentences(30)[3], LATER, np.ones(len(archive.catalog), np.bool_))
     assert scored.features[:, 0].max() == 1
-    found = archive.recall(QUERY, 300, LATER)
+    found = Search(archive).recall(QUERY, 300, LATER)
     assert best_of(found) == KEY_TEXT
     assert found.note.startswith("the embedder fails; 1 step waits to be embedded: hashing:64 failed on 1 texts")
     archive.close()
@@ -295,11 +296,11 @@ def test_without_a_table_of_tokens_words_still_find(tmp_path: Path, monkeypatch:
 
     archive.token_embedder = Gone(64)
     fill(archive, numbered_texts([*sentences(30), KEY_TEXT]))
-    assert best_of(archive.recall(QUERY, 200, LATER)) == KEY_TEXT
+    assert best_of(Search(archive).recall(QUERY, 200, LATER)) == KEY_TEXT
     assert archive.journal.counts()["passages"] == 0, "none is written without its tokens"
     archive.token_embedder = embedder
     monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: 1e12))
-    assert best_of(archive.recall(QUERY, 200, LATER)) == KEY_TEXT
+    assert best_of(Search(archive).recall(QUERY, 200, LATER)) == KEY_TEXT
     assert archive.journal.counts()["passages"] == 31
     archive.close()
 

@@ -48,7 +48,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "callback": {"on_prune": 5},
     "retention": {"retention": 5},
     "shares": {"shares": (0.5, 0.1, 0.1)},
-    "fusion": {"fusion": {}},
     "strategy": {"prune_strategy": 5},
     "not there": {"create": False},
 }

@@ -39,6 +39,7 @@ from tinymem.embedders.client import explained
 from tinymem.errors import EmbedderError, FormatError, StorageError, kind_of, name_of, shown, trace_of, without_content
 from tinymem.memory import execution_result
 from tinymem.messages import steps_from_messages
+from tinymem.recall.search import Search
 from tinymem.steps.values import decode
 
 CANARY = "canary7391"
@@ -163,7 +164,7 @@ REFUSED: list[Bad] = [
     lambda memory: memory.context(held),
     lambda memory: memory.context(max_tokens=20),
     lambda memory: memory.forget(before=word),
-    lambda memory: memory.long_term.recall(S, 100, word),
+    lambda memory: Search(memory.long_term).recall(S, 100, word),
     lambda memory: MessageStep(S, S),
     lambda memory: MessageStep("user", held),
     lambda memory: ActionStep(held),

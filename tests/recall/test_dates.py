@@ -16,6 +16,7 @@ from work import grows_linearly
 
 from tinymem.recall.dates import DAY, MOST, YEARS, Span, closeness, inside, spans
 from tinymem.recall.features import NAMES
+from tinymem.recall.search import Search
 
 UTC = timezone.utc
 NOW = datetime(2024, 3, 10, 15, 30, tzinfo=UTC)  # a Sunday
@@ -156,7 +157,7 @@ def test_a_memory_may_reach_to_the_end_of_time(tmp_path: Path) -> None:
             said("The gate is red.", timestamp=datetime.min.replace(tzinfo=timezone.utc)),
         ],
     )
-    assert "green" in archive.recall("Which door is green, on 5 March?", 200, end).text
+    assert "green" in Search(archive).recall("Which door is green, on 5 March?", 200, end).text
     archive.close()
 
 
@@ -282,7 +283,7 @@ def test_a_question_with_a_date_prefers_what_was_said_then(
             for at, dish in enumerate(dishes, 1)
         ),
     ])  # fmt: skip
-    found = archive.recall(question, 60, NOW)
+    found = Search(archive).recall(question, 60, NOW)
     best = max(found.items, key=lambda item: item.score)
     assert best.text == f"We did eat {dishes[day - 1]} at noon."
     assert best.why["dated"] > 0
@@ -298,8 +299,8 @@ def test_of_a_large_memory_what_was_said_that_day_is_found_though_other_words_ar
     ])  # fmt: skip
     archive.embed_pending()
     allowed = np.ones(len(archive.catalog), np.bool_)
-    plain = archive.score("What did we say about the boat?", NOW, allowed)
-    dated = archive.score("What did we say about the boat on June 25?", NOW, allowed)
+    plain = Search(archive).score("What did we say about the boat?", NOW, allowed)
+    dated = Search(archive).score("What did we say about the boat on June 25?", NOW, allowed)
     assert 699 not in plain.rows.tolist()
     assert 699 in dated.rows.tolist()
     archive.close()
@@ -310,6 +311,6 @@ def test_a_stretch_of_a_run_names_no_time(tmp_path: Path) -> None:
     fill(archive, [said("The log of yesterday.", 1, timestamp=NOW - timedelta(days=1))])
     archive.embed_pending()
     allowed = np.ones(1, np.bool_)
-    assert archive.score("What was in the log yesterday?", NOW, allowed).features[0, NAMES.index("dated")] == 1
-    assert archive.score("yesterday\nthe log\nwas\nlong", NOW, allowed).features[0, NAMES.index("dated")] == 0
+    assert Search(archive).score("What was in the log yesterday?", NOW, allowed).features[0, NAMES.index("dated")] == 1
+    assert Search(archive).score("yesterday\nthe log\nwas\nlong", NOW, allowed).features[0, NAMES.index("dated")] == 0
     archive.close()

@@ -24,6 +24,7 @@ from tinymem.recall.dates import DAY
 from tinymem.recall.features import NAMES, Steps, features
 from tinymem.recall.late import max_sim
 from tinymem.recall.query import Query
+from tinymem.recall.search import Search
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
 from tinymem.testing import unit_vectors
@@ -36,7 +37,7 @@ def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedde
     archive = open_archive(folder, embedder)
     fill(archive, steps)
     archive.embed_pending()
-    scored = archive.score(query, LATER, np.ones(len(archive.catalog), np.bool_))
+    scored = Search(archive).score(query, LATER, np.ones(len(archive.catalog), np.bool_))
     assert scored.features.shape == (len(scored.rows), len(NAMES))
     assert scored.features.dtype == np.float32
     assert np.isfinite(scored.features).all()

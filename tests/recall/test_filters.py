@@ -16,6 +16,7 @@ from strategies import MODERATE
 from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import QUESTION, Filter, Scored, published
+from tinymem.recall.search import Search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
@@ -98,7 +99,7 @@ def test_steps_are_found_by_the_tools_they_call_and_by_type(tmp_path: Path) -> N
     fill(archive, steps)
 
     def numbers(**only: str) -> set[int]:
-        found = archive.recall("the key", 2_000, LATER, only=Filter(**only)).items  # type: ignore[arg-type]
+        found = Search(archive).recall("the key", 2_000, LATER, only=Filter(**only)).items  # type: ignore[arg-type]
         return {item.step.step_number or 0 for item in found}
 
     assert numbers() == {1, 2, 3, 4, 5}
@@ -114,7 +115,9 @@ def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:
     ])  # fmt: skip
 
     def numbers(**more: Any) -> list[int]:
-        return [item.step.step_number or 0 for item in archive.recall("the key number", 4_000, LATER, **more).items]
+        return [
+            item.step.step_number or 0 for item in Search(archive).recall("the key number", 4_000, LATER, **more).items
+        ]
 
     assert numbers() == list(range(1, 61))
     assert numbers(hidden={3, 4, 60}) == [at for at in range(1, 61) if at not in (3, 4, 60)]
@@ -132,7 +135,7 @@ def test_any_name_can_be_filtered_by(tmp_path: Path, name: str) -> None:
     archive = open_archive(tmp_path)
     fill(archive, [said("the key", 1, session=name, speaker=name), said("the key", 2)])
     for only in (Filter(session=name), Filter(speaker=name)):
-        assert [item.step.step_number for item in archive.recall("the key", 500, LATER, only=only).items] == [1]
+        assert [item.step.step_number for item in Search(archive).recall("the key", 500, LATER, only=only).items] == [1]
     archive.close()
 
 
@@ -140,11 +143,11 @@ def test_hidden_steps_never_come_from_a_large_memory_either(tmp_path: Path) -> N
     archive = open_archive(tmp_path)
     steps = fill(archive, [said(text, at) for at, text in enumerate(sentences(1_500), 1)])
     query = steps[700].text
-    first = archive.recall(query, 300, LATER)
+    first = Search(archive).recall(query, 300, LATER)
     hidden = {item.step.step_number or 0 for item in first.items}
     assert 701 in hidden
     for _ in range(3):
-        found = {item.step.step_number or 0 for item in archive.recall(query, 300, LATER, hidden=hidden).items}
+        found = {item.step.step_number or 0 for item in Search(archive).recall(query, 300, LATER, hidden=hidden).items}
         assert found
         assert not found & hidden
         hidden |= found

@@ -16,6 +16,7 @@ from work import grows_linearly
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
 from tinymem.recall.identifiers import LONGEST, Seen, hashes, identifiers, read
+from tinymem.recall.search import Search
 from tinymem.steps.types import ActionStep, MessageStep, Step
 
 EXAMPLES: dict[str, list[str]] = {
@@ -207,7 +208,7 @@ Back to the refund: open the file that handles it and fix the amount."""
 def test_a_stretch_brings_back_the_listing_that_introduced_a_path(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     fill(archive, an_agents_run())
-    found = archive.recall(STRETCH, 300, LATER)
+    found = Search(archive).recall(STRETCH, 300, LATER)
     assert "services/refund/handle_refund_v2.py" in found.text
     listing = next(item for item in found.items if item.step.step_number == 2 and "refund" in item.text)
     assert listing.why["introduces"] > 0
@@ -222,7 +223,7 @@ def test_what_the_stretch_shows_itself_is_not_looked_for(tmp_path: Path) -> None
     observation = int(np.flatnonzero((archive.catalog.step == 2) & (archive.catalog.kind == 0))[0])
 
     def introduced(query: str) -> float:
-        scored = archive.score(query, LATER, everything)
+        scored = Search(archive).score(query, LATER, everything)
         return float(scored.features[scored.rows.tolist().index(observation), NAMES.index("introduces")])
 
     shown = steps[1].parts()[-1].text
@@ -239,5 +240,5 @@ def test_identifiers_are_there_when_a_memory_is_opened_again(tmp_path: Path) -> 
     first.close()
     again = open_archive(tmp_path)
     fill(again, an_agents_run()[2:])
-    assert "services/refund/handle_refund_v2.py" in again.recall(STRETCH, 300, LATER).text
+    assert "services/refund/handle_refund_v2.py" in Search(again).recall(STRETCH, 300, LATER).text
     again.close()

@@ -103,6 +103,7 @@ FORKED = """
 import os, sys, time
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import StorageError
+from tinymem.recall.search import Search
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=sys.argv[2], max_tokens=400)
 memory.add_steps([MessageStep("user", f"lot {i}") for i in range(40)])
 memory.long_term._exact_up_to = 0
@@ -115,7 +116,7 @@ if not (child := os.fork()):
         lambda: memory.recall("lot"), memory.stats, lambda: memory.get(step.id), lambda: memory.forget(step.id),
         lambda: memory.short_term.add(MessageStep("user", "child")), lambda: memory.short_term.steps,
         lambda: memory.archive([MessageStep("user", "child")]), lambda: memory.mark(step.id),
-        lambda: memory.long_term.recall("lot", 100, step.timestamp), lambda: memory.long_term.journal.rows(),
+        lambda: Search(memory.long_term).recall("lot", 100, step.timestamp), lambda: memory.long_term.journal.rows(),
     ]
     for use in uses:
         try:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tinymem.archive.embedding import Embedding
 from tinymem.archive.folders import INDEX
@@ -26,14 +24,10 @@ from tinymem.errors import EmbedderMismatchError, FormatError, StepError, kind_o
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
-from tinymem.recall.candidates import gather
+from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.features import Steps, features
-from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
-from tinymem.recall.packing import pack
 from tinymem.recall.passages import slices
-from tinymem.recall.results import Explanation, LeftOut, Recall
+from tinymem.recall.query import Query
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
@@ -47,14 +41,13 @@ logger = logging.getLogger(__name__)
 KEY = 16  # bytes of the key of fences
 WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
 EXACT_UP_TO = 100_000  # passages up to which search is exact
-NEXT_BEST = 5  # passages that an explanation tells of, though they did not come back
 
 
 class Archive(Embedding):
     """A namespace's long-term memory in `folder`.
 
     `embedder` is the one that the memory remembers unless given. `open_store` makes the vector store when it is first
-    needed. `fusion` are other weights than the published ones.
+    needed.
     """
 
     def __init__(
@@ -65,13 +58,11 @@ class Archive(Embedding):
         counter: TokenCounter,
         *,
         create: bool = True,
-        fusion: Fusion | None = None,
         exact_up_to: int = EXACT_UP_TO,
     ) -> None:
         self.folder, self.counter = folder, counter
-        self._fusion, self._exact_up_to = fusion, exact_up_to
+        self._exact_up_to = exact_up_to
         self._catalog: Catalog | None = None
-        self._steps: tuple[int, Steps] | None = None
         self._ready(embedder)
         self.journal = open_journal(folder, create)
         self.index = Index(self.journal, folder / INDEX, open_store)
@@ -122,7 +113,7 @@ class Archive(Embedding):
         """The texts of the passages that a step was cut into."""
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
-            with self._naming_parts():
+            with self.naming_parts():
                 return slices(step, ((place.part, place.start, place.end) for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
 
@@ -150,7 +141,7 @@ class Archive(Embedding):
                 if self.journal.setting(REWRITES) != self._rewrites:
                     self.index.reconsider()
                     self._begin_anew()
-            table = self._token_table()
+            table = self.token_table()
             if self._catalog is None or self._is_makeshift(self._catalog, table):
                 self._begin_anew()
                 self._catalog = Catalog(self._dimensions, len(table))
@@ -172,7 +163,7 @@ class Archive(Embedding):
     def _begin_anew(self) -> None:
         """Have the catalog read again: what it was made of has changed."""
         self._rewrites = self.journal.setting(REWRITES)
-        self._catalog = self._steps = None
+        self._catalog = None
         self._waiting = None
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
@@ -186,72 +177,24 @@ class Archive(Embedding):
         except (StepError, FormatError) as error:
             raise self.journal.damaged(error) from error
 
-    def recall(
-        self,
-        text: str,
-        budget: int,
-        now: datetime,
-        *,
-        hidden: Collection[int] = (),
-        only: Filter | None = None,
-        diversity: float = DIVERSITY,
-    ) -> Recall:
-        """Recall what bears on `text`, in at most `budget` tokens; the steps `hidden` are left out."""
-        return self._packed(text, budget, now, hidden, only, diversity)[0]
-
-    def explain(self, text: str, budget: int, now: datetime) -> Explanation:
-        """Recall, and give reasons for it, and for the best of what does not come back."""
-        return Explanation(text, budget, *self._packed(text, budget, now, left_out=NEXT_BEST))
-
-    def _packed(
-        self,
-        text: str,
-        budget: int,
-        now: datetime,
-        hidden: Collection[int] = (),
-        only: Filter | None = None,
-        diversity: float = DIVERSITY,
-        left_out: int = 0,
-    ) -> tuple[Recall, tuple[LeftOut, ...]]:
-        self.catch_up()
-        catalog = self.catalog
-        allowed = (only or Filter()).allowed(catalog, hidden)
-        if not text.strip() or not allowed.any():
-            return Recall("", 0, (), self.trouble), ()
-        ranked = self.score(text, now, allowed).ranked(budget)
-        with self._naming_parts():
-            found, others = pack(ranked, self.fetch, self.counter, budget, self.key, diversity, left_out)
-        return replace(found, note=self.trouble), others
-
     @contextmanager
-    def _naming_parts(self) -> Iterator[None]:
-        """An IndexError is a passage that names a part which its step has not got."""
+    def naming_parts(self) -> Iterator[None]:
+        """Raise FormatError where a passage names a part that its step has not got."""
         try:
             yield
         except IndexError as error:
             raise self.journal.damaged(f"a passage of no part of its step ({error})") from error
 
-    def score(self, text: str, now: datetime, allowed: Any) -> Scored:
-        """The candidates for `text` among the `allowed` rows of the catalog, with their features and scores."""
-        # As it was when they were allowed: another process may have written more since.
-        catalog = self.catalog if self._catalog is None else self._catalog
-        query = self._analysed(text, catalog, now)
+    def candidates(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
+        """Return the passages worth a close look among the `allowed` rows of the catalog: from the index where these
+        are many and it works, else from the journal, which has all vectors."""
         lexical = self.journal.search_text(query.text, self._waiting)
-        found = None
         if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
             with self.index.resting_after_failure():
                 found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
-                self.check_embedder()  # as above: the index may have been filled again, by another process
-        if found is None:  # the journal has all vectors
-            found = gather(query, catalog, lexical, allowed, None)
-        matrix = features(query, found, catalog, self._stepwise(catalog), self._token_table())
-        kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
-        return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
-
-    def _stepwise(self, catalog: Catalog) -> Steps:
-        if self._steps is None or self._steps[0] != catalog.last_id:
-            self._steps = (catalog.last_id, Steps(catalog))
-        return self._steps[1]
+                self.check_embedder()  # as above: the index may have been filled anew, by another process
+                return found
+        return gather(query, catalog, lexical, allowed, None)
 
     # -- away ---------------------------------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ class Embedding(ABC):
         """The embedder whose tokens late interaction uses."""
         return token_embedder_from(self.embedder)
 
-    def _token_table(self) -> Vectors:
+    def token_table(self) -> Vectors:
         """The vectors of tokens; of none while they cannot be had."""
         try:
             return self.token_embedder.token_table
@@ -249,7 +249,7 @@ class Embedding(ABC):
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def _analysed(self, text: str, catalog: Catalog, now: datetime) -> Query:
+    def question(self, text: str, catalog: Catalog, now: datetime) -> Query:
         """The question, with its vectors; where the embedder fails, a warning, and vectors that are zero."""
         since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
         blind = Blind(catalog.dimensions)

@@ -23,8 +23,8 @@ from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.fusion import Fusion
 from tinymem.recall.render import is_own_message
+from tinymem.recall.search import Search
 from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
 from tinymem.steps.checks import Time, a_path, a_text, an_aware_time, an_object, one_of, some, some_texts, some_tokens
 from tinymem.steps.content import Content, checked
@@ -96,7 +96,6 @@ class HierarchicalMemory(Housekeeping):
         embedder: str | Embedder | Embeds | None = None,
         store: str | VectorStore = "chroma",
         counter: TokenCounter | str | None = None,
-        fusion: Fusion | None = None,
         summarizer: str | Summarizer | Summarizes = "extractive",
         shares: Shares = Shares(),  # noqa: B008 (it is frozen)
         on_prune: Callable[[PruneReport], object] | None = None,
@@ -113,7 +112,6 @@ class HierarchicalMemory(Housekeeping):
             "window_tokens", max_tokens // 2 or 1 if window_tokens is None else window_tokens
         )
         self.namespace, self.shares = namespace, an_object("shares", shares, Shares)
-        an_object("fusion", fusion, Fusion, or_none=True)
         self._retention = an_object("retention", retention, Retention, or_none=True)
         self._counter = counter_from(counter)
         keys = some_texts("extra_keys", extra_keys)
@@ -141,8 +139,8 @@ class HierarchicalMemory(Housekeeping):
                 lambda: store_from(store, folder / "index"),
                 self._counter,
                 create=create,
-                fusion=fusion,
             )
+            self._search = Search(self.long_term)
             self.medium_term = Episodes(self.long_term, summarizer)
             try:
                 check_name(self.long_term.journal, namespace)
@@ -290,7 +288,7 @@ class HierarchicalMemory(Housekeeping):
             when = an_aware_time("now", now) or utc_now()
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
-                return self.long_term.recall(asked, tokens, when, hidden=shown)
+                return self._search.recall(asked, tokens, when, hidden=shown)
 
             context = assemble(
                 steps,
@@ -334,7 +332,7 @@ class HierarchicalMemory(Housekeeping):
             only = self._filter(since, until, session, speaker, tool, type)
             when = an_aware_time("now", now) or utc_now()
             budget = some_tokens("max_tokens", max_tokens)
-            found = self.long_term.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
+            found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
             self._callbacks.recalled(found)
             return found
 
@@ -351,7 +349,7 @@ class HierarchicalMemory(Housekeeping):
         with self._lock:
             self._check_open()
             when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
-            return self.long_term.explain(a_text("query", query), budget, when)
+            return self._search.explain(a_text("query", query), budget, when)
 
     def close(self) -> None:
         """Embed what is left, and release all files. Closing twice is no error; a forked child leaves it to its

@@ -22,7 +22,7 @@ from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import hashed, overlap
 from tinymem.recall.features import Steps, features
-from tinymem.recall.fusion import Fusion, published, weighed_as
+from tinymem.recall.fusion import published, weighed_as
 from tinymem.recall.identifiers import hashes
 from tinymem.recall.passages import is_question
 from tinymem.recall.query import Query, analyse, embedded
@@ -75,8 +75,8 @@ class Listed:
 class StepIndex:
     """Vectors of steps, by id and content. Safe to use from several threads."""
 
-    def __init__(self, embedder: Embedder, fusion: Fusion | None = None) -> None:
-        self._embedder, self._fusion = embedder, fusion
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
         self._entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
         self._texts: WeakValueDictionary[str, _Text] = WeakValueDictionary()
         self._queries: OrderedDict[str, Query] = OrderedDict()
@@ -100,7 +100,7 @@ class StepIndex:
         matrix = features(query, found, catalog, Steps(catalog), tokenizer.token_table)
         rows = found.rows
         kinds = weighed_as(catalog.kind[rows], query.is_stretch)
-        scores = (self._fusion or published()).score(matrix, kinds)
+        scores = published().score(matrix, kinds)
         place = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows])
         return Listed(*place, scores, catalog.vectors[rows], texts)
 

@@ -1,0 +1,130 @@
+"""Search: recall from the question to the block of excerpts that answers it, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+from weakref import ref
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.protocols import TokenCounter, Vectors
+from tinymem.recall.candidates import Candidates
+from tinymem.recall.catalog import Catalog
+from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.features import Steps, features
+from tinymem.recall.fusion import Filter, Scored, published, weighed_as
+from tinymem.recall.packing import pack
+from tinymem.recall.query import Query
+from tinymem.recall.results import Explanation, LeftOut, Recall
+from tinymem.steps.step import Step
+
+__all__ = ["Past", "Search"]
+
+NEXT_BEST = 5  # passages that an explanation names, though they did not come back
+
+
+class Past(Protocol):
+    """The steps that a search is over, as an archive has them."""
+
+    @property
+    def counter(self) -> TokenCounter:
+        """The counter of tokens."""
+
+    @property
+    def key(self) -> bytes:
+        """The key of fences."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The arrays over all passages, as they are now."""
+
+    @property
+    def trouble(self) -> str:
+        """What a search must do without; "" for nothing."""
+
+    def catch_up(self) -> None:
+        """Make the passages of new steps."""
+
+    def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
+        """Return the steps with these numbers."""
+
+    def question(self, text: str, catalog: Catalog, now: datetime) -> Query:
+        """Return the analysed question."""
+
+    def candidates(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
+        """Return the passages worth a close look among the `allowed` rows of the catalog."""
+
+    def token_table(self) -> Vectors:
+        """Return the vectors of tokens."""
+
+    def naming_parts(self) -> AbstractContextManager[None]:
+        """Raise FormatError where a passage names a part that its step has not got."""
+
+
+class Search:
+    """Recall over the steps of `past`."""
+
+    def __init__(self, past: Past) -> None:
+        self._past = past
+        self._steps: tuple[ref[Catalog], int, Steps] | None = None
+
+    def recall(
+        self,
+        text: str,
+        budget: int,
+        now: datetime,
+        *,
+        hidden: Collection[int] = (),
+        only: Filter | None = None,
+        diversity: float = DIVERSITY,
+    ) -> Recall:
+        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers)."""
+        return self._packed(text, budget, now, hidden, only, diversity)[0]
+
+    def explain(self, text: str, budget: int, now: datetime) -> Explanation:
+        """Return what `recall` gives, and the best of what it does not, with reasons."""
+        return Explanation(text, budget, *self._packed(text, budget, now, left_out=NEXT_BEST))
+
+    def score(self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None) -> Scored:
+        """Return the candidates for `text` among the `allowed` rows of the catalog, with their features and scores.
+
+        The `catalog` is that of now, unless the one is given whose rows are allowed: another process may have written
+        more since.
+        """
+        catalog = self._past.catalog if catalog is None else catalog
+        query = self._past.question(text, catalog, now)
+        found = self._past.candidates(query, catalog, allowed)
+        matrix = features(query, found, catalog, self._stepwise(catalog), self._past.token_table())
+        return Scored(catalog, found.rows, weighed_as(catalog.kind[found.rows], query.is_stretch), matrix, published())
+
+    def _packed(
+        self,
+        text: str,
+        budget: int,
+        now: datetime,
+        hidden: Collection[int] = (),
+        only: Filter | None = None,
+        diversity: float = DIVERSITY,
+        left_out: int = 0,
+    ) -> tuple[Recall, tuple[LeftOut, ...]]:
+        past = self._past
+        past.catch_up()
+        catalog = past.catalog
+        allowed = (only or Filter()).allowed(catalog, hidden)
+        if not text.strip() or not allowed.any():
+            return Recall("", 0, (), past.trouble), ()
+        ranked = self.score(text, now, allowed, catalog).ranked(budget)
+        with past.naming_parts():
+            found, others = pack(ranked, past.fetch, past.counter, budget, past.key, diversity, left_out)
+        return replace(found, note=past.trouble), others
+
+    def _stepwise(self, catalog: Catalog) -> Steps:
+        """Return the arrays over whole steps, made again where the catalog has grown."""
+        if self._steps is None or self._steps[0]() is not catalog or self._steps[1] != catalog.last_id:
+            self._steps = (ref(catalog), catalog.last_id, Steps(catalog))
+        return self._steps[2]
