@@ -36,6 +36,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
 
 if TYPE_CHECKING:
+    from tinymem.archive import Callbacks
     from tinymem.errors import TinymemError
     from tinymem.memory import (
         AgentMemory,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     )
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
+        "archive": "Callbacks",
         "errors": "TinymemError",
         "memory": "AgentMemory Context ConversationManager ConversationMemory HierarchicalMemory Memories Message "
         "WorkingMemory debug_memory visualize_memory",
@@ -94,8 +96,8 @@ else:
     })  # fmt: skip
 
 __all__ = [
-    "ActionStep", "AdaptiveMemoryManager", "AgentMemory", "Context", "ConversationManager", "ConversationMemory",
-    "FinalAnswerStep", "HierarchicalMemory", "Memories", "MemoryManager", "Message", "MessageStep", "PlanningStep",
+    "ActionStep", "AdaptiveMemoryManager", "AgentMemory", "Callbacks", "Context", "ConversationManager",
+    "ConversationMemory", "FinalAnswerStep", "HierarchicalMemory", "Memories", "MemoryManager", "Message", "MessageStep", "PlanningStep",
     "PruneStrategy", "Recall", "Retention", "ScratchpadStep", "Signal", "Step", "SummaryStep", "SystemPromptStep",
     "TaskStep", "TinymemError", "ToolCall", "WorkingMemory", "compose", "count_tokens", "debug_memory",
     "keep_last_n_steps", "keep_system_and_recent", "no_pruning", "prune_old_observations", "semantic_pruning",

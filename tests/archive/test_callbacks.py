@@ -11,6 +11,7 @@ import pytest
 
 from tinymem import (
     ActionStep,
+    Callbacks,
     HierarchicalMemory,
     MessageStep,
     Recall,
@@ -39,9 +40,8 @@ def test_each_step_is_told_of_once_it_is_on_disk(tmp_path: Path) -> None:
     told: list[tuple[int | None, bool]] = []
     with open_memory(tmp_path) as memory:
         memory.add(TaskStep("Before."))
-    with open_memory(
-        tmp_path, step_callbacks=[lambda s: told.append((s.step_number, s.id in on_disk(tmp_path)))]
-    ) as memory:
+    callbacks = Callbacks(on_step=lambda s: told.append((s.step_number, s.id in on_disk(tmp_path))))
+    with open_memory(tmp_path, callbacks=callbacks) as memory:
         memory.add_steps(talk(2))
         memory.add_messages([{"role": "user", "content": "One more."}])
         memory.archive(talk(1))
@@ -51,8 +51,8 @@ def test_each_step_is_told_of_once_it_is_on_disk(tmp_path: Path) -> None:
 def test_step_callbacks_by_type_get_only_their_type(tmp_path: Path) -> None:
     actions: list[Step] = []
     every: list[Step] = []
-    callbacks = {ActionStep: actions.append, Step: every.append}
-    with open_memory(tmp_path, step_callbacks=callbacks) as memory:
+    callbacks = Callbacks(on_step={ActionStep: actions.append, Step: every.append})
+    with open_memory(tmp_path, callbacks=callbacks) as memory:
         added = memory.add_steps([TaskStep("Look."), ActionStep(tool_name="ls", observation="a.py"), *talk(1)])
     assert actions == added[1:2] and every == added
 
@@ -65,7 +65,8 @@ def test_what_leaves_the_window_is_told_of_when_the_journal_knows(tmp_path: Path
         held = on_disk(tmp_path)
         archived.append(([step.step_number for step in steps], {held[step.id] for step in steps}))
 
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(3), on_prune=reports.append, on_archive=note) as memory:
+    callbacks = Callbacks(reports.append, note)
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(3), callbacks=callbacks) as memory:
         memory.add_steps(talk(5))
         memory.add_steps(talk(1))
         memory.archive(talk(2))
@@ -77,14 +78,17 @@ def test_a_shortened_step_is_in_the_report_and_not_archived(tmp_path: Path) -> N
     reports: list[PruneReport] = []
     archived: list[Any] = []
     strategy = prune_old_observations(keep_last_n=1, max_length=40)
-    with open_memory(tmp_path, prune_strategy=strategy, on_prune=reports.append, on_archive=archived.append) as memory:
+    callbacks = Callbacks(reports.append, archived.append)
+    with open_memory(tmp_path, prune_strategy=strategy, callbacks=callbacks) as memory:
         memory.add_steps([ActionStep(tool_name="cat", observation=f"line {i} " * 200) for i in range(2)])
     assert [len(report.shortened) for report in reports] == [1] and archived == []
 
 
 def test_what_came_back_is_told_of(tmp_path: Path) -> None:
     told: list[Recall] = []
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), on_recall=told.append) as memory:
+    with open_memory(
+        tmp_path, prune_strategy=keep_last_n_steps(2), callbacks=Callbacks(on_recall=told.append)
+    ) as memory:
         memory.add_steps(talk(30))
         found = memory.recall("lamp 7", 200)
         context = memory.context("lamp 9")
@@ -97,12 +101,10 @@ def test_what_a_callback_raises_is_logged_and_loses_nothing(tmp_path: Path, capl
     def fails(_: object) -> None:
         raise RuntimeError("the metrics server is down")
 
-    options: dict[str, Any] = {"on_prune": fails, "on_archive": fails, "on_recall": fails}
+    callbacks = Callbacks(fails, fails, fails, [fails, told.append])
     with (
         caplog.at_level(logging.ERROR),
-        open_memory(
-            tmp_path, prune_strategy=keep_last_n_steps(2), step_callbacks=[fails, told.append], **options
-        ) as memory,
+        open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), callbacks=callbacks) as memory,
     ):
         added = memory.add_steps(talk(9))
         assert told == added and len(memory.short_term) == 2 and memory.stats().steps == 9
@@ -119,16 +121,15 @@ def test_a_callback_may_use_the_memory(tmp_path: Path) -> None:
     def look(steps: Any) -> None:
         found.append(memory.recall(steps[0].text, 100).text)
 
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), on_archive=look) as memory:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), callbacks=Callbacks(on_archive=look)) as memory:
         memory.add_steps(talk(6))
     assert "Lamp 0" in found[0]
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"on_prune": 1}, {"on_archive": "x"}, {"on_recall": []}, {"step_callbacks": [3]},
-              {"step_callbacks": {"action": print}}],
+    "wrong", [{"on_prune": 1}, {"on_archive": "x"}, {"on_recall": []}, {"on_step": [3]}, {"on_step": 3},
+              {"on_step": {"action": print}}],
 )  # fmt: skip
-def test_what_cannot_be_called_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_what_cannot_be_called_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
-        open_memory(tmp_path / "memory", **wrong)
-    assert not (tmp_path / "memory").exists()
+        Callbacks(**wrong)

@@ -20,6 +20,7 @@ from strategies import MODERATE
 import tinymem.archive.index
 from tinymem import (
     ActionStep,
+    Callbacks,
     HierarchicalMemory,
     MessageStep,
     Step,
@@ -256,7 +257,7 @@ def test_a_pruning_that_another_process_overtook_takes_out_what_it_chose(tmp_pat
     reports: list[PruneReport] = []
     with open_memory(tmp_path) as other:
         think = meanwhile(lambda: other.add_steps(talk(2)), keep_last_n_steps(0))
-        with open_memory(tmp_path, prune_strategy=think, on_prune=reports.append) as one:
+        with open_memory(tmp_path, prune_strategy=think, callbacks=Callbacks(reports.append)) as one:
             one.add_steps([said("a"), said("b")])
             assert [step.step_number for step in reports[0].removed] == [3, 4]
             assert numbers(one) == numbers(other) == [1, 2]
@@ -365,7 +366,7 @@ def test_a_step_that_both_take_out_leaves_once(tmp_path: Path) -> None:
     def note(steps: Any) -> None:
         told.append([step.step_number for step in steps])
 
-    shared = partial(open_memory, tmp_path, on_archive=note)
+    shared = partial(open_memory, tmp_path, callbacks=Callbacks(on_archive=note))
     with shared() as one, shared() as other:
         one.add_steps(talk(6))
         other.stats()

@@ -45,7 +45,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "budget": {"max_tokens": 0},
     "system prompt": {"system_prompt": 5},
     "redact": {"system_prompt": "x", "redact": _refused},
-    "callback": {"on_prune": 5},
+    "callbacks": {"callbacks": 5},
     "retention": {"retention": 5},
     "shares": {"shares": (0.5, 0.1, 0.1)},
     "strategy": {"prune_strategy": 5},

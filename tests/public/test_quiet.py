@@ -20,6 +20,7 @@ import tinymem.errors
 from tinymem import (
     ActionStep,
     AgentMemory,
+    Callbacks,
     ConversationMemory,
     HierarchicalMemory,
     MemoryManager,
@@ -79,12 +80,12 @@ def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session in which everything says the word, and much goes wrong."""
     monkeypatch.setattr(tinymem.archive.archive, "WAITING", 200)
     embedder = Failing(64)
-    options: dict[str, Any] = {"on_prune": tell, "on_archive": tell, "on_recall": tell, "step_callbacks": [tell]}
+    callbacks = Callbacks(tell, tell, tell, tell)
     strategy = summarize_strategy(Gossip(), max_tokens=200)
     for name, prune in {"a": None, "b": strategy}.items():
         with HierarchicalMemory(
             path / name, embedder=embedder, store="exact", max_tokens=400, prune_strategy=prune, summarizer=Gossip(),
-            system_prompt=S, **options,
+            system_prompt=S, callbacks=callbacks,
         ) as memory:  # fmt: skip
             for n in range(60):
                 embedder.away = n % 3 == 0

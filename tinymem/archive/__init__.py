@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 from tinymem import lazy_names
 
 if TYPE_CHECKING:
+    from tinymem.archive.callbacks import Callbacks
     from tinymem.archive.episodes import Episode
     from tinymem.archive.folders import namespaces
     from tinymem.archive.stats import Stats
 else:
-    __getattr__, __dir__ = lazy_names(__name__, {"episodes": "Episode", "folders": "namespaces", "stats": "Stats"})
+    __getattr__, __dir__ = lazy_names(__name__, {
+        "callbacks": "Callbacks",
+        "episodes": "Episode",
+        "folders": "namespaces",
+        "stats": "Stats",
+    })  # fmt: skip
 
-__all__ = ["Episode", "Stats", "namespaces"]
+__all__ = ["Callbacks", "Episode", "Stats", "namespaces"]

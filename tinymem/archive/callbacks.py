@@ -1,9 +1,10 @@
-"""What a memory tells its user about: steps that came, left the window or came back. Nothing can go wrong by it."""
+"""Callbacks: functions of the user that hear of steps that came, left the window or came back."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tinymem.errors import InputError, name_of, own_place, trace_of, warn_hourly
@@ -16,66 +17,83 @@ __all__ = ["Callbacks", "StepCallbacks"]
 
 logger = logging.getLogger(__name__)
 
-StepCallbacks: TypeAlias = Sequence[Callable[[Step], object]] | Mapping[type[Step], Callable[[Step], object]]
+StepCallback: TypeAlias = Callable[[Step], object]
+StepCallbacks: TypeAlias = StepCallback | Sequence[StepCallback] | Mapping[type[Step], StepCallback]
 
 
+@dataclass(frozen=True)
 class Callbacks:
-    """Calls what the user gave, each time when what it is told of is on disk.
+    """Functions that are called each time something has happened and is on disk.
 
-    An exception in one is logged, once an hour for the memory `where`, with the place that raised it but without its
-    message, which might quote a step, and changes nothing: neither for the memory nor for the other callbacks.
+    An exception in one is logged, once an hour, with the place that raised it but without its message, which might
+    quote a step. It changes nothing, neither for the memory nor for the other callbacks.
+
+    Args:
+        on_prune: Gets the report of what left the window, or was shortened in it.
+        on_archive: Gets steps that are in the archive only, from now on.
+        on_recall: Gets what came back.
+        on_step: Gets each step that was added: one function, several, or one by type of step.
+        where: The memory that a failure is logged for; HierarchicalMemory sets it.
+
+    Raises:
+        InputError: One of them cannot be called.
+
+    >>> Callbacks(on_step={Step: print}).wants_archived
+    False
     """
 
-    def __init__(
-        self,
-        on_prune: Callable[[PruneReport], object] | None = None,
-        on_archive: Callable[[Sequence[Step]], object] | None = None,
-        on_recall: Callable[[Recall], object] | None = None,
-        step_callbacks: StepCallbacks | None = None,
-        where: object = None,
-    ) -> None:
-        self._where = own_place() if where is None else where
-        self._on_prune = a_callable("on_prune", on_prune)
-        self._on_archive = a_callable("on_archive", on_archive)
-        self._on_recall = a_callable("on_recall", on_recall)
-        given = () if step_callbacks is None else step_callbacks
-        if not isinstance(given, Mapping):
-            some("step_callbacks", given)
-        by_type = given.items() if isinstance(given, Mapping) else ((Step, one) for one in given)
-        self._on_step = [(kind, a_callable("step_callbacks", one)) for kind, one in by_type]
-        if wrong := [kind for kind, _ in self._on_step if not (isinstance(kind, type) and issubclass(kind, Step))]:
-            raise InputError(f"step_callbacks must be by types of step, not by {wrong[0]!r:.80}")
+    on_prune: Callable[[PruneReport], object] | None = None
+    on_archive: Callable[[Sequence[Step]], object] | None = None
+    on_recall: Callable[[Recall], object] | None = None
+    on_step: StepCallbacks = ()
+    where: str = field(default_factory=own_place, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("on_prune", "on_archive", "on_recall"):
+            a_callable(name, getattr(self, name))
+        for kind, one in self._by_type():
+            a_callable("on_step", one)
+            if not (isinstance(kind, type) and issubclass(kind, Step)):
+                raise InputError(f"on_step must be by types of step, not by {kind!r:.80}")
+
+    def _by_type(self) -> list[tuple[type[Step], StepCallback]]:
+        if isinstance(self.on_step, Mapping):
+            return [*self.on_step.items()]
+        if callable(self.on_step):
+            return [(Step, self.on_step)]
+        return [(Step, one) for one in some("on_step", self.on_step)]
 
     @property
     def wants_archived(self) -> bool:
-        """Whether somebody is told of what is archived."""
-        return self._on_archive is not None
+        """True where archived steps need to be read for a callback."""
+        return self.on_archive is not None
 
     def added(self, steps: Sequence[Step]) -> None:
-        """Tell of steps that are on disk now, one by one."""
-        for step in steps if self._on_step else ():
-            for kind, callback in self._on_step:
+        """Call `on_step` with steps that are on disk now, one by one."""
+        by_type = self._by_type()
+        for step in steps if by_type else ():
+            for kind, callback in by_type:
                 if isinstance(step, kind):
-                    self._call("step_callbacks", callback, step)
+                    self._call("on_step", callback, step)
 
     def pruned(self, report: PruneReport) -> None:
-        """Tell what left the window, or was shortened in it."""
-        self._call("on_prune", self._on_prune, report)
+        """Call `on_prune`."""
+        self._call("on_prune", self.on_prune, report)
 
     def archived(self, steps: Sequence[Step]) -> None:
-        """Tell of steps that are in the archive only, from now on."""
+        """Call `on_archive`, if there are any steps."""
         if steps:
-            self._call("on_archive", self._on_archive, steps)
+            self._call("on_archive", self.on_archive, steps)
 
     def recalled(self, recall: Recall) -> None:
-        """Tell what came back."""
-        self._call("on_recall", self._on_recall, recall)
+        """Call `on_recall`."""
+        self._call("on_recall", self.on_recall, recall)
 
-    def _call(self, kind: str, callback: Callable[[Any], object] | None, told: Any) -> None:
+    def _call(self, kind: str, callback: Callable[[Any], object] | None, news: Any) -> None:
         try:
             if callback is not None:
-                callback(told)
+                callback(news)
         except Exception as error:
             name, message = name_of(callback), "the callback %s failed; nothing is lost\n%s"
             about = f"{kind} {name}"
-            warn_hourly(logger, self._where, message, name, trace_of(error), about=about, level=logging.ERROR)
+            warn_hourly(logger, self.where, message, name, trace_of(error), about=about, level=logging.ERROR)

@@ -1,0 +1,61 @@
+"""Forgetting: the removal of steps from every part of a memory, when it is asked for and by the memory's retention."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from tinymem.archive.archive import Archive
+from tinymem.archive.durable_window import DurableWindow
+from tinymem.archive.episodes import Episodes
+from tinymem.errors import InputError, TinymemError, warn_hourly
+from tinymem.steps.ids import utc_now
+from tinymem.upkeep.retention import Retention, RetentionReport, retain
+
+__all__ = ["Forgetting"]
+
+logger = logging.getLogger(__name__)
+
+RETAIN_EVERY = 1_000  # steps at least that are added until a memory's own retention is looked at again,
+RETAIN_SHARE = 20  # and of those that are there, one in so many: each look reads them all
+
+
+class Forgetting:
+    """Removes steps from the window, the archive and the episodes of a memory; `retention` are its own limits."""
+
+    def __init__(
+        self, window: DurableWindow, archive: Archive, episodes: Episodes, retention: Retention | None = None
+    ) -> None:
+        self._window, self._archive, self._episodes, self._retention = window, archive, episodes, retention
+        self._until_look = 0  # steps that may be added until the retention is looked at
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove the steps with these numbers for good."""
+        self._window.withdraw(numbers)
+        try:
+            self._archive.forget(numbers)
+        finally:  # when it fails half way, the window has what the journal has
+            self._window.catch_up(again=True)
+            self._episodes.forget()
+
+    def retain(self, retention: Retention | None, now: datetime, dry_run: bool) -> RetentionReport:
+        """Remove what is over the limits, the memory's own unless given; with `dry_run`, only report it."""
+        limits = self._retention if retention is None else retention
+        if not isinstance(limits, Retention):
+            raise InputError(f"retention must be a Retention, not {limits!r:.80}: retain(Retention(max_steps=...))")
+        self._window.catch_up()
+        return retain(self._archive, limits, self.remove, now, dry_run)
+
+    def keep_within_limits(self, added: int) -> None:
+        """Apply the memory's own retention at first, and then whenever enough steps were `added`."""
+        self._until_look -= added
+        if self._retention is None or self._until_look > 0:
+            return
+        self._until_look = max(RETAIN_EVERY, self._archive.journal.counts()["steps"] // RETAIN_SHARE)
+        try:
+            report = self.retain(None, utc_now(), dry_run=False)
+        except TinymemError as error:  # as when another process reads; the next time will do
+            warn_hourly(logger, self._archive.folder, "the memory is over its retention: %s", error)
+        else:
+            logger.info("%d steps went by the memory's retention: %s", len(report.removed), report.reasons)
