@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-
 from benchmarks.harness.data import Haystack, Query
 from benchmarks.harness.methods import as_message
 from benchmarks.harness.scoring import SLICE
@@ -25,8 +23,6 @@ from tinymem import (
     token_budget,
 )
 from tinymem.messages import groups, messages_from_steps, steps_from_messages
-from tinymem.protocols import Vectors
-from tinymem.window.filling import REPRESENTED
 from tinymem.window.semantic import SemanticPruning
 
 __all__ = ["STRATEGIES", "Window", "needle_survives", "strategy_at", "windows"]
@@ -119,34 +115,6 @@ def common(text: str, shown: str, at: int, to: int, size: int) -> int:
     return before + size + after
 
 
-class Mmr:
-    """Maximal marginal relevance (Carbonell and Goldstein 1998) in place of coverage, for comparison."""
-
-    RELEVANCE, WIDTH = 0.7, 3.0  # the best of those tried on the even haystacks; log-odds for a factor e
-
-    def __init__(self, scores: Vectors, vectors: Vectors) -> None:
-        self._relevance = np.exp((scores - scores.max(initial=-np.inf)) / self.WIDTH)
-        self._vectors = vectors
-        self._closest = np.zeros(len(scores), np.float32)
-        self._listed = np.argsort(np.argsort(-scores, kind="stable")) < REPRESENTED
-
-    def gains(self) -> Vectors:
-        """Relevance less closeness to what is chosen."""
-        gains = self.RELEVANCE * self._relevance - (1 - self.RELEVANCE) * self._closest
-        found: Vectors = np.where(self._listed, np.maximum(gains, 1e-6 * self._relevance), 0).astype(np.float32)
-        return found
-
-    def take(self, passage: int) -> None:
-        """Choose a passage."""
-        self._closest = np.maximum(self._closest, self._vectors @ self._vectors[passage])
-
-
-class Relevance(Mmr):
-    """Relevance alone, likewise."""
-
-    RELEVANCE = 1.0
-
-
 def last_n(window: Window, budget: int) -> PruneStrategy:
     """`keep_last_n_steps` with the largest n that is within `budget` tokens."""
     low, high = 0, len(window.steps)
@@ -157,15 +125,14 @@ def last_n(window: Window, budget: int) -> PruneStrategy:
     return keep_last_n_steps(low)
 
 
-def semantic(shorten: bool = True, select: Callable[[Vectors, Vectors], Mmr] | None = None) -> Maker:
+def semantic(shorten: bool = True) -> Maker:
     """`semantic_pruning`, one for all budgets, so that each text is embedded once."""
     strategy = semantic_pruning("static", 0, shorten=shorten)
     assert isinstance(strategy, SemanticPruning)
-    made = strategy if select is None else dataclasses.replace(strategy, select=select)
-    return lambda window, budget: dataclasses.replace(made, max_tokens=budget, target=budget)
+    return lambda window, budget: dataclasses.replace(strategy, max_tokens=budget, target=budget)
 
 
-# Each is made anew for each run. The first four are what semantic_pruning is held against; those behind it, its parts.
+# Each is made again for each run. The first four are what semantic_pruning is held against; behind it stands a part.
 STRATEGIES: dict[str, Callable[[], Maker]] = {
     "keep_last_n_steps": lambda: last_n,
     "token_budget": lambda: lambda window, budget: token_budget(budget),
@@ -177,8 +144,6 @@ STRATEGIES: dict[str, Callable[[], Maker]] = {
     ),
     "semantic_pruning": semantic,
     "semantic_pruning, whole groups": lambda: semantic(shorten=False),
-    "semantic_pruning by MMR": lambda: semantic(select=Mmr),
-    "semantic_pruning by relevance alone": lambda: semantic(select=Relevance),
 }
 
 

@@ -23,7 +23,8 @@ from tinymem.steps.standins import covers_of, sources_of
 from tinymem.steps.step import Step, StepT
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.forking import ProcessLock
-from tinymem.window.manager import Change, MemoryManager, note_calls
+from tinymem.window.change import Change, check_new, note_calls
+from tinymem.window.manager import MemoryManager
 from tinymem.window.strategy import PruneReport, Prunes, check_report
 
 __all__ = ["DurableWindow"]
@@ -157,7 +158,7 @@ class DurableWindow(MemoryManager):
         following, calls = self._journal.next_number(), self._journal.setting(OPEN_CALLS) or ""
         if following != self._next or calls != self._calls:
             self.catch_up()
-            self._check_all(steps)
+            check_new(steps, self._window, self._open)
         return following
 
     def _write(self, change: Change) -> tuple[Change, dict[str, str | None], list[int]]:

@@ -12,8 +12,9 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import one_of, some_texts, whole_number
 from tinymem.steps.content import Content
 from tinymem.steps.step import STYLES, Message, Step, Style
+from tinymem.window.change import Change
 from tinymem.window.defaults import LOW_WATER
-from tinymem.window.manager import Change, ManagerT, MemoryManager, PruneReport
+from tinymem.window.manager import ManagerT, MemoryManager, PruneReport
 from tinymem.window.sending import Sending, copies
 from tinymem.window.strategy import Group, critical, low_mark, newest_within, split, tokens_needed
 

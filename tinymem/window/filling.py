@@ -1,23 +1,13 @@
-"""The filling of a window's free tokens with the passages that add most for their cost, their groups around them.
+"""The filling of a window's free tokens with the most relevant passages for their cost, their groups around them.
 
 A group is opened with its first passage and costs its calls, its short texts and the overhead of its messages; each
 further slice of its long texts costs only itself. The ranking goes by estimates, the limit by exact tokens.
-
-Passages are chosen by facility location: every passage asks to be represented, the more relevant, the louder. A
-choice S is worth
-
-    F(S) = sum over passages i of weight(i) * max over j in S of similarity(i, j)
-
-so that a passage adds little when one like it is chosen already, and much when it stands for others that matter. Lin
-and Bilmes, Multi-document Summarization via Budgeted Maximization of Submodular Functions (2010); A Class of
-Submodular Functions for Document Summarization (2011). Their greedy divides the gain by a power of the cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,45 +19,13 @@ from tinymem.window.excerpts import Slice, excerpt, long_texts, with_texts
 from tinymem.window.step_index import Listed
 from tinymem.window.strategy import Group
 
-__all__ = ["Coverage", "Filling", "Selection"]
+__all__ = ["Filling"]
 
-EXPONENT = 0.25  # of the cost that a gain is divided by
+EXPONENT = 0.25  # of the cost that relevance is divided by
+WIDTH = 3.0  # log-odds by which a passage is worse that is e times less relevant
+LOOKED_AT = 100  # the most relevant passages, which are those that count
 MARK = 6  # tokens of a mark, about
 MISSES = 24  # passages in a row that did not fit, after which the window counts as full
-SHARPNESS = 5.0  # a passage whose log-odds are lower by 1 weighs this many factors e less
-POWER = 8  # of the cosine: vectors of unlike texts are not at right angles
-REPRESENTED = 100  # the most relevant passages, which are those that count
-
-
-class Selection(Protocol):
-    """A way to choose passages one after the other, given those chosen already."""
-
-    def gains(self) -> Vectors:
-        """Return the gain of each passage: `(n,)`; a passage with a gain of 0 or less is not chosen."""
-        ...
-
-    def take(self, passage: int) -> None:
-        """Choose a passage."""
-
-
-class Coverage:
-    """The function F for passages with log-odds `scores` `(n,)` and `vectors` `(n, dimensions)`, and a choice."""
-
-    def __init__(self, scores: Vectors, vectors: Vectors) -> None:
-        top = np.argsort(-scores, kind="stable")[:REPRESENTED]
-        weights = np.exp(SHARPNESS * (scores[top] - scores.max(initial=-np.inf))).astype(np.float32)
-        self._similarity = np.maximum(vectors @ vectors[top].T, 0) ** POWER  # (n, represented)
-        self._weights = weights
-        self._covered = np.zeros(len(top), np.float32)
-
-    def gains(self) -> Vectors:
-        """Return the gain in F of each passage: `(n,)`, 0 or more."""
-        gains: Vectors = np.maximum(self._similarity - self._covered, 0) @ self._weights
-        return gains
-
-    def take(self, passage: int) -> None:
-        """Choose a passage."""
-        np.maximum(self._covered, self._similarity[passage], out=self._covered)
 
 
 @dataclass
@@ -113,14 +71,15 @@ class Filling:
         share = sum(map(len, self.long[step.id])) / (size + 1)
         return max(8.0, self.costs[step.id] * (1 - share)) + MARK
 
-    def fill(self, coverage: Selection) -> list[Group]:
-        """Open groups and add slices, best gain for the cost first, while they fit; return the groups as shown."""
+    def fill(self) -> list[Group]:
+        """Open groups and add slices, the most relevant for the cost first, while they fit; return these groups."""
+        relevance = self._relevance()
         left: npt.NDArray[np.bool_] = np.ones(len(self.group), np.bool_)
         misses = 0
         while left.any() and misses < MISSES:
             opened = np.isin(self.group, list(self.shown))
             price = self.slice_price + np.where(opened, 0, self.group_price[self.group])
-            value = np.where(left, coverage.gains() / np.maximum(price, 1) ** EXPONENT, 0)
+            value = np.where(left, relevance / np.maximum(price, 1) ** EXPONENT, 0)
             best = int(value.argmax())
             if value[best] <= 0:
                 break
@@ -129,11 +88,15 @@ class Filling:
                 misses += 1
                 continue
             misses = 0
-            coverage.take(best)
-            for row in np.flatnonzero(left & (self.group == self.group[best]) & ~self.apart):
-                coverage.take(int(row))
-                left[row] = False
+            left[(self.group == self.group[best]) & ~self.apart] = False
         return [group for group, _ in self.shown.values()]
+
+    def _relevance(self) -> Vectors:
+        """Return the relevance of each passage: `(n,)`, at most 1; 0 for all but the best."""
+        scores = self.found.scores
+        listed = np.argsort(np.argsort(-scores, kind="stable")) < LOOKED_AT
+        found: Vectors = np.where(listed, np.exp((scores - scores.max(initial=-np.inf)) / WIDTH), 0)
+        return found
 
     def _take(self, row: int) -> bool:
         """Show the passage `row` with its group, if there is room; otherwise change nothing and return False."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from tinymem.errors import InputError, MessageError, kind_of
-from tinymem.messages.answers import open_calls, pending_calls
+from tinymem.errors import InputError
+from tinymem.messages.answers import pending_calls
 from tinymem.messages.chains import to_add
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
 from tinymem.messages.prices import Prices
@@ -20,35 +19,16 @@ from tinymem.steps.content import Content, checked
 from tinymem.steps.standins import rank
 from tinymem.steps.step import Message, Step, Style
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep
+from tinymem.window.change import Change, check_new, check_step, is_result, note_calls
 from tinymem.window.outcome import Outcomes, steps_of
 from tinymem.window.strategies import keep_last_n_steps
 from tinymem.window.strategy import PruneReport, Prunes, a_strategy, check_report
 
-__all__ = ["Change", "MemoryManager", "OnConflict", "PruneReport"]
+__all__ = ["MemoryManager", "OnConflict", "PruneReport"]
 
 OnConflict: TypeAlias = Literal["add", "skip"]
 ManagerT = TypeVar("ManagerT", bound="MemoryManager")
 KEEP_50 = keep_last_n_steps(50)
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of a window, with the `report` of it where a strategy made it.
-
-    Steps that are `added` come behind the others. Those with the ids `taken` leave. A step that is `put` stands in the
-    place of the one with its id, if that is shown still; one that comes `back` stands where its number says. The calls
-    `lapsed` wait for their results no longer.
-    """
-
-    added: Sequence[Step] = ()
-    taken: Collection[str] = ()
-    put: Mapping[str, Step] = field(default_factory=dict)
-    back: Mapping[str, Step] = field(default_factory=dict)
-    lapsed: Collection[str] = ()
-    report: PruneReport | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.taken or self.put or self.back or self.lapsed)
 
 
 class MemoryManager(StepCollection):
@@ -118,7 +98,7 @@ class MemoryManager(StepCollection):
     def _begin_with(self, steps: Iterable[Step]) -> None:
         """Hold steps under the numbers that they have, and those without under the next ones."""
         for step in some("steps", steps):
-            _check(step, self._window)
+            check_step(step, self._window)
             number = self._next if step.step_number is None else step.step_number
             if number < self._next:
                 raise InputError(f"step {step.id} has number {number}, which is not above the one before it")
@@ -151,7 +131,7 @@ class MemoryManager(StepCollection):
 
     def _added(self, steps: Sequence[Step]) -> list[Step]:
         steps = [self.as_kept(step) for step in some("steps", steps)]
-        self._check_all(steps)
+        check_new(steps, self._window, self._open)
         numbered = [step.evolve(step_number=self._next + at) for at, step in enumerate(steps)]
         change = Change(numbered)
         if self._full(numbered):
@@ -194,20 +174,6 @@ class MemoryManager(StepCollection):
             back = sorted({**shown, **change.back}.values(), key=lambda step: step.step_number or 0)
             return {step.id: step for step in back}
         return shown
-
-    def _check_all(self, steps: Sequence[Step]) -> None:
-        waiting = dict(self._open)
-        new: set[str] = set()
-        for step in steps:
-            _check(step, new)
-            _check(step, self._window)
-            if _is_result(step) and step.tool_call_id not in waiting:
-                known = f"open calls: {', '.join(sorted(waiting))}" if waiting else "no call is open"
-                raise MessageError(
-                    f"the tool result for call {step.tool_call_id!r} answers no call before it ({known})"
-                )
-            note_calls(step, waiting)
-            new.add(step.id)
 
     def _hold(self, step: Step) -> None:
         self._window[step.id], self._next = step, (step.step_number or 0) + 1
@@ -287,7 +253,7 @@ class MemoryManager(StepCollection):
                         raise
 
     def _ids_held(self, ids: Sequence[str]) -> Collection[str]:
-        """Those of the ids that steps have which were added."""
+        """Return the ids that steps have which were added."""
         return self._window.keys() & set(ids)
 
     def _head_of(self, session: str | None) -> str | None:
@@ -309,7 +275,7 @@ class MemoryManager(StepCollection):
         steps = self.steps
         if style == "tools":
             called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
-            steps = tuple(step for step in steps if not _is_result(step) or step.tool_call_id in called)
+            steps = tuple(step for step in steps if not is_result(step) or step.tool_call_id in called)
         return messages_from_steps(steps, summary_mode, style)
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -411,25 +377,3 @@ class MemoryManager(StepCollection):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} steps, {self.action_count} actions>"
-
-
-def _check(step: Step, held: Container[str]) -> None:
-    if not isinstance(step, Step):
-        raise InputError(f"only steps can be added, not {kind_of(step)}")
-    if step.id in held:
-        raise InputError(
-            f"step {step.id} is held already: a step is added once, "
-            "step.evolve(id=tinymem.steps.new_id()) makes another"
-        )
-
-
-def _is_result(step: Step) -> TypeGuard[MessageStep]:
-    return isinstance(step, MessageStep) and step.role == "tool"
-
-
-def note_calls(step: Step, waiting: dict[str, int]) -> None:
-    """Bring `waiting`, the calls without a result, up to what they are after a step."""
-    if isinstance(step, ActionStep):
-        waiting.update(dict.fromkeys(sorted(open_calls([step])), step.step_number or 0))
-    elif _is_result(step):
-        waiting.pop(step.tool_call_id or "", None)

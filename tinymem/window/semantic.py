@@ -10,14 +10,14 @@ from tinymem.errors import InputError, kind_of
 from tinymem.messages.conversion import groups
 from tinymem.messages.prices import Prices
 from tinymem.messages.tokens import PER_REPLY, counter_from
-from tinymem.protocols import Embedder, Embeds, TokenCounter, Vectors
+from tinymem.protocols import Embedder, Embeds, TokenCounter
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.standins import newest_of
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
 from tinymem.window.excerpts import fitted
-from tinymem.window.filling import Coverage, Filling, Selection
+from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import (
     Group,
@@ -57,15 +57,15 @@ def semantic_pruning(
     As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay; the newest
     `keep_recent` groups (a call and its results, or one message) stay whole, the very last whatever it costs, the
     others while they take no more than half of what critical steps leave; a last group that is itself too long is
-    shortened. The rest, up to `low_water` tokens, goes to passages that are most relevant to `query` and add most to
-    those chosen already. The memory archives the original of a shortened step.
+    shortened. The rest, up to `low_water` tokens, goes to passages that are most relevant to `query` for their
+    tokens. The memory archives the original of a shortened step.
 
     Passages are scored as `recall` scores them (cosine, BM25, max-sim, structure, in a linear fusion with published
-    weights) and chosen by facility location with a cost-scaled greedy: Lin and Bilmes, Multi-document Summarization
-    via Budgeted Maximization of Submodular Functions (NAACL 2010). Maximal marginal relevance (Carbonell and
-    Goldstein, SIGIR 1998) measured the same within chance; benchmarks/README.md has the figures. Tokens are counted
-    on the messages as sent. The same steps give the same window. Each text is embedded once, and vectors are kept for
-    the newest 4,096 steps, or one window where that is longer; one strategy may serve several windows and threads.
+    weights) and taken greedily by relevance over a power of their cost. Facility location and maximal marginal
+    relevance, which weigh the passages chosen already, measured the same within chance; benchmarks/README.md has the
+    figures. Tokens are counted on the messages as sent. The same steps give the same window. Each text is embedded
+    once, and vectors are kept for the newest 4,096 steps, or one window where that is longer; one strategy may serve
+    several windows and threads.
 
     >>> steps = [TaskStep("Fix the login test"), MessageStep("user", "The login test fails on port 8080."),
     ...          *(MessageStep("user", f"Lunch on day {day} was soup again, with bread.") for day in range(30))]
@@ -108,7 +108,7 @@ def semantic_pruning(
 
 @dataclass
 class SemanticPruning:
-    """The strategy that `semantic_pruning` makes; `select` makes the selection among scored passages."""
+    """The strategy that `semantic_pruning` makes."""
 
     index: StepIndex
     price: Prices
@@ -118,7 +118,6 @@ class SemanticPruning:
     keep_recent: int
     tasks: Tasks
     shorten: bool
-    select: Callable[[Vectors, Vectors], Selection] = Coverage
 
     def __call__(self, steps: Sequence[Step]) -> list[Step]:
         """Return the new window; see `semantic_pruning`."""
@@ -136,7 +135,7 @@ class SemanticPruning:
             listed = [step for group in candidates for step in group]
             found = self.index.score(listed, text)
             filling = Filling(candidates, found, self.price, costs, self.target - used, self.shorten)
-            kept += filling.fill(self.select(found.scores, found.vectors))
+            kept += filling.fill()
         return in_order(steps, [*kept, *recent])
 
     def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:

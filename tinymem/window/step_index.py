@@ -58,7 +58,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Listed:
-    """Passages worth looking at, in order: which step of the list, which part, where, log-odds and `(n, d)` vectors.
+    """Passages worth looking at, in order: which step of the list, which part, where, and log-odds.
 
     `texts` are the parts' texts of every step of the list.
     """
@@ -68,7 +68,6 @@ class Listed:
     start: Ids
     end: Ids
     scores: Vectors
-    vectors: Vectors
     texts: list[list[str]]
 
 
@@ -94,7 +93,7 @@ class StepIndex:
         catalog.extend(_rows(steps, entries))
         if not len(catalog):
             none: Ids = np.empty(0, np.int64)
-            return Listed(none, none, none, none, np.empty(0, np.float32), catalog.vectors, texts)
+            return Listed(none, none, none, none, np.empty(0, np.float32), texts)
         lexical = catalog.id, overlap(text, [held.words for entry in entries for held in entry.texts])
         found = gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
         matrix = features(query, found, catalog, Steps(catalog), tokenizer.token_table)
@@ -102,7 +101,7 @@ class StepIndex:
         kinds = weighed_as(catalog.kind[rows], query.is_stretch)
         scores = published().score(matrix, kinds)
         place = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows])
-        return Listed(*place, scores, catalog.vectors[rows], texts)
+        return Listed(*place, scores, texts)
 
     def _query(self, text: str) -> Query:
         if text not in self._queries:
