@@ -30,7 +30,7 @@ TEXTS = [f"On day {day} the build number {day * 7} failed in the parser of dates
 
 @dataclass
 class Passage:
-    """What one call passed through."""
+    """The numbers of one call."""
 
     hops: int = 0
     calls: int = 0
@@ -97,7 +97,7 @@ def passage(call: Callable[[], object]) -> Passage:
 
 
 def count() -> dict[str, Passage]:
-    """What each call passes through, by its name, when it is made for the second time."""
+    """Return the numbers of each call, by its name, when it is made for the second time."""
     with HierarchicalMemory(embedder="hashing", store="exact", max_tokens=400) as memory:
         steps = [memory.add(MessageStep("user", text)) for text in TEXTS]
         numbers = iter(range(100, 200))

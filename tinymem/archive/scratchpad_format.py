@@ -1,4 +1,4 @@
-"""What an AgentMemory holds, as JSON: written, and read with an error for whatever is wrong."""
+"""The JSON of an AgentMemory: written, and read with an error that names the place that is wrong."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _key(name: object) -> str:
 
 
 def dumped(state: Saved) -> str:
-    """The text that `loaded` reads."""
+    """Write the text that `loaded` reads."""
     values, unsaved = sorted_out(state)
     record = {
         "format": FORMAT,
@@ -72,7 +72,7 @@ def dumped(state: Saved) -> str:
 
 
 def loaded(text: str) -> Saved:
-    """What `dumped` wrote. Raises FormatError with the place that is wrong."""
+    """Read what `dumped` wrote. Raises FormatError with the place that is wrong."""
     a_text("text", text)
     try:
         record = json.loads(text)

@@ -46,7 +46,7 @@ class KeptScratchpad:
 
 
 def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Block]:
-    """Makes the block of episodes: the whole history, what is old in outline."""
+    """Return the maker of the block of episodes: the whole history, what is old in outline."""
     count = archive.counter.count
 
     def block(tokens: int) -> Block:
@@ -63,7 +63,7 @@ def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Bloc
 
 
 def scratchpad_block(scratchpad: AgentMemory, archive: Archive) -> Callable[[int], Block]:
-    """Makes the block of the scratchpad."""
+    """Return the maker of the block of the scratchpad."""
     count = archive.counter.count
 
     def block(tokens: int) -> Block:

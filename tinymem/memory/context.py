@@ -44,7 +44,7 @@ NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens
 
 @dataclass(frozen=True)
 class Shares:
-    """How much of a context, less the fixed steps, goes to each part at most; recall has what they leave.
+    """The share of a context, less the fixed steps, that each part has at most; recall has what they leave.
 
     The defaults are measured: benchmarks/README.md. Raises InputError unless each is from 0 to 1, all together too.
     """
@@ -115,14 +115,14 @@ def current_task(steps: Iterable[Step]) -> TaskStep | None:
 
 
 def default_query(steps: Sequence[Step]) -> str:
-    """What a context asks for unless told: the current task, and the newest steps."""
+    """Return the query of a context that is given none: the current task, and the newest steps."""
     task = current_task(steps)
     newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
     return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
 
 
 def fixed_steps(steps: Sequence[Step]) -> list[Step]:
-    """What every context holds: the newest system prompt, the current task and the pinned steps, with their groups."""
+    """Return what every context holds: newest system prompt, current task and pinned steps, with their groups."""
     wanted = _wanted(steps)
     return [step for group in groups(steps) if not wanted.isdisjoint(s.id for s in group) for step in group]
 
@@ -143,12 +143,22 @@ def assemble(
     episodes: Callable[[int], Block] | None = None,
     scratchpad: Callable[[int], Block] | None = None,
 ) -> Context:
-    """The context of at most `budget` tokens.
+    """Assemble the context of at most `budget` tokens.
 
-    `steps` are the window, `positions` how many tokens came before each since the memory began. `recall(tokens, shown
-    numbers)` gives the block, `episodes(tokens)` and `scratchpad(tokens)` give theirs. A `complete` window (nothing was
-    archived) that fits is shown whole. What the steps `shortened` (ids) lack in the window may be recalled. Raises
-    BudgetError when the fixed steps alone do not fit.
+    Args:
+        steps: The window.
+        positions: How many tokens came before each step since the memory began, by id.
+        budget: The most tokens of the context.
+        sending: Renders and counts the steps.
+        recall: Gives the block of recall, of so many tokens, without the steps of the numbers that are shown.
+        shares: The shares of the parts.
+        complete: True if nothing was archived: a window that fits is then shown whole.
+        shortened: Ids of steps that the window does not show whole; what it lacks of them may be recalled.
+        episodes: Gives the block of episodes, of so many tokens.
+        scratchpad: Gives the block of the scratchpad, of so many tokens.
+
+    Raises:
+        BudgetError: The fixed steps alone do not fit.
     """
     wanted, counter = _wanted(steps), sending.counter
     sent = sending(steps)
@@ -165,7 +175,7 @@ def assemble(
     left = budget - used - opening
     noted, pad = _block(scratchpad, min(left, int(shares.scratchpad * room)), sending)
     left -= sum(count_message(message, counter) for message in pad)
-    told, history = _block(None if complete else episodes, min(left, int(shares.episodes * room)), sending)
+    covered, history = _block(None if complete else episodes, min(left, int(shares.episodes * room)), sending)
     left -= sum(count_message(message, counter) for message in history)
     hidden = _all_there(before, window, shortened)
     recalled = recall(left - _overhead(sending), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
@@ -178,7 +188,7 @@ def assemble(
     visible = [one for one in [*window.earlier, *window.newest] if one.first not in held]
     tiers = {
         "fixed": _priced(fixed),
-        "episodes": _shared(told, history, sending),
+        "episodes": _shared(covered, history, sending),
         "window": _priced(visible),
         "scratchpad": _shared(noted, pad, sending),
     }
@@ -188,8 +198,8 @@ def assemble(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What the window shows: groups, and the newest one (none, if there is no window), shortened if the `whole` does
-    not fit. `note` is what it costs to say that something is missing, -1 where nothing is."""
+    """The window as it is shown: groups, and the newest one (none, if there is no window), shortened if the `whole`
+    does not fit. `note` is what it costs to say that something is missing, -1 where nothing is."""
 
     earlier: list[SentGroup]
     newest: list[SentGroup]
@@ -206,8 +216,8 @@ def _chosen(
     complete: bool,
     sending: Sending,
 ) -> _Chosen:
-    """What the window shows in `room` tokens beside the groups `held` (ids): of what comes before the newest group no
-    more than its `share`, unless all fits."""
+    """Choose what the window shows in `room` tokens beside the groups `held` (ids): of what is before the newest group
+    no more than its `share`, unless all fits."""
     shown, whole = [one for one in sent[:-1] if one.first not in held], [*sent[-1:]]
     if complete and sum(one.tokens for one in sent if one.first not in held) <= room:
         return _Chosen(shown, whole, whole, -1)
@@ -220,7 +230,7 @@ def _chosen(
 
 
 def _block(make: Callable[[int], Block] | None, room: int, sending: Sending) -> tuple[Sequence[Step], list[Message]]:
-    """What `make` tells in a message of at most `room` tokens: its steps, and the message, if there is one."""
+    """Return the steps of a block of at most `room` tokens, and its message, if there is one."""
     if make is None or room < LEAST_BLOCK:
         return (), []
     block = make(room - _overhead(sending))
@@ -237,7 +247,7 @@ def _overhead(sending: Sending) -> int:
 
 
 def _beginning(messages: Sequence[Message]) -> int:
-    """Where the conversation begins, behind what the system says."""
+    """Return the place where the conversation begins, behind what the system says."""
     return next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
 
 
@@ -308,7 +318,7 @@ def _from_start(
 
 
 def _before(sent: Sequence[SentGroup], held: Collection[str], window: _Chosen) -> list[SentGroup]:
-    """What stands before the newest group, in order."""
+    """Return what stands before the newest group, in order."""
     wanted = {*held, *(one.first for one in window.earlier)} - {one.first for one in window.newest}
     return [one for one in sent if one.first in wanted]
 

@@ -96,10 +96,13 @@ class Memories:
 
     @contextmanager
     def open(self, namespace: str) -> Iterator[HierarchicalMemory]:
-        """The memory of `namespace`, made if it is not there (unless `create=False` is among the options).
+        """Lend the memory of a namespace, made if it is not there (unless `create=False` is among the options).
 
-        It is to be used inside the `with` block only: later it may be closed at any time. Raises StorageError where no
-        other can be closed to make room within `timeout` seconds, and ClosedError when all were closed.
+        Use it inside the `with` block only: later it may be closed at any time.
+
+        Raises:
+            StorageError: No other can be closed to make room within `timeout` seconds.
+            ClosedError: All were closed.
         """
         held = self._taken(namespace)
         try:
@@ -109,7 +112,7 @@ class Memories:
             self._give_back(namespace, held)
 
     def namespaces(self) -> list[str]:
-        """The namespaces that are on disk, open or not, in order."""
+        """List the namespaces that are on disk, open or not, in order."""
         return namespaces(self.path)
 
     def close(self) -> None:
@@ -130,7 +133,7 @@ class Memories:
     # -- lending ------------------------------------------------------------------------------------------------------
 
     def _taken(self, namespace: str) -> _Held:
-        """What is held of `namespace`, with one user more."""
+        """Return what is held of `namespace`, with one user more."""
         folder_name(namespace)
         deadline = time.monotonic() + self._timeout
         while True:
@@ -143,7 +146,7 @@ class Memories:
                 return held
 
     def _place(self, namespace: str, deadline: float) -> tuple[str, _Held]:
-        """What is held of `namespace`, with one user more; or a new place for it; or one that is to be closed first."""
+        """Return what is held of `namespace`, with one user more; or a new place for it; or one to be closed first."""
         with self._changed:
             while not self._closed:
                 held = self._held.get(namespace)
@@ -214,7 +217,7 @@ class Memories:
             self._changed.notify_all()
 
     def __len__(self) -> int:
-        """How many are open."""
+        """The number of namespaces that are open."""
         return len(self._held)
 
     def __enter__(self) -> Memories:

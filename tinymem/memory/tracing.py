@@ -41,7 +41,7 @@ P = ParamSpec("P")
 def traced(
     operation: str,
 ) -> Callable[[Callable[Concatenate[SelfT, P], ResultT]], Callable[Concatenate[SelfT, P], ResultT]]:
-    """Decorates a method of something with a `namespace`: each call is a span."""
+    """Make each call of a method a span; its object has a `namespace`."""
 
     def decorated(method: Callable[Concatenate[SelfT, P], ResultT]) -> Callable[Concatenate[SelfT, P], ResultT]:
         @wraps(method)
@@ -69,7 +69,7 @@ def traced(
 
 
 def _records(result: object) -> int | None:
-    """How many records a result is about: steps that were added or forgotten, excerpts of a Recall or in a Context."""
+    """Count the records of a result: steps that were added or forgotten, excerpts of a Recall or in a Context."""
     for name in ("recalled", "items", "removed"):
         result = getattr(result, name, result)
     return result if isinstance(result, int) else len(result) if isinstance(result, (list, tuple)) else None

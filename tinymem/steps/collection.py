@@ -1,4 +1,4 @@
-"""StepCollection: the questions that every memory with a window of typed steps answers alike."""
+"""StepCollection: the questions that every memory with a window of typed steps answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ class StepCollection(ABC):
     @overload
     def get_steps_by_type(self, kind: str) -> list[Step]: ...
     def get_steps_by_type(self, kind: type[Step] | str) -> list[Any]:
-        """Find the steps of one type, given as its class or its name (`ActionStep` or `"action"`), in order."""
+        """Find the steps of one type, in order.
+
+        Args:
+            kind: The class, or its name: `ActionStep` or `"action"`.
+
+        Raises:
+            InputError: There is no such type.
+        """
         cls = STEP_TYPES.get(kind) if isinstance(kind, str) else kind
         if not (isinstance(cls, type) and issubclass(cls, Step)):
             raise InputError(f"kind must be a step class or one of {', '.join(STEP_TYPES)}, not {shown(kind)}")
@@ -43,7 +50,7 @@ class StepCollection(ABC):
 
     @property
     def action_count(self) -> int:
-        """How many ActionSteps are in the window (not: were ever added)."""
+        """The number of ActionSteps that are in the window (not: were ever added)."""
         return len(self.get_steps_by_type(ActionStep))
 
     def __len__(self) -> int:

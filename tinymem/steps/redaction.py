@@ -1,4 +1,4 @@
-"""What must not be written down: a function of the user over every text of a step, before anything of it is kept."""
+"""Redaction: a function of the user over every text of a step, before anything of it is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEPT_OF_MESSAGES, _KEPT_OF_CALLS = ("role", "tool_call_id"), ("id", "type")
 
 
 def redact_from(redact: Redact | None) -> Redact | None:
-    """`redact`, checked when it is called: InputError where it gives no text."""
+    """Return `redact` with a check: InputError where it gives no text."""
     if redact is None:
         return None
     if not callable(redact):
@@ -42,10 +42,10 @@ def redact_from(redact: Redact | None) -> Redact | None:
 
 
 def redacted(step: StepT, redact: Redact | None) -> StepT:
-    """`step` with `redact` applied to its texts: contents, thoughts, code, names and arguments of tools, results,
+    """Apply `redact` to the texts of a step: contents, thoughts, code, names and arguments of tools, results,
     errors, signals, answers of an API, metadata (its keys too), overlays, speaker and session; not to ids and roles.
 
-    The same object where nothing changes.
+    The same object comes back where nothing changes.
     """
     if redact is None or not isinstance(step, Step):
         return step
@@ -92,7 +92,7 @@ def _arguments(value: Any, redact: Redact) -> Any:
 
 
 def _layer(layer: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
-    """What a message had beyond its rendering."""
+    """Redact what a message had beyond its rendering."""
     changed = {
         key: value
         if key in _KEPT_OF_MESSAGES

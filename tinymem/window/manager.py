@@ -85,7 +85,7 @@ class MemoryManager(StepCollection):
 
     @classmethod
     def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:
-        """A memory that starts with `steps` and goes on counting from `next_number`, or behind the last of them.
+        """Make a memory that starts with `steps` and goes on counting from `next_number`, or behind the last of them.
 
         Steps keep their numbers, those without get the next one; nothing is pruned yet. `options` are those of the
         class. Raises InputError when numbers do not grow.
@@ -106,7 +106,7 @@ class MemoryManager(StepCollection):
 
     @classmethod
     def from_list(cls: type[ManagerT], records: Iterable[Mapping[str, Any]], **options: Any) -> ManagerT:
-        """The memory whose `to_list` gave these records; `options` as in `from_steps`."""
+        """Make the memory whose `to_list` gave these records; `options` as in `from_steps`."""
         return cls.from_steps([Step.from_dict(record) for record in some("records", records)], **options)
 
     def add(self, step: Step) -> Step:
@@ -257,7 +257,7 @@ class MemoryManager(StepCollection):
         return self._window.keys() & set(ids)
 
     def _head_of(self, session: str | None) -> str | None:
-        """The id of the session's newest step that is no system prompt."""
+        """Return the id of the session's newest step that is no system prompt."""
         return self._heads.get(session)
 
     @contextmanager
@@ -279,7 +279,7 @@ class MemoryManager(StepCollection):
         return messages_from_steps(steps, summary_mode, style)
 
     def to_list(self) -> list[dict[str, Any]]:
-        """The window as JSON-ready dicts; `from_list` reads them."""
+        """Return the window as JSON-ready dicts; `from_list` reads them."""
         return [step.to_dict() for step in self.steps]
 
     def prune(self, strategy: Prunes | None = None) -> PruneReport:

@@ -46,7 +46,7 @@ class Outcomes:
 
 
 def steps_of(returned: object) -> list[Step]:
-    """What a strategy returned, as a list; InputError if there is anything but steps in it."""
+    """Return what a strategy returned as a list; InputError if there is anything but steps in it."""
     if isinstance(returned, Iterable) and not isinstance(returned, (str, bytes)):
         found = list(returned)
         if all(isinstance(step, Step) for step in found):
@@ -213,7 +213,7 @@ def _ranked(old: Step, new: Step) -> Step:
 
 
 def _shape(step: Step) -> tuple[object, ...]:
-    """What shortening must leave alone: else the pairing of calls and results, or what is covered, would change."""
+    """Return what shortening must leave alone, so that calls keep their results, and stand-ins what they cover."""
     calls = [(call.id, call.answered) for call in step.tool_calls] if isinstance(step, ActionStep) else []
     answers = (step.role, step.tool_call_id) if isinstance(step, MessageStep) else ()
     return type(step), calls, answers, covers_of(step)

@@ -1,4 +1,4 @@
-"""What steps are sent as: valid messages group by group, rendered and counted once."""
+"""Sending: steps as the valid messages that are sent, rendered and counted once, group by group."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ class SentGroup:
 
 
 class Sending:
-    """What steps are sent as, group by group: rendered and counted once, as long as the group is in the window as it
-    is. The messages of groups, one after the other, are a valid sequence, since each group's are, and since no two of
-    them have a call's id in common: where steps do, the later one's is sent with the step's number behind it.
+    """Renders steps as the messages that are sent, group by group, and counts them: once, as long as a group stays in
+    the window unchanged.
+
+    The messages of groups, one after the other, are a valid sequence: each group's are, and no two groups have a call's
+    id in common. Where steps do, the later one's is sent with the step's number behind it.
 
     `extra_keys` are those of `repair`.
     """
@@ -51,7 +53,7 @@ class Sending:
         self._known: dict[str, SentGroup] = {}  # by the id of a group's first step
 
     def __call__(self, steps: Sequence[Step], summary_mode: bool = False) -> list[SentGroup]:
-        """The groups of `steps` as they are sent."""
+        """Return the groups of `steps` as they are sent."""
         ids = CallIds()
         if summary_mode:
             return [self._rendered(group, ids, True) for group in groups(steps)]
@@ -87,12 +89,12 @@ class Sending:
         return SentGroup(group, messages, tokens, tuple(ids))
 
     def instead(self, sent: SentGroup, group: Group) -> SentGroup:
-        """What is sent in the place of `sent` when its steps are those of `group`: shortened ones, say."""
+        """Render the steps of `group`, shortened ones for example, in the place of `sent`."""
         names = iter([name for _, name in sent.ids])
         return self._made(group, lambda given: next(names), sent.ids)
 
     def cost(self, group: Group) -> int:
-        """The tokens of one group by itself."""
+        """Count the tokens of one group by itself."""
         return self._of(group, CallIds()).tokens
 
     def costs(self, steps: Sequence[Step]) -> dict[str, int]:
@@ -101,11 +103,11 @@ class Sending:
         return {step.id: first.get(step.id, 0) for step in steps}
 
     def of_each(self, steps: Sequence[Step]) -> dict[str, int]:
-        """The tokens of each step by itself, by id."""
+        """Count the tokens of each step by itself, by id."""
         return Prices(self.counter, self.style)(steps)
 
     def tokens(self, steps: Sequence[Step]) -> int:
-        """The tokens of all messages, and of what stands before the reply."""
+        """Count the tokens of all messages, and of what stands before the reply."""
         return PER_REPLY + sum(sent.tokens for sent in self(steps))
 
 

@@ -82,7 +82,7 @@ class StepIndex:
         self._lock = threading.Lock()
 
     def score(self, steps: Sequence[Step], text: str) -> Listed:
-        """How relevant the passages of `steps`, in order of time, are to `text`: those that are candidates."""
+        """Score the passages of `steps`, in order of time, by their relevance to `text`: those that are candidates."""
         parts = [step.parts() for step in steps]
         texts = [[part.text for part in found] for found in parts]
         with self._lock:
@@ -125,7 +125,7 @@ class StepIndex:
         return entries
 
     def _made(self, texts: Any) -> dict[str, _Text]:
-        """What is known of each of `texts`; what is not known yet is embedded, all at once."""
+        """Return each of `texts` as vectors; those that are new are embedded, all at once."""
         made = {text: self._texts.get(text) for text in texts}
         missing = [text for text, known in made.items() if known is None]
         if missing:

@@ -1,4 +1,4 @@
-"""What a strategy is, and what all strategies share: groups, prices, checks.
+"""The type of a strategy, and what all strategies share: groups, prices, checks.
 
 A `PruneStrategy` gets the window and returns the new one, in the same order. A step that is missing from it was taken
 out; a step that came back under its id but changed was shortened, or makes way for a stand-in. Any callable of that
@@ -34,7 +34,7 @@ MAKERS = ("compose", "keep_last_n_steps", "keep_system_and_recent", "no_pruning"
 
 @dataclass(frozen=True)
 class PruneReport:
-    """What left the window: steps `removed`, originals of steps `shortened`, and how many steps were `kept`."""
+    """The outcome of a pruning: steps `removed`, originals of steps `shortened`, and how many steps were `kept`."""
 
     removed: tuple[Step, ...] = ()
     shortened: tuple[Step, ...] = ()
@@ -46,7 +46,7 @@ class PruneReport:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was taken out or shortened."""
+        """True if anything was taken out or shortened."""
         return bool(self.removed or self.shortened)
 
 
@@ -69,7 +69,7 @@ def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
 def tokens_needed(
     kept: Sequence[Group], costs: Mapping[str, int], max_tokens: int, more: Mapping[str, int] | None = None
 ) -> int:
-    """What the groups that must stay cost, with `more` by name; BudgetError if that is too much."""
+    """Count what the groups that must stay cost, with `more` by name; BudgetError if that is too much."""
     parts = {"reply": PER_REPLY, **(more or {})}
     for group in kept:
         name = "pinned steps" if any(step.pinned for step in group) else "current task"
