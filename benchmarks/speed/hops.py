@@ -1,6 +1,6 @@
 """Hops of one call: how often control passes from one file of tinymem to another, and through how many files.
 
-    python -m benchmarks.hops [--json]
+    python -m benchmarks.speed.hops [--json]
 
 Each call is made twice on a small memory, and the second is counted: functions of tinymem, its stores and embedders,
 seen by `sys.setprofile`. A hop is a call of a function in another file than that of the function of tinymem that it
@@ -117,7 +117,7 @@ def count() -> dict[str, Passage]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table, or with `--json` the numbers."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.hops", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.hops", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     found = {name: one.as_dict() for name, one in count().items()}
     if parser.parse_args(arguments).json:

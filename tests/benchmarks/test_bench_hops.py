@@ -1,4 +1,4 @@
-"""benchmarks.hops: what it counts of a call, and what it prints."""
+"""benchmarks.speed.hops: what it counts of a call, and what it prints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.hops import main, passage
+from benchmarks.speed.hops import main, passage
 from tinymem import HierarchicalMemory, MessageStep
 
 

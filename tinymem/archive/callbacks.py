@@ -70,7 +70,7 @@ class Callbacks:
 
     def added(self, steps: Sequence[Step]) -> None:
         """Call `on_step` with steps that are on disk now, one by one."""
-        by_type = self._by_type()
+        by_type = self._by_type() if self.on_step else ()
         for step in steps if by_type else ():
             for kind, callback in by_type:
                 if isinstance(step, kind):

@@ -164,6 +164,8 @@ class DurableWindow(MemoryManager):
     def _write(self, change: Change) -> tuple[Change, dict[str, str | None], list[int]]:
         """Write what the window shows after a change: the change that was possible, the JSON of the steps that it shows
         shortened, and the numbers of those that left it by this and not by another process."""
+        if not (change.taken or change.put or change.back):
+            return change, {}, []
         numbers = {step.id: step.step_number or 0 for step in (*self._window.values(), *change.added)}
         whole = self._archive.fetch([step.step_number or 0 for step in (*change.put.values(), *change.back.values())])
         # Nothing is put in the place of a step that has left, and nothing comes back that was forgotten.

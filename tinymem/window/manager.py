@@ -297,7 +297,6 @@ class MemoryManager(StepCollection):
 
     def _pruned(self, before: Sequence[Step], strategy: Prunes, added: Sequence[Step] = ()) -> Change:
         """Return the change from `before` to what `strategy` makes of it."""
-        a_strategy("strategy", strategy)
         returned = self._tell(lambda steps: steps_of(strategy(steps)), list(before))
         kept = {step.id: step for step in self._window_of(before, returned, strategy)}
         removed = [step for step in before if step.id not in kept]
