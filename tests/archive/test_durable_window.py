@@ -24,6 +24,7 @@ from tinymem import (
     HierarchicalMemory,
     MessageStep,
     Step,
+    StorageError,
     SystemPromptStep,
     ToolCall,
     keep_last_n_steps,
@@ -110,6 +111,38 @@ def test_what_one_prunes_or_archives_leaves_the_others_window(both: Pair) -> Non
     assert other.add(said("next")).step_number == 9
     assert [step.step_number for step in one.short_term.steps] == [5, 6], "until it is asked"
     assert numbers(one) == [5, 6, 9]
+
+
+def test_what_the_window_itself_prunes_restores_or_clears_is_on_disk_at_once(both: Pair) -> None:
+    one, other = both
+    one.add_steps(talk(3))
+
+    def shown() -> list[int]:
+        return [row.number for row in other.long_term.journal.rows() if row.window]
+
+    report = one.short_term.prune(keep_last_n_steps(1))
+    assert shown() == [3]
+    one.short_term.restore(report)
+    assert shown() == [1, 2, 3]
+    one.short_term.clear()
+    assert shown() == []
+
+
+def test_an_add_whose_pruning_cannot_be_written_is_refused_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+        before = memory.add_steps(talk(2))
+
+        def full(*_: object) -> list[int]:
+            raise StorageError("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(memory.long_term.journal, "set_window", full)
+            with pytest.raises(StorageError):
+                memory.add(said("third"))
+        assert list(memory.steps) == before and memory.stats().steps == 2
+        assert memory.add(said("third")).step_number == 3 and numbers(memory) == [2, 3]
 
 
 def test_what_one_forgets_is_gone_from_the_other(both: Pair) -> None:

@@ -18,6 +18,12 @@ def test_each_call_has_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(numbers["journal_locks"] for numbers in found.values())
 
 
+def test_an_add_takes_the_lock_and_reads_the_version_once(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--json"])
+    added = json.loads(capsys.readouterr().out)["add"]
+    assert (added["locks"], added["version_reads"]) == (1, 1)
+
+
 def test_only_calls_of_another_file_are_hops() -> None:
     with HierarchicalMemory(embedder="hashing", store="exact") as memory:
         closed = passage(lambda: memory.closed)
