@@ -97,9 +97,9 @@ else:
 
 __all__ = [
     "ActionStep", "AdaptiveMemoryManager", "AgentMemory", "Callbacks", "Context", "ConversationManager",
-    "ConversationMemory", "FinalAnswerStep", "HierarchicalMemory", "Memories", "MemoryManager", "Message", "MessageStep", "PlanningStep",
-    "PruneStrategy", "Recall", "Retention", "ScratchpadStep", "Signal", "Step", "SummaryStep", "SystemPromptStep",
-    "TaskStep", "TinymemError", "ToolCall", "WorkingMemory", "compose", "count_tokens", "debug_memory",
-    "keep_last_n_steps", "keep_system_and_recent", "no_pruning", "prune_old_observations", "semantic_pruning",
-    "summarize_strategy", "token_budget", "visualize_memory",
+    "ConversationMemory", "FinalAnswerStep", "HierarchicalMemory", "Memories", "MemoryManager", "Message",
+    "MessageStep", "PlanningStep", "PruneStrategy", "Recall", "Retention", "ScratchpadStep", "Signal", "Step",
+    "SummaryStep", "SystemPromptStep", "TaskStep", "TinymemError", "ToolCall", "WorkingMemory", "compose",
+    "count_tokens", "debug_memory", "keep_last_n_steps", "keep_system_and_recent", "no_pruning",
+    "prune_old_observations", "semantic_pruning", "summarize_strategy", "token_budget", "visualize_memory",
 ]  # fmt: skip

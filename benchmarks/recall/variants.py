@@ -61,7 +61,7 @@ VARIANTS = {
     "no neighbours": Variant(named("before_", "after_", "around_")),
     "neighbours bring no candidates": Variant(asking={"tinymem.recall.candidates.AROUND": 0}),
     "no session, no day": Variant(named("session", "day")),
-    "no dates": Variant(named("dated"), asking={"tinymem.recall.query.spans": unnamed}),
+    "no dates": Variant(named("dated"), asking={"tinymem.recall.query.analysis.spans": unnamed}),
     "no identifiers": Variant(named("introduces", "typed")),
     "no speaker, answers, reply": Variant(named("speaker", "answers", "reply")),
     "whole texts, no passages": Variant(making={f"{PASSAGES}.cut": uncut}),

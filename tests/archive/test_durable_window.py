@@ -24,7 +24,6 @@ from tinymem import (
     HierarchicalMemory,
     MessageStep,
     Step,
-    StorageError,
     SystemPromptStep,
     ToolCall,
     keep_last_n_steps,
@@ -32,7 +31,7 @@ from tinymem import (
     prune_old_observations,
 )
 from tinymem.archive.durable_window import MOST_CALLS
-from tinymem.errors import FormatError, InputError, MessageError
+from tinymem.errors import FormatError, InputError, MessageError, StorageError
 from tinymem.messages import problems
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.window import PruneReport

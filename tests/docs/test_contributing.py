@@ -80,7 +80,7 @@ def test_files_and_folders_that_are_named_are_there() -> None:
 
 
 def test_names_of_the_code_that_are_given_exist() -> None:
-    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "tinymem").glob("*.py"))
+    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "tinymem").rglob("*.py"))
     for name in ("Embedder", "VectorStore", "EMBEDDER_CHECKS", "STORE_CHECKS", "check_persistence"):
         assert f"`{name}`" in PAGE.read_text("utf-8") and re.search(rf"\b{name}\b", source)
 

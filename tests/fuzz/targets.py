@@ -23,8 +23,8 @@ from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import TinymemError
 from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
 from tinymem.messages.tokens import EstimatingCounter
-from tinymem.recall.dates import spans
 from tinymem.recall.passages import passages_of
+from tinymem.recall.query.dates import spans
 from tinymem.steps.serialization import STEP_TYPES, dump_step, load_step, step_from_dict
 from tinymem.steps.values import decode, encode
 from tinymem.upkeep import import_memory, salvage

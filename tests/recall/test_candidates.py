@@ -14,8 +14,8 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall import candidates
 from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.dates import Span
-from tinymem.recall.query import Query
+from tinymem.recall.query.analysis import Query
+from tinymem.recall.query.dates import Span
 from tinymem.stores.exact import ExactStore
 from tinymem.testing import unit_vectors
 

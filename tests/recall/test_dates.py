@@ -14,8 +14,8 @@ from memories import fill, open_archive, said, sentences
 from strategies import THOROUGH, texts
 from work import grows_linearly
 
-from tinymem.recall.dates import DAY, MOST, YEARS, Span, closeness, inside, spans
 from tinymem.recall.features import NAMES
+from tinymem.recall.query.dates import DAY, MOST, YEARS, Span, closeness, inside, spans
 from tinymem.recall.search import Search
 
 UTC = timezone.utc

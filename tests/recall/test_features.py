@@ -20,10 +20,10 @@ from tinymem.embedders.static import StaticEmbedder
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.dates import DAY
 from tinymem.recall.features import NAMES, Steps, features
 from tinymem.recall.late import max_sim
-from tinymem.recall.query import Query
+from tinymem.recall.query.analysis import Query
+from tinymem.recall.query.dates import DAY
 from tinymem.recall.search import Search
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep

@@ -15,7 +15,7 @@ from work import grows_linearly
 
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
-from tinymem.recall.identifiers import LONGEST, Seen, hashes, identifiers, read
+from tinymem.recall.query.identifiers import LONGEST, Seen, hashes, identifiers, read
 from tinymem.recall.search import Search
 from tinymem.steps.types import ActionStep, MessageStep, Step
 

@@ -27,7 +27,7 @@ from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRI
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import slices
-from tinymem.recall.query import Query
+from tinymem.recall.query.analysis import Query
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step

@@ -35,7 +35,7 @@ from tinymem.protocols import (
 from tinymem.protocols.settings import EMBEDDER
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
-from tinymem.recall.query import Blind, Query, analyse, embedded, tokenized
+from tinymem.recall.query.analysis import Blind, Query, analyse, embedded, tokenized
 from tinymem.registry import DEFAULT_EMBEDDER, token_embedder_from
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import many

@@ -212,8 +212,13 @@ class BaseMemory(StepCollection):
 
         Args:
             ids: An id or several.
-            session, since, until, speaker, tool, type: Filters as in `recall`.
-            before: A time; steps of that moment stay.
+            session: Only steps of this session.
+            before: Only steps before this moment.
+            since: Only steps of this moment or later.
+            until: Only steps of this moment or earlier.
+            speaker: Only steps said by this speaker.
+            tool: Only steps that call this tool.
+            type: Only steps of this type.
             dry_run: Only count.
 
         Returns:

@@ -327,9 +327,12 @@ class HierarchicalMemory(BaseMemory):
             query: A question, a task, or a stretch of conversation.
             max_tokens: The most tokens of the block.
             now: When it is asked, and what dates in the query are reckoned from.
-            since, until: Times; both ends are included.
-            session, speaker, type: Exact filters; `type` is that of a step, as in `"action"`.
-            tool: The name of a tool that the step calls.
+            since: Only steps of this moment or later.
+            until: Only steps of this moment or earlier.
+            session: Only steps of this session.
+            speaker: Only steps said by this speaker.
+            tool: Only steps that call this tool.
+            type: Only steps of this type, as in `"action"`.
             diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
                 left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
                 all.

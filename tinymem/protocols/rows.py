@@ -77,8 +77,8 @@ class PassageRow:
     """A slice `[start, end)` of a step's part, with its text: the unit that is embedded, searched and excerpted.
 
     `kind` says what the part is (see `tinymem.steps.step.Part`); `asks`, whether the step's text ends in a question;
-    `identifiers` are those of the text, as `tinymem.recall.identifiers.hashes` gives them; `tools`, the names of the
-    tools that the step calls, a line each.
+    `identifiers` are those of the text, as `tinymem.recall.query.identifiers.hashes` gives them; `tools`, the names of
+    the tools that the step calls, a line each.
     """
 
     part: int

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.dates import inside
 from tinymem.recall.late import products
-from tinymem.recall.query import Query
+from tinymem.recall.query.analysis import Query
+from tinymem.recall.query.dates import inside
 
 __all__ = ["Candidates", "gather", "highest"]
 

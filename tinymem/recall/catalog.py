@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tinymem.errors import kind_of
 from tinymem.protocols import Ids, TokenIds, Vectors
-from tinymem.recall.identifiers import Codes, Seen, read
+from tinymem.recall.query.identifiers import Codes, Seen, read
 
 __all__ = ["KINDS", "Catalog", "Growing"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates, highest
 from tinymem.recall.catalog import SAID, Catalog
-from tinymem.recall.dates import DAY, closeness
 from tinymem.recall.late import max_sim
-from tinymem.recall.query import Query
+from tinymem.recall.query.analysis import Query
+from tinymem.recall.query.dates import DAY, closeness
 
 __all__ = ["NAMES", "Steps", "features"]
 

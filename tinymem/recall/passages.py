@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from tinymem.protocols import PassageRow
-from tinymem.recall.identifiers import hashes
+from tinymem.recall.query.identifiers import hashes
 from tinymem.recall.render import between, own_blocks
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean

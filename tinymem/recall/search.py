@@ -19,7 +19,7 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import Filter, Scored, published, weighed_as
 from tinymem.recall.packing import pack
-from tinymem.recall.query import Query
+from tinymem.recall.query.analysis import Query
 from tinymem.recall.results import Explanation, LeftOut, Recall
 from tinymem.steps.step import Step
 

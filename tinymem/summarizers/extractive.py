@@ -16,7 +16,7 @@ from tinymem.errors import InputError
 from tinymem.messages.fitting import beginning
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.recall.identifiers import identifiers
+from tinymem.recall.query.identifiers import identifiers
 from tinymem.steps.checks import whole_number
 from tinymem.steps.step import Step, some_steps
 from tinymem.stores.words import STOP_WORDS

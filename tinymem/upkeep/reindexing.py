@@ -13,7 +13,7 @@ from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
-from tinymem.recall.query import embedded
+from tinymem.recall.query.analysis import embedded
 from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, store_from, token_embedder_from
 from tinymem.steps.checks import a_callable, a_path
 from tinymem.steps.content import clean

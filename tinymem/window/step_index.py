@@ -23,9 +23,9 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import hashed, overlap
 from tinymem.recall.features import Steps, features
 from tinymem.recall.fusion import published, weighed_as
-from tinymem.recall.identifiers import hashes
 from tinymem.recall.passages import is_question
-from tinymem.recall.query import Query, analyse, embedded
+from tinymem.recall.query.analysis import Query, analyse, embedded
+from tinymem.recall.query.identifiers import hashes
 from tinymem.registry import token_embedder_from
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step

@@ -10,9 +10,9 @@ import numpy as np
 
 from tinymem.errors import EmbedderError, TinymemError, without_content
 from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
-from tinymem.recall.dates import Span, spans
-from tinymem.recall.identifiers import Codes, hashes, read
 from tinymem.recall.passages import cut
+from tinymem.recall.query.dates import Span, spans
+from tinymem.recall.query.identifiers import Codes, hashes, read
 from tinymem.steps.content import clean
 
 __all__ = ["Blind", "Query", "analyse", "embedded", "tokenized"]

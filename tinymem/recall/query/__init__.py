@@ -1,0 +1,1 @@
+"""Analysis of a question: its terms, the dates that it names, and identifiers."""
