@@ -61,7 +61,8 @@ def products(left: Vectors, right: Vectors) -> Vectors:
         rows = max(1, SMALL // (len(some) * d))
         whole = n - n % rows
         block = np.empty((n, len(some)), np.float32) if m > COLUMNS else found
-        np.matmul(left[:whole].reshape(-1, rows, d), some.T, out=block[:whole].reshape(-1, rows, len(some)))
-        np.matmul(left[whole:], some.T, out=block[whole:])
+        with np.errstate(invalid="ignore"):  # OpenBLAS can raise this flag over padding, with finite results
+            np.matmul(left[:whole].reshape(-1, rows, d), some.T, out=block[:whole].reshape(-1, rows, len(some)))
+            np.matmul(left[whole:], some.T, out=block[whole:])
         found[:, first : first + COLUMNS] = block
     return found
