@@ -45,7 +45,7 @@ class Past(Protocol):
 
     @property
     def trouble(self) -> str:
-        """What a search must do without; "" for nothing."""
+        """The note on what a search must do without; "" for nothing."""
 
     def catch_up(self) -> None:
         """Make the passages of new steps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
+from collections import deque
 from collections.abc import Set
 from itertools import islice
 from typing import Any
@@ -14,6 +15,7 @@ __all__ = ["hanging", "one_line", "short_repr", "type_name"]
 
 SHOWN = 100  # characters of a value's repr
 MOST_BITS = 2_000  # of an int whose digits are written: Python may refuse from 640 digits on
+CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes, bytearray, int, deque)
 SORTED = 1_000  # members of a set up to which they are put in order, so that it looks the same in every process
 
 
@@ -98,7 +100,11 @@ class _Repr(reprlib.Repr):
     repr_frozenset = repr_set
 
     def repr_instance(self, x: Any, level: int) -> str:
-        own = type(x).__repr__
+        own: object = type(x).__repr__
+        for base in CONTAINERS:
+            if isinstance(x, base) and own is base.__repr__:  # a class of somebody's own, with the repr of its base
+                found: str = getattr(self, f"repr_{base.__name__}")(x, level)
+                return found
         names: tuple[str, ...] = ()
         if isinstance(x, tuple) and getattr(own, "__module__", "") == "collections":  # a named tuple
             names = getattr(x, "_fields", ())
