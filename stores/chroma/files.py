@@ -1,4 +1,4 @@
-"""Chroma's files in a folder: deleted, checked, and cleaned of what does not belong into them."""
+"""Functions that delete and check Chroma's files, and clean them of leftover memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tinymem.errors import StorageError
 __all__ = ["DATABASE", "Unused", "check", "wipe"]
 
 DATABASE = "chroma.sqlite3"
-HEADER = 100  # bytes of the graph's header, in its version 1,
-LENGTH = 4  # and of the length of a vector's list of links
-AT_ONCE = 1 << 20  # bytes that are looked at
+HEADER = 100  # bytes of the graph's header, in version 1
+LENGTH = 4  # bytes of the length of a vector's list of links
+AT_ONCE = 1 << 20  # bytes that are read at once
 
 
 def wipe(folder: Path) -> None:
-    """Delete Chroma's files in `folder`, and only those: the database first, without which the rest is waste."""
+    """Delete Chroma's files in `folder`, and only those; the database first, since the rest is useless without it."""
     for ending in ("-journal", "-wal", "-shm", ""):
         (folder / f"{DATABASE}{ending}").unlink(missing_ok=True)
     for child in folder.iterdir():
@@ -28,7 +28,7 @@ def wipe(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Refuse index files that were cut short, as by a full disk: searching them ends the process (SIGSEGV)."""
+    """Raise StorageError for index files that were cut short, as by a full disk: searching them is a SIGSEGV."""
     for file, due in _used(folder):
         if file.stat().st_size < due:
             raise StorageError(
@@ -38,11 +38,11 @@ def check(folder: Path) -> None:
 
 
 class Unused:
-    """Overwrites what stands in the files of `folder` behind the last vector.
+    """The unused space in the files of `folder`, after the last vector, which `clean` overwrites.
 
-    Chroma makes room for more vectors than there are, and writes that room as it finds it: whatever this process had in
-    its memory there before, vectors that were forgotten too. This must stay: without it the forgetting benchmark finds
-    such vectors in Chroma's lists of lengths.
+    Chroma reserves memory for more vectors than there are, and writes it uninitialised: it may hold anything that this
+    process had there before, forgotten vectors too. This must stay: without it the forgetting benchmark finds such
+    vectors in Chroma's lists of lengths.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,7 +50,7 @@ class Unused:
         self._cleaned: dict[Path, tuple[int, int]] = {}  # when each was last written, and with how many bytes in use
 
     def clean(self) -> None:
-        """Clean what was written since the last time. Nobody else may use the files meanwhile."""
+        """Overwrite the unused space of files written since the last call; nothing else may use them meanwhile."""
         for file, used in _used(self._folder):
             if self._cleaned.get(file) != (file.stat().st_mtime_ns, used):
                 _zero(file, used)
@@ -58,12 +58,12 @@ class Unused:
 
 
 def _used(folder: Path) -> Iterator[tuple[Path, int]]:
-    """The files that have room for a number of vectors, each with the bytes that are in use."""
+    """Yield the files that reserve space for vectors, each with its bytes in use."""
     for header in folder.glob("*/header.bin"):
         start = header.read_bytes()[:36]
         version, _, _, held, size = struct.unpack("<iQQQQ", start) if len(start) == 36 else (0,) * 5
         if version != 1:
-            continue  # Chroma notices that itself
+            continue  # Chroma reports an unknown version itself
         for name, used in (("header.bin", HEADER), ("data_level0.bin", held * size), ("length.bin", held * LENGTH)):
             if (file := header.with_name(name)).exists():
                 yield file, used

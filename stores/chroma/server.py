@@ -1,4 +1,4 @@
-"""The connection to a Chroma server, with an end to waiting, and the name of a memory's collection on it."""
+"""The connection to a Chroma server, with time-outs, and the name of a memory's collection on it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
 __all__ = ["collection_of", "connect", "disconnect"]
 
-ANSWERS_WITHIN = 5.0  # seconds in which a server says that it is there
+ANSWERS_WITHIN = 5.0  # seconds for the heartbeat
 DONE_WITHIN = 30.0  # seconds for a request; Chroma's own client waits for ever
-_COLLECTION = "collection.txt"  # which collection is this folder's
+_COLLECTION = "collection.txt"  # holds the name of the folder's collection
 
 
 def connect(url: str) -> ClientAPI:
-    """A client for the server at `url`, which has just answered.
+    """Return a client for the server at `url`, which must answer now.
 
-    InputError for what is no URL of a server; whatever the network raises, OSErrors mostly, comes through.
+    Raises:
+        InputError: `url` is not the URL of a server.
+        OSError: The server does not answer; other errors of the network come through too.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
-        raise InputError(f'"chroma:{url}": after the colon comes a server, as in "chroma:http://localhost:8000"')
+        raise InputError(f'"chroma:{url}" must name a server after the colon, as in "chroma:http://localhost:8000"')
     import chromadb
     from chromadb.config import Settings
 
@@ -48,13 +50,13 @@ def connect(url: str) -> ClientAPI:
 
 
 def _ask(base: str) -> None:
-    """Raise unless somebody answers: making a client would wait for ever for a server that hangs."""
-    with suppress(urllib.error.HTTPError):  # an answer, too
+    """Raise unless the server answers: making a client would wait for ever for a server that hangs."""
+    with suppress(urllib.error.HTTPError):  # an error is an answer too
         urllib.request.urlopen(f"{base}/api/v2/heartbeat", timeout=ANSWERS_WITHIN).close()
 
 
 def collection_of(folder: Path) -> str:
-    """A name that no other folder has, on any machine that uses the same server; made once."""
+    """Return the folder's collection name, made once, which no other folder has on any machine."""
     private_folder(folder)
     file = folder / _COLLECTION
     if not file.exists():
@@ -64,13 +66,13 @@ def collection_of(folder: Path) -> str:
         os.replace(fresh, file)
     title = file.read_text(encoding="utf-8").strip()
     if not re.fullmatch(r"tinymem-[0-9a-f]{32}", title):
-        raise FormatError(f"{file} should hold the name of a collection, and holds {title[:60]!r}")
+        raise FormatError(f"{file} should hold the name of a collection, but holds {title[:60]!r}")
     return title
 
 
 def disconnect(client: Any) -> None:
-    """Close a client of any kind, its HTTP connections too, which Chroma leaves to the garbage collector."""
-    with suppress(AttributeError):  # a client that was closed already
+    """Close any client, and its HTTP connections, which Chroma leaves to the garbage collector."""
+    with suppress(AttributeError):  # the client was closed already
         client.close()
     for session in _sessions(client):
         session.close()

@@ -1,9 +1,9 @@
 """Chroma as the index: embedded in this process, with its files in one folder, or on a server.
 
-Chroma holds ids and vectors, no text. What it does badly is handled here: two processes in one folder corrupt each
-other's index without an error, so the folder is locked; a fork hangs, so a child gets an error; the default distance is
-not the cosine; deleted vectors stay in its files, so `clear` deletes the files; and what was in memory gets into new
-ones, so they are cleaned.
+Chroma holds ids and vectors, no text. This module works around its faults. Two processes in one folder corrupt each
+other's index without an error, so the folder is locked. Chroma hangs after a fork, so a child gets an error. The
+default distance is not the cosine. Deleted vectors stay in the files, so `clear` deletes the files. Uninitialised
+memory gets into new files, so they are cleaned.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["ChromaStore"]
 
 FORMAT = 1
-MARK = "tinymem"  # key in the collection's metadata that tells ours from other people's; its value is FORMAT
-# Chroma's defaults (100, 100, 16) miss 3 of 100 neighbours, and of 10,000 vectors 16 do not find themselves; these, 1
-# and 2.
-# An ef_construction of 200 finds half a neighbour of 100 more, and takes 1.6 times as long to build.
+MARK = "tinymem"  # key in the metadata of collections that tinymem has made; its value is FORMAT
+# Chroma's defaults (100, 100, 16) miss 3 of 100 neighbours, and 16 of 10,000 vectors do not find themselves. With these
+# values it is 1 and 2. An ef_construction of 200 finds .5 more of 100 neighbours, and takes 1.6 times as long to build.
 HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}
 _LOCK = "tinymem.lock"
 _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
@@ -43,12 +42,17 @@ _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and 
 class ChromaStore:
     """An approximate index (HNSW, cosine) in Chroma, 1 to 2 ms a query. Any number of threads may use one.
 
-    With `path`, Chroma runs in this process and owns that folder; a second store on it, here or in another process, is
-    a StorageError. With `client`, any Chroma client will do (`HttpClient`, `EphemeralClient`, `CloudClient`); closing
-    it stays with the caller. A Chroma that fails is a StorageError.
+    Args:
+        path: A folder. Chroma runs in this process, and keeps its files there.
+        client: Any Chroma client instead (`HttpClient`, `EphemeralClient`, `CloudClient`). The caller closes it.
+        collection: The name of the collection.
+        adopt: Accept a collection that tinymem did not make. It must have the cosine space and integers as ids. From
+            then on it belongs to tinymem: ids are overwritten, and `clear` drops it.
 
-    A collection of that name which tinymem did not make is refused, unless `adopt` is true: then it must have the
-    cosine space and integers as ids, and is tinymem's from now on, so ids are overwritten, and `clear` drops it.
+    Raises:
+        StorageError: Chroma fails, another store, here or in another process, has the folder open, or tinymem did not
+            make the collection.
+        InputError: Neither `path` nor `client` is given, or both are.
 
     >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
     >>> served = ChromaStore(client=chromadb.HttpClient("localhost", 8000), collection="bot")  # doctest: +SKIP
@@ -83,11 +87,14 @@ class ChromaStore:
 
     @classmethod
     def from_name(cls, argument: str, path: Path) -> ChromaStore:
-        """The store called `"chroma"`, with its files in `path`, or `"chroma:http://host:8000"`, on a server.
+        """Return the store named `"chroma"`, with its files in `path`, or `"chroma:http://host:8000"`, on a server.
 
-        On a server each `path` has a collection of its own, whose name is in the file `collection.txt` there. One that
-        does not answer is a StorageError after 5 seconds, or 30 for a request under way. For a server that asks for
-        credentials, make a client and pass `ChromaStore(client=...)`.
+        On a server each `path` has a collection of its own; its name is in the file `collection.txt` there. For a
+        server that asks for credentials, make a client and pass `ChromaStore(client=...)`.
+
+        Raises:
+            StorageError: The server does not answer within 5 seconds, or later takes more than 30 for a request.
+            InputError: `argument` is not the URL of a server.
         """
         if not argument:
             return cls(path)
@@ -103,14 +110,17 @@ class ChromaStore:
 
     @property
     def name(self) -> str:
-        """`"chroma"`, or `"chroma:http://host:8000"`."""
+        """The name of the store: `"chroma"`, or `"chroma:http://host:8000"`."""
         return self._name
 
     def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
         """Add vectors `(n, dimensions)` under `ids`, or replace those that are there.
 
-        The first vectors ever decide the dimensions. If an id occurs twice, its last vector counts. InputError if the
-        shapes do not fit or a number is not finite. Some 2,000 to 4,000 vectors a second.
+        The first vectors decide the dimensions. If an id occurs twice, its last vector counts. Speed is 2,000 to 4,000
+        vectors a second.
+
+        Raises:
+            InputError: The shapes do not fit, or a number is not finite.
         """
         held = self._held()
         rows = np.asarray(vectors, dtype=np.float32)
@@ -126,7 +136,13 @@ class ChromaStore:
         self._make_private()
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
-        """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, ties by lower id."""
+        """Return ids and cosine similarities of the `k` vectors closest to `vector` `(dimensions,)`, best first.
+
+        Equal similarities are in the order of ids.
+
+        Raises:
+            InputError: The shape does not fit, or a number is not finite.
+        """
         held = self._held()
         row = np.asarray(vector, dtype=np.float32)
         if row.ndim != 1:
@@ -143,7 +159,7 @@ class ChromaStore:
         return ids[order], rounded[order]
 
     def delete(self, ids: Sequence[int]) -> None:
-        """Remove these ids; ids that are not held are no error. The vectors stay in Chroma's files until `clear`."""
+        """Remove these ids; unknown ids are no error. The vectors stay in Chroma's files until `clear`."""
         held = self._held()
         keys = [str(int(key)) for key in ids]
         with self._alone(), _translated("delete vectors"):
@@ -151,13 +167,13 @@ class ChromaStore:
                 held.delete(ids=keys[part])
 
     def ids(self) -> Ids:
-        """The ids that are held, in any order."""
+        """Return all ids, in any order."""
         held = self._held()
         with _translated("list the ids"):
             return np.array([int(key) for key in held.get(include=[])["ids"]], dtype=np.int64)
 
     def count(self) -> int:
-        """Count the vectors that are held."""
+        """Count the vectors."""
         held = self._held()
         with self._alone(), _translated("count"):
             return int(held.count())
@@ -165,7 +181,7 @@ class ChromaStore:
     def clear(self) -> None:
         """Remove everything, the files too.
 
-        A server, and a folder that holds other collections too, only drop the collection, and may keep parts on disk.
+        A server, or a folder that holds other collections too, only drops the collection, and may keep parts on disk.
         """
         with self._guard:
             self._held()
@@ -179,7 +195,7 @@ class ChromaStore:
             self._open()
 
     def close(self) -> None:
-        """Release the folder and the connection. Closing twice is no error; any other call then is a ClosedError."""
+        """Release the folder and the connection; any other call is a ClosedError from then on."""
         if os.getpid() != self._pid:
             return  # both belong to the parent, and Chroma would hang
         with self._guard:
@@ -193,10 +209,15 @@ class ChromaStore:
 
     @staticmethod
     def erase(argument: str, path: Path) -> bool:
-        """Delete the files in the folder `path` of the store `argument` (see `from_name`) without opening them, which
-        damaged ones might not survive; False for a server, which has none there.
+        """Delete the files of the store `argument` (see `from_name`) in the folder `path` without opening them.
 
-        StorageError while a store has the folder open.
+        Opening damaged files could end the process.
+
+        Returns:
+            False for a server, which has no files there.
+
+        Raises:
+            StorageError: A store has the folder open.
         """
         folder = path.resolve()
         if folder.is_dir() and not argument:
@@ -213,7 +234,7 @@ class ChromaStore:
             self._files = self._files or NewFiles(self._folder)
             self._lock = self._lock or _locked(self._folder)
             if not (self._folder / DATABASE).exists():
-                wipe(self._folder)  # what a clear that was killed half-way has left
+                wipe(self._folder)  # leftovers of a `clear` that was killed halfway
         hint = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
         with _translated(f"open {hint if self._folder else self._title}"):
             if self._folder is not None:
@@ -223,7 +244,7 @@ class ChromaStore:
         self._make_private()
 
     def _make_private(self) -> None:
-        """Chroma makes its files as the umask says."""
+        """Make new files readable to this user only, since Chroma creates them with the umask's mode."""
         if self._files is not None:
             self._files.make_private()
 
@@ -233,7 +254,7 @@ class ChromaStore:
         return self._client
 
     def _held(self) -> Any:
-        """The collection, if this store can be used at all."""
+        """Return the collection; an error if this store is closed, or was opened before a fork."""
         if os.getpid() != self._pid:
             raise StorageError(
                 "this store was opened before a fork, and Chroma hangs in the child: open it in the child"
@@ -244,7 +265,7 @@ class ChromaStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Whatever Chroma does may write its files, which are cleaned then: one thread at a time, if they are ours."""
+        """Let one thread at a time use an embedded Chroma, and clean its files afterwards: any call may write them."""
         if self._unused is None:
             yield
             return
@@ -259,7 +280,7 @@ class ChromaStore:
         self._client, self._collection = None, None
 
     def _parts(self, size: int) -> Iterator[slice]:
-        """Slices of 0 to `size` that Chroma takes in one call; it refuses more than some 5,000 records."""
+        """Yield slices of 0 to `size` that Chroma takes in one call; it refuses more than about 5,000 records."""
         step = self._connected().get_max_batch_size() if size else 1
         for start in range(0, size, step):
             yield slice(start, start + step)
@@ -267,7 +288,7 @@ class ChromaStore:
 
 @contextmanager
 def _translated(doing: str) -> Iterator[None]:
-    """Chroma's errors as ours: it raises its own, and whatever the database and the network raise."""
+    """Raise InputError or StorageError for errors of Chroma, its database and the network."""
     from chromadb.errors import InvalidArgumentError
 
     try:
@@ -297,7 +318,7 @@ def _collection(client: ClientAPI, title: str, adopt: bool) -> Any:
         )
     index = found.configuration_json.get("hnsw") or found.configuration_json.get("spann") or {}
     if index.get("space") != "cosine":
-        raise StorageError(f"the collection {title!r} has the space {index.get('space')!r}, and it must be 'cosine'")
+        raise StorageError(f"the collection {title!r} has the space {index.get('space')!r}, but it must be 'cosine'")
     return found
 
 
@@ -316,8 +337,8 @@ def _locked(folder: Path) -> BaseFileLock:
         lock.acquire()
     except Timeout as error:
         raise StorageError(
-            f"another process, or another store in this one, has the index in {folder} open, and Chroma corrupts what "
-            "two of them share: close the other, or start a server (chroma run) and use 'chroma:http://localhost:8000'"
+            f"another process, or another store in this one, has the index in {folder} open, and two at once corrupt "
+            "it: close the other, or start a server (chroma run) and use 'chroma:http://localhost:8000'"
         ) from error
     return lock
 

@@ -193,7 +193,7 @@ def test_where_a_whole_episode_was_forgotten_the_outline_stays_in_order(tmp_path
 
 
 def told(memory: HierarchicalMemory, room: int) -> list[Episode]:
-    return memory.medium_term.told(room)
+    return memory.medium_term.within(room)
 
 
 @pytest.fixture(scope="module")

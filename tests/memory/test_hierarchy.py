@@ -911,6 +911,6 @@ def test_what_is_no_memory_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_bytes(b"jpg")
     for path in (tmp_path / "file", tmp_path / "photos"):
-        with pytest.raises(NotAMemoryError, match="is not a memory of tinymem: choose an empty or a new folder"):
+        with pytest.raises(NotAMemoryError, match="is not a tinymem memory: choose an empty or a new folder"):
             open_memory(path)
     assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["file", "photos", "photos/cat.jpg"]

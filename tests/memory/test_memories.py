@@ -232,7 +232,7 @@ def test_a_folder_under_another_name_is_refused(tmp_path: Path, how: str) -> Non
     else:
         shutil.copytree(tmp_path / "ann", tmp_path / "Ann")
     for _ in range(2):
-        with pytest.raises(StorageError, match="holds a namespace of another name than 'Ann'"):
+        with pytest.raises(StorageError, match="belongs to another namespace than 'Ann'"):
             HierarchicalMemory(tmp_path, namespace="Ann", **OPTIONS)
 
 

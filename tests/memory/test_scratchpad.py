@@ -441,9 +441,9 @@ DUMPED = json.loads(filled().dump())
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "no scratchpad's dump"),
-        ("{", "no scratchpad's dump"),
-        ("[" * 100_000, "no scratchpad's dump"),
+        ("", "not the dump of a scratchpad"),
+        ("{", "not the dump of a scratchpad"),
+        ("[" * 100_000, "not the dump of a scratchpad"),
         ("[]", "format None"),
         (json.dumps({**DUMPED, "format": 2}), "format 2 .* upgrade"),
         (json.dumps({**DUMPED, "variables": [1]}), "variables must be an object, not a list of length 1"),

@@ -269,7 +269,7 @@ SAID = {
     "records": "record",
     "session": "cannot be stored",
     "spec": "embedder|store|summarizer",
-    "text": "scratchpad's dump",
+    "text": "dump of a scratchpad",
     "variables": "name must be",
 }
 

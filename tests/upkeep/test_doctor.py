@@ -370,7 +370,7 @@ def test_garbage_in_the_place_of_the_watermark_is_a_format_error_until_the_index
     for garbage in ("x", "-1", "1.5", "9" * 30, "\x00"):
         changed(memory, "UPDATE meta SET value = ? WHERE key = 'indexed'", garbage)
         with open_memory(memory) as opened:
-            with pytest.raises(FormatError, match="the index is said to hold"):
+            with pytest.raises(FormatError, match="the index's watermark is"):
                 opened.long_term.index.watermark  # noqa: B018
             opened.long_term._exact_up_to = 0
             assert sentences(PASSAGES)[700] in opened.recall(sentences(PASSAGES)[700], 500).text, "found exactly"

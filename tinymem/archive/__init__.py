@@ -1,4 +1,4 @@
-"""The archive: what is on disk, and the window that is kept there."""
+"""The archive: steps, vectors and summaries on disk, and the window that the journal keeps."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Long-term memory: the journal, its vectors and an index, as one archive that is written in batches and recalled from.
+"""Long-term memory: the journal, its vectors and an index, behind one class.
 
 The journal is the truth. Vectors are made once and kept in it; the vector store can be rebuilt from them without
-embedding again. While a namespace is small, search is exact over the journal's own vectors, which is faster than an
-index and better, and filling an index would take most of the time of archiving. So the store is filled from half of
-EXACT_UP_TO passages on, batch by batch, and asked from EXACT_UP_TO on; what it has not got yet is searched exactly.
+embedding again. While a namespace is small, an exact search of the journal's vectors is faster and better than an
+index, and filling an index would take most of the time of archiving. So the store is filled, batch by batch, once there
+are EXACT_UP_TO / 2 passages, and queried once there are EXACT_UP_TO; passages that it lacks are searched exactly.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = ["Archive", "fence_key", "row_of"]
 logger = logging.getLogger(__name__)
 
 KEY = 16  # bytes of the key of fences
-WAITING = 16_000  # tokens of new steps from which on it is worth while to embed them
+WAITING = 16_000  # new steps are embedded once they have so many tokens
 EXACT_UP_TO = 100_000  # passages up to which search is exact
 
 
 class Archive(Embedding):
     """A namespace's long-term memory in `folder`.
 
-    `embedder` is the one that the memory remembers unless given. `open_store` makes the vector store when it is first
-    needed.
+    Without an `embedder`, the one that the memory remembers is used. `open_store` makes the vector store when it is
+    first needed.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Archive(Embedding):
             self._take_up()
             self.key = self._fence_key()
             self._seen = self.journal.version()
-            self._begin_anew()
+            self._drop_catalog()
         except BaseException:
             self.journal.close()
             raise
 
     def _fence_key(self) -> bytes:
-        """The key from when the memory was made; the embedder must be the one from then."""
-        if self.journal.setting(EMBEDDER) is None:  # of two processes that make a memory at once, one decides
+        """Return the key of the memory's fences, and check its embedder; a new memory gets both."""
+        if self.journal.setting(EMBEDDER) is None:  # of two processes that create a memory at once, the first decides
             settings = {EMBEDDER: self._fingerprint, FENCE_KEY: secrets.token_hex(KEY), WATERMARK: "0"}
             self.journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
         self.check_embedder()
@@ -90,8 +90,16 @@ class Archive(Embedding):
         return [sum(count_message(message, self.counter) for message in step.to_messages()) for step in steps]
 
     def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
-        """Journal numbered steps, durably, all or none, into the window or not; the position of each, by id. `tokens`
-        are theirs, if they were counted before."""
+        """Write numbered steps to the journal, all or none.
+
+        Args:
+            steps: The steps, with their numbers.
+            window: Whether the window shows them.
+            tokens: The tokens of each step, if they were counted before.
+
+        Returns:
+            The position of each step, by its id: the tokens of all steps before it.
+        """
         positions: dict[str, int] = {}
         rows = []
         tokens = self.tokens_of(steps) if tokens is None else tokens
@@ -105,9 +113,9 @@ class Archive(Embedding):
         return positions
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
-        """Make these steps milestones, or none."""
+        """Mark these steps as milestones, or remove the mark."""
         self.journal.set_milestones(numbers, milestone)
-        self._begin_anew()
+        self._drop_catalog()
 
     def _texts(self, number: int) -> list[str]:
         """The texts of the passages that a step was cut into."""
@@ -118,7 +126,7 @@ class Archive(Embedding):
         return []  # nothing was made of it yet, or another process has forgotten it
 
     def settle(self) -> None:
-        """Embed new steps once they are many, and bring the index along where it is, or soon will be, of use."""
+        """Embed new steps once there are many, and update the index where it is, or soon will be, of use."""
         self.check_embedder()
         self.catch_up(WAITING)
         if self._index_is_of_use:
@@ -132,18 +140,20 @@ class Archive(Embedding):
 
     @property
     def catalog(self) -> Catalog:
-        """The arrays over all passages, brought up to the journal: over those that are embedded, and while the embedder
-        fails, over those that wait for it too."""
-        with self.journal.snapshot():  # or another process might put another embedder's vectors there half way
+        """The arrays over all embedded passages, as the journal has them now.
+
+        While the embedder fails, passages that wait for it are included, without vectors.
+        """
+        with self.journal.snapshot():  # or another process might reindex the journal halfway through
             if (version := self.journal.version()) != self._seen:  # another process has written
                 self.check_embedder()
                 self._seen = version
                 if self.journal.setting(REWRITES) != self._rewrites:
                     self.index.reconsider()
-                    self._begin_anew()
+                    self._drop_catalog()
             table = self.token_table()
             if self._catalog is None or self._is_makeshift(self._catalog, table):
-                self._begin_anew()
+                self._drop_catalog()
                 self._catalog = Catalog(self._dimensions, len(table))
             try:
                 while not self._waiting and (rows := self.journal.passages(self._catalog.last_id)):
@@ -156,22 +166,22 @@ class Archive(Embedding):
         return self._catalog
 
     def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
-        """True if the catalog has passages that wait no longer, or was made when no tokens could be had."""
+        """Return whether waiting passages of the catalog were embedded, or it was made without the token table."""
         came = self._waiting and self._waiting.since != self.journal.mark
         return bool(came) or len(table) != len(catalog.document_frequency)
 
-    def _begin_anew(self) -> None:
-        """Have the catalog read again: what it was made of has changed."""
+    def _drop_catalog(self) -> None:
+        """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""
         self._rewrites = self.journal.setting(REWRITES)
         self._catalog = None
         self._waiting = None
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
-        """The steps with these numbers."""
+        """Return the steps with these numbers."""
         return {n: self.load(record) for n, record in self.journal.steps(numbers).items()}
 
     def load(self, record: str) -> Step:
-        """The step of a record in the journal; FormatError where that is damaged."""
+        """Return the step of a record in the journal; FormatError if the record is damaged."""
         try:
             return load_step(record)
         except (StepError, FormatError) as error:
@@ -179,20 +189,22 @@ class Archive(Embedding):
 
     @contextmanager
     def naming_parts(self) -> Iterator[None]:
-        """Raise FormatError where a passage names a part that its step has not got."""
+        """Raise FormatError where a passage names a part that its step does not have."""
         try:
             yield
         except IndexError as error:
-            raise self.journal.damaged(f"a passage of no part of its step ({error})") from error
+            raise self.journal.damaged(f"a passage names a part that its step does not have ({error})") from error
 
     def candidates(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
-        """Return the passages worth a close look among the `allowed` rows of the catalog: from the index where these
-        are many and it works, else from the journal, which has all vectors."""
+        """Return the passages worth a close look among the `allowed` rows of the catalog.
+
+        They come from the index where the rows are many and the index works, else from an exact search.
+        """
         lexical = self.journal.search_text(query.text, self._waiting)
         if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
             with self.index.resting_after_failure():
                 found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
-                self.check_embedder()  # as above: the index may have been filled anew, by another process
+                self.check_embedder()  # another process may have reindexed, and filled the index again
                 return found
         return gather(query, catalog, lexical, allowed, None)
 
@@ -200,26 +212,26 @@ class Archive(Embedding):
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
-        # An index keeps deleted rows in its files, so it is made again. Where it cannot be, since another process holds
-        # it, nothing is forgotten; the other way round, nobody would clear it later.
+        # An index keeps deleted rows in its files, so it is cleared and filled again. If another process holds it, this
+        # fails before anything is forgotten; after the journal's part, nothing would clear the index any more.
         was_filled = self.index.is_filled
         self.index.clear()
         try:
             before = -1
             while not self.journal.delete({number: self._texts(number) for number in numbers}):
-                before = self._changed_since(before)  # another process has made passages of these steps meanwhile
+                before = self._changed_since(before)  # another process has just made passages of these steps
         finally:
-            self._begin_anew()
+            self._drop_catalog()
         if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
             self.index.clear()
         if self._index_is_of_use:
             self.index.follow()
 
     def close(self) -> None:
-        """Embed what is left, unless the embedder fails, and release the files."""
+        """Embed the steps that wait, unless the embedder fails, and release the files."""
         try:
             self.catch_up()
-        except EmbedderMismatchError as error:  # the next one with the other embedder embeds what waits
+        except EmbedderMismatchError as error:  # whatever opens the memory with the other embedder embeds them
             logger.warning("closing without embedding the newest steps: %s", error)
         finally:
             self.index.close()
@@ -227,7 +239,7 @@ class Archive(Embedding):
 
 
 def fence_key(journal: Journal) -> bytes:
-    """The key of the fences of a memory; FormatError where it is damaged."""
+    """Return the key of the fences of a memory; FormatError if it is damaged."""
     kept = journal.setting(FENCE_KEY) or ""
     try:
         key = bytes.fromhex(kept)
@@ -239,7 +251,7 @@ def fence_key(journal: Journal) -> bytes:
 
 
 def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
-    """A numbered step as the journal keeps it; `tokens` before it make its `position`."""
+    """Return the row of a numbered step; its `position` is the number of tokens before it."""
     assert step.step_number is not None
     speaker = None if step.speaker is None else clean(step.speaker)
     session = None if step.session is None else clean(step.session)

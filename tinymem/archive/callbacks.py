@@ -1,4 +1,4 @@
-"""Callbacks: functions of the user that hear of steps that came, left the window or came back."""
+"""Callbacks: functions of the user that are called when steps are added, leave the window or are recalled."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ StepCallbacks: TypeAlias = StepCallback | Sequence[StepCallback] | Mapping[type[
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Functions that are called each time something has happened and is on disk.
+    """Functions that are called each time a change is on disk.
 
-    An exception in one is logged, once an hour, with the place that raised it but without its message, which might
-    quote a step. It changes nothing, neither for the memory nor for the other callbacks.
+    An exception in a callback is logged once an hour, with the place that raised it but without its message, which
+    might quote a step. It affects neither the memory nor the other callbacks.
 
     Args:
-        on_prune: Gets the report of what left the window, or was shortened in it.
-        on_archive: Gets steps that are in the archive only, from now on.
-        on_recall: Gets what came back.
-        on_step: Gets each step that was added: one function, several, or one by type of step.
+        on_prune: Called with the report of the steps that left the window or were shortened in it.
+        on_archive: Called with steps that from now on are only in the archive.
+        on_recall: Called with each recall.
+        on_step: Called with each added step: one function, several, or one for each type of step.
         where: The memory that a failure is logged for; HierarchicalMemory sets it.
 
     Raises:
-        InputError: One of them cannot be called.
+        InputError: A callback cannot be called.
 
     >>> Callbacks(on_step={Step: print}).wants_archived
     False
@@ -54,7 +54,7 @@ class Callbacks:
         for kind, one in self._by_type():
             a_callable("on_step", one)
             if not (isinstance(kind, type) and issubclass(kind, Step)):
-                raise InputError(f"on_step must be by types of step, not by {kind!r:.80}")
+                raise InputError(f"the keys of on_step must be types of step, not {kind!r:.80}")
 
     def _by_type(self) -> list[tuple[type[Step], StepCallback]]:
         if isinstance(self.on_step, Mapping):
@@ -65,11 +65,11 @@ class Callbacks:
 
     @property
     def wants_archived(self) -> bool:
-        """True where archived steps need to be read for a callback."""
+        """True if archived steps must be read for a callback."""
         return self.on_archive is not None
 
     def added(self, steps: Sequence[Step]) -> None:
-        """Call `on_step` with steps that are on disk now, one by one."""
+        """Call `on_step` with each of these steps, which are on disk by now."""
         by_type = self._by_type() if self.on_step else ()
         for step in steps if by_type else ():
             for kind, callback in by_type:

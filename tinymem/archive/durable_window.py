@@ -1,7 +1,7 @@
-"""DurableWindow: a window that the journal keeps, for when the memory is opened again and for other processes.
+"""DurableWindow: a window in the journal, which outlives the process and is shared with other processes.
 
-The journal decides. It numbers the steps that are added. Before a process adds, asks or takes out something, it reads
-what other processes did to the window, and does the same to its own.
+The journal decides, and numbers the steps that are added. Before a process reads or changes its window, it applies the
+changes that other processes have written to the journal.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MOST_CALLS = 256  # calls without a result that are kept, the newest
 class DurableWindow(MemoryManager):
     """A MemoryManager whose steps are in the journal before they are in the window.
 
-    `positions` says how many tokens came before each step since the memory began. `unsettled` says that steps have left
-    the window; who embeds them sets it to False.
+    `positions` has, by id, the number of tokens before each step since the memory began. `unsettled` is True once steps
+    have left the window; the code that embeds them sets it to False.
 
     Args:
-        archive: Where steps are written.
-        strategy: Decides what stays, at every `add`.
-        callbacks: Told of every change once it is on disk.
-        redact: Applied to each step before anything of it is written, kept or shown to a strategy.
+        archive: The archive that steps are written to.
+        strategy: Decides at every `add` which steps stay.
+        callbacks: Called for every change once it is on disk.
+        redact: Applied to each step before it is written, kept or shown to a strategy.
     """
 
     def __init__(
@@ -56,19 +56,19 @@ class DurableWindow(MemoryManager):
         self.unsettled = False
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
         self._version, self._changes, self._calls = -1, "", ""  # of the journal, as they were read last
-        self._news: list[tuple[Change, Sequence[int]]] = []  # what the callbacks have not heard of yet
+        self._news: list[tuple[Change, Sequence[int]]] = []  # changes that the callbacks were not called for yet
         with self._lock:
             self.catch_up()
 
     @property
     def shortened(self) -> Collection[str]:
-        """The ids of the steps that the window does not show whole."""
+        """The ids of the steps that the window shows shortened."""
         return self._views.keys()
 
-    # -- what other processes do --------------------------------------------------------------------------------------
+    # -- changes by other processes -----------------------------------------------------------------------------------
 
     def catch_up(self, again: bool = False) -> None:
-        """Do to the window what other processes did to it, or read all of it `again`. The lock must be held."""
+        """Apply changes of other processes to the window, or read all of it `again`. The lock must be held."""
         if not again and self._journal.version() == self._version:
             return
         with self._journal.snapshot():
@@ -89,11 +89,11 @@ class DurableWindow(MemoryManager):
     def _read(self, row: StepRow) -> Step:
         step = self._archive.load(row.view or row.record)
         if step.id != row.id:
-            raise self._journal.damaged(f"step {row.number} is said to have another's id")
+            raise self._journal.damaged(f"step {row.number} has the id of another step")
         return step
 
     def _see(self, change: Change, views: Mapping[str, str | None]) -> None:
-        """Show a change that is on disk; `views` are the JSON of the steps that it shows shortened, or None."""
+        """Show a change that is on disk; `views` has the JSON of each shortened step, and None for a whole one."""
         self._show(change)
         self._views |= {id: view for id, view in views.items() if view is not None}
         for id in change.taken:
@@ -102,13 +102,13 @@ class DurableWindow(MemoryManager):
             self._views.pop(id, None)
 
     def _calls_in(self, kept: str) -> dict[str, int]:
-        if not kept:  # nobody has written them down yet
+        if not kept:  # they were never written
             waiting = open_calls(self.steps)
             return {c: s.step_number or 0 for s in self.steps for c in sorted(open_calls([s]) & waiting)}
         try:
             return {str(id): int(number) for id, number in json.loads(kept).items()}
         except (ValueError, AttributeError, TypeError) as error:
-            raise self._journal.damaged(f"{kind_of(kept)} is no list of open calls") from error
+            raise self._journal.damaged(f"{kind_of(kept)} is not a list of open calls") from error
 
     # -- the hooks of MemoryManager -----------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class DurableWindow(MemoryManager):
             self._tell_news()
 
     def as_kept(self, step: StepT) -> StepT:
-        """Return what `redact` leaves of a step."""
+        """Return the step as `redact` leaves it."""
         return redacted(step, self._redact)
 
     def _ids_held(self, ids: Sequence[str]) -> Collection[str]:
@@ -132,7 +132,7 @@ class DurableWindow(MemoryManager):
     def _apply(self, change: Change) -> list[Step]:
         if not change:
             return []
-        tokens = self._archive.tokens_of(change.added)  # before others have to wait
+        tokens = self._archive.tokens_of(change.added)  # counted before the transaction makes other processes wait
         positions: dict[str, int] = {}
         with self._journal.together() if change.added or change.lapsed else nullcontext():
             first = self._following(change.added) if change.added or change.lapsed else 0
@@ -153,8 +153,10 @@ class DurableWindow(MemoryManager):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _following(self, steps: Sequence[Step]) -> int:
-        """Return the number that the next step gets, inside the transaction that writes `steps`; where another process
-        was quicker since `_changing` caught up, catch up and check the steps again."""
+        """Return the number of the next step, inside the transaction that writes `steps`.
+
+        If another process has written since `_changing` caught up, catch up and check the steps again.
+        """
         following, calls = self._journal.next_number(), self._journal.setting(OPEN_CALLS) or ""
         if following != self._next or calls != self._calls:
             self.catch_up()
@@ -162,13 +164,17 @@ class DurableWindow(MemoryManager):
         return following
 
     def _write(self, change: Change) -> tuple[Change, dict[str, str | None], list[int]]:
-        """Write what the window shows after a change: the change that was possible, the JSON of the steps that it shows
-        shortened, and the numbers of those that left it by this and not by another process."""
+        """Write the window as it is after a change.
+
+        Returns:
+            The part of the change that was possible; by id, the JSON of shortened steps, and None for whole ones; and
+            the numbers of the steps that left the window by this change, not by another process.
+        """
         if not (change.taken or change.put or change.back):
             return change, {}, []
         numbers = {step.id: step.step_number or 0 for step in (*self._window.values(), *change.added)}
         whole = self._archive.fetch([step.step_number or 0 for step in (*change.put.values(), *change.back.values())])
-        # Nothing is put in the place of a step that has left, and nothing comes back that was forgotten.
+        # A step that has left the window is not replaced, and a forgotten step does not come back.
         put = {i: s for i, s in change.put.items() if i in numbers and s.step_number in whole}
         back = {i: s for i, s in change.back.items() if s.step_number in whole}
         views = {i: None if s == whole[s.step_number or 0] else dump_step(s) for i, s in {**put, **back}.items()}
@@ -180,7 +186,7 @@ class DurableWindow(MemoryManager):
         return replace(change, put=put, back=back), views, left
 
     def _write_calls(self, change: Change) -> str:
-        """Write down which calls are open after a change, if others are; return what is written there then."""
+        """Write the open calls after a change, if they differ from before, and return their JSON."""
         if not change.added and not change.lapsed:
             return self._calls
         calls = {id: number for id, number in self._open.items() if id not in change.lapsed}
@@ -201,7 +207,7 @@ class DurableWindow(MemoryManager):
             if left and self._callbacks.wants_archived:
                 self._callbacks.archived(list(self._archive.fetch(left).values()))
 
-    # -- what a memory asks of its window beside what a MemoryManager does ---------------------------------------------
+    # -- for a memory, beyond a MemoryManager --------------------------------------------------------------------------
 
     @contextmanager
     def adding(self, steps: Sequence[Step]) -> Iterator[list[Step]]:
@@ -212,7 +218,7 @@ class DurableWindow(MemoryManager):
             yield added
 
     def begin_with(self, prompt: SystemPromptStep) -> None:
-        """Add a system prompt unless the window shows the same: once, however many processes begin at once."""
+        """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
         with self._changing(), self._journal.together():
             self.catch_up()
             if self.system_prompt != self.as_kept(prompt).content:
@@ -235,7 +241,7 @@ class DurableWindow(MemoryManager):
             return held
 
     def restore(self, report: PruneReport) -> None:
-        """Put back what a pruning took out, but no stand-in that tells of what was forgotten."""
+        """Undo a pruning, but put back no stand-in that covers forgotten steps."""
         check_report(report)
         taken = [step for step in (*report.removed, *report.shortened) if covers_of(step)]
         stale = {step.id for step in taken if self._is_view(step) and not self._has_all(sources_of(step))}
@@ -243,8 +249,10 @@ class DurableWindow(MemoryManager):
         super().restore(PruneReport(tuple(removed), tuple(shortened), report.kept))
 
     def withdraw(self, numbers: Sequence[int]) -> None:
-        """Before steps are forgotten, take out the stand-ins that may tell of them, and wait no longer for the results
-        of their calls. What else a stand-in covers is in the archive."""
+        """Prepare to forget steps: remove the stand-ins that cover them, and stop waiting for results of their calls.
+
+        The other steps that such a stand-in covers are in the archive.
+        """
         with self._changing():
             views = [step for step in self.steps if covers_of(step) and self._is_view(step)]
             ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
@@ -253,7 +261,7 @@ class DurableWindow(MemoryManager):
             self._apply(Change(taken=taken, lapsed=[call for call, number in self._open.items() if number in gone]))
 
     def _is_view(self, step: Step) -> bool:
-        """Return whether a strategy made the stand-in, rather than that it was added as a step of its own."""
+        """Return whether a strategy made the stand-in; if not, it was added as a step of its own."""
         whole = self._archive.fetch([step.step_number or 0]).get(step.step_number or 0)
         return whole is None or covers_of(whole) != covers_of(step)
 

@@ -1,8 +1,8 @@
-"""The work of an archive with its embedder: passages are made of new steps, and questions are analysed; and where the
-embedder fails, the memory goes on without it, and catches up later.
+"""The embedding half of an archive: it cuts new steps into passages, embeds them, and analyses questions.
 
-While it fails, steps wait in the journal for their passages. Those are made in memory meanwhile, without vectors, so
-that they are found by their words. What fails is left alone for a while, so that its time-outs are not paid each time.
+While the embedder fails, the memory works without it and catches up later. New steps wait in the journal; their
+passages are made in memory, without vectors, so that they are found by their words. A failing embedder is left alone
+for a while, so that not every call waits for its time-out.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ __all__ = ["BATCH", "Embedding"]
 logger = logging.getLogger(__name__)
 
 BATCH = 256  # passages that are embedded at once
-STEPS = 16  # that are read at once to be cut into passages
-SLOW = 1.0  # seconds from which on a failure is taken for one of a server that questions would not reach either
+STEPS = 16  # steps that are read at once to be cut into passages
+SLOW = 1.0  # seconds; after a failure that took longer, questions do not try the embedder either
 
 Batch = list[tuple[int, PassageRow]]  # passages with the numbers of their steps
 
 
 class Embedding(ABC):
-    """The part of an archive that has to do with its embedder."""
+    """The part of an archive that uses its embedder."""
 
     folder: Path
     embedder: Embedder
@@ -63,25 +63,25 @@ class Embedding(ABC):
 
     @abstractmethod
     def load(self, record: str) -> Step:
-        """The step of a record in the journal."""
+        """Return the step of a record in the journal."""
 
     @abstractmethod
-    def _begin_anew(self) -> None: ...
+    def _drop_catalog(self) -> None: ...
 
-    # -- which embedder it is -----------------------------------------------------------------------------------------
+    # -- choosing and checking the embedder ---------------------------------------------------------------------------
 
     def _ready(self, embedder: Embedder | None) -> None:
-        """Before a memory is made: EmbedderError unless its embedder can be reached, and tells what it is."""
+        """Raise EmbedderError before a memory is created, unless its embedder works and has a fingerprint."""
         self._given = embedder
         if not has_journal(self.folder):
             self._given = remembered_embedder(DEFAULT_EMBEDDER) if embedder is None else embedder
             _fingerprint(self._given)
 
     def _take_up(self) -> None:
-        """Find out which embedder it is: the one that was given, or that the memory remembers.
+        """Take the embedder that was given, or that the memory remembers.
 
-        A memory opens with an embedder that cannot be reached, as long as it is of the kind that it was written with;
-        whether it is the very same is seen once it can.
+        A memory opens with an embedder that cannot be reached if it is of the same kind as the one that it was written
+        with. Its fingerprint is compared as soon as it can be reached.
         """
         self._is_remembered = self._given is None
         name = remembered_name(self.journal)
@@ -99,7 +99,7 @@ class Embedding(ABC):
             self._warn()
 
     def check_embedder(self) -> None:
-        """EmbedderMismatchError when the journal's vectors are another embedder's, be it since a moment ago."""
+        """Raise EmbedderMismatchError if the journal's vectors are by now those of another embedder."""
         self._check(self._fingerprint)
 
     def _check(self, fingerprint: str) -> None:
@@ -107,12 +107,12 @@ class Embedding(ABC):
             raise EmbedderMismatchError(stored, fingerprint, self.embedder.name, self._is_remembered)
 
     def _make_sure(self) -> None:
-        """Ask an embedder that could not be reached when the memory was opened whether it is the right one."""
+        """Check the fingerprint of an embedder that could not be reached when the memory was opened."""
         if not self._is_known:
             with self._documents.trying():
                 self._check(_fingerprint(self.embedder))
             self._is_known = True
-            self._begin_anew()  # the length of its vectors may have been a guess
+            self._drop_catalog()  # the length of its vectors may have been a guess
 
     @property
     def _dimensions(self) -> int:
@@ -124,7 +124,7 @@ class Embedding(ABC):
         return token_embedder_from(self.embedder)
 
     def token_table(self) -> Vectors:
-        """The vectors of tokens; of none while they cannot be had."""
+        """Return the vectors of the tokens, or an empty table while the embedder fails."""
         try:
             return self.token_embedder.token_table
         except EmbedderError:
@@ -133,10 +133,17 @@ class Embedding(ABC):
     # -- steps in -----------------------------------------------------------------------------------------------------
 
     def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
-        """Make the passages, terms and vectors of new steps, in batches, when these have `at_least` so many tokens; how
-        many passages there were. `advance` hears, batch by batch, up to which step all are made.
+        """Make the passages, terms and vectors of new steps, in batches.
 
-        Raises EmbedderError when the embedder fails; `catch_up` does not.
+        Args:
+            at_least: Do nothing while the new steps have fewer tokens.
+            advance: Called after each batch with the number of the last step that is done.
+
+        Returns:
+            The number of passages.
+
+        Raises:
+            EmbedderError: The embedder fails; `catch_up` does not raise this.
         """
         done, before = 0, -1
         if self.journal.waiting_tokens() < at_least:
@@ -149,14 +156,14 @@ class Embedding(ABC):
             for until, passages in self._new_passages(mark):
                 vectors, tokens = self._vectors([passage.text for _, passage in passages])
                 if not self.journal.put_passages(mark, until, passages, vectors, tokens, self._fingerprint):
-                    mark, before = None, self._changed_since(before)  # another process was quicker
+                    mark, before = None, self._changed_since(before)  # another process was faster
                     break
                 mark, done = until, done + len(passages)
                 advance(mark.step)
         return done
 
     def catch_up(self, at_least: int = 1) -> None:
-        """`embed_pending`, unless the embedder is resting; where it fails, a warning, and the steps wait."""
+        """Call `embed_pending` unless the embedder rests; if it fails, log a warning and let the steps wait."""
         if self._documents.is_on:
             return
         problem = self.trouble
@@ -172,13 +179,13 @@ class Embedding(ABC):
                 logger.info("the embedder %s works again, and nothing waits for it", self.embedder.name)
 
     def _changed_since(self, before: int) -> int:
-        """The journal's version; FormatError when it is still the one from `before`, and trying again is no use."""
+        """Return the journal's version; FormatError if it is still `before`, since trying again would not help."""
         if (version := self.journal.version()) == before:
-            raise self.journal.damaged("passages and steps do not fit each other")
+            raise self.journal.damaged("passages and steps do not match")
         return version
 
     def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
-        """The vectors and the token ids of passages."""
+        """Return the vectors and the token ids of passages."""
         if not texts:
             return np.empty((0, self.embedder.dimensions), np.float32), []
         with self._documents.trying():
@@ -188,7 +195,7 @@ class Embedding(ABC):
         return made
 
     def _new_passages(self, mark: Mark) -> Iterator[tuple[Mark, Batch]]:
-        """Batches of the passages (number of the step, passage) from `mark` on, and the mark after each."""
+        """Yield the passages from `mark` on in batches, each with the mark after it."""
         batch: Batch = []
         following = mark.step
         while rows := self.journal.rows(following - 1, STEPS):
@@ -203,11 +210,11 @@ class Embedding(ABC):
         if following > mark.step:
             yield Mark(following, 0), batch
 
-    # -- while it fails -----------------------------------------------------------------------------------------------
+    # -- while the embedder fails -------------------------------------------------------------------------------------
 
     @property
     def trouble(self) -> str:
-        """The trouble with the embedder and its consequences; "" where there is none."""
+        """The embedder's failure and its consequences; "" if it works."""
         waiting = self.journal.waiting_steps() if self._questions.problem or self._documents.problem else 0
         if not (self._questions.problem or (self._documents.problem and waiting)):
             return ""
@@ -221,7 +228,7 @@ class Embedding(ABC):
         warn_hourly(logger, self.folder, message, self.trouble, hint)
 
     def _extend_by_waiting(self, catalog: Catalog) -> None:
-        """Put the passages of the steps that wait behind those of the catalog, without vectors."""
+        """Append the passages of waiting steps to the catalog, without vectors."""
         if not self._waiting:
             self._waiting = self.journal.begin_waiting()
         nothing = np.zeros(catalog.dimensions, "<f2").tobytes()
@@ -241,7 +248,7 @@ class Embedding(ABC):
             catalog.extend(rows)
 
     def _tokens(self, texts: Sequence[str], catalog: Catalog) -> Sequence[TokenIds]:
-        """The token ids of passages; none where the catalog has no tokens, or they cannot be had."""
+        """Return the token ids of passages; none if the catalog has no tokens or the embedder fails."""
         if len(catalog.document_frequency):
             with suppress(EmbedderError):
                 return tokenized(self.token_embedder, texts)
@@ -250,7 +257,7 @@ class Embedding(ABC):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def question(self, text: str, catalog: Catalog, now: datetime) -> Query:
-        """The question, with its vectors; where the embedder fails, a warning, and vectors that are zero."""
+        """Analyse a question; if the embedder fails, log a warning and use vectors of zeros."""
         since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
         blind = Blind(catalog.dimensions)
         tokenizer = self.token_embedder if len(catalog.document_frequency) else blind
@@ -266,7 +273,7 @@ class Embedding(ABC):
 
 
 def _fingerprint(embedder: Embedder) -> str:
-    """The fingerprint of an embedder. Whatever goes wrong is an EmbedderError."""
+    """Return the fingerprint of an embedder; any failure becomes an EmbedderError."""
     try:
         return embedder.fingerprint
     except TinymemError:

@@ -1,8 +1,8 @@
 """Medium-term memory: episodes, runs of consecutive steps that left the window, each with a summary.
 
-An episode is closed where the session changes, behind a final answer, before a new task, or when it has MOST steps or
-MOST_TOKENS tokens; then it is summarised, once. FAN consecutive summaries are summarised in their turn, and so on, so
-that a history of any length fits in few tokens: what is recent in detail, what is old in outline.
+An episode is closed where the session changes, after a final answer, before a new task, or when it has MOST steps or
+MOST_TOKENS tokens; then it is summarised once. FAN consecutive summaries are summarised in their turn, and so on, so
+that a history of any length fits in few tokens: recent episodes in detail, old ones in outline.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ logger = logging.getLogger(__name__)
 
 MOST, MOST_TOKENS = 40, 8_000  # steps of an episode, and their tokens
 SUMMARY_TOKENS = 80  # of a summary
-FAN = 8  # summaries that one of the next level stands for
+FAN = 8  # summaries that one summary of the next level covers
 
 
 @dataclass(frozen=True)
 class Episode:
-    """The archived steps with numbers from `first` to `last`, and their summary; those of a higher `level` are made of
-    episodes of the level below. `session` is None where there is none, or more than one."""
+    """The archived steps with numbers from `first` to `last`, and their summary.
+
+    An episode of a higher `level` is made of episodes of the level below. `session` is None if the steps have none, or
+    more than one.
+    """
 
     first: int
     last: int
@@ -53,7 +56,7 @@ class Episode:
 
 
 class Episodes:
-    """The episodes of an archive, oldest first, with summaries by `summarizer`, which the journal keeps."""
+    """The episodes of an archive, oldest first; `summarizer` writes their summaries, and the journal keeps them."""
 
     def __init__(self, archive: Archive, summarizer: Summarizer | None = None) -> None:
         self._archive = archive
@@ -62,7 +65,7 @@ class Episodes:
         self._rows: list[SummaryRow] | None = None
         self._levels: dict[int, list[Episode]] = {}  # made of the rows
         self._costs: dict[Episode, int] = {}
-        self._changed = True  # so that some of them may be without a summary of the next level
+        self._changed = True  # some summaries may lack one of the next level
         self._version, self._rewrites = -1, ""  # of the journal, as it was read last
         self._after = 0  # all steps up to here are in an episode, or cannot be
 
@@ -71,16 +74,16 @@ class Episodes:
         return iter(self._of(1))
 
     def known(self) -> list[Episode]:
-        """The episodes that have a summary by now."""
+        """Return the episodes that are summarised by now."""
         return list(self._of(1))
 
     def open(self, episode: Episode) -> list[Step]:
-        """The steps that an episode covers, whole, in order."""
+        """Return the steps that an episode covers, whole and in order."""
         found = self._archive.fetch([row.number for row in self._archived(episode)])
         return [found[number] for number in sorted(found)]
 
     def as_step(self, episode: Episode) -> SummaryStep:
-        """The summary as a step, whose `covers` are the ids of the steps that it stands for."""
+        """Return the summary as a step; its `covers` are the ids of the steps that it covers."""
         covers = [row.id for row in self._archived(episode)]
         return SummaryStep(episode.summary, covers, session=episode.session)
 
@@ -88,10 +91,10 @@ class Episodes:
         rows = self._archive.journal.outline(episode.first - 1, episode.last)
         return [row for row in rows if not row.window]
 
-    # -- making them --------------------------------------------------------------------------------------------------
+    # -- summarising --------------------------------------------------------------------------------------------------
 
     def settle(self) -> int:
-        """Summarise what is closed and was not yet; how many summaries were made."""
+        """Summarise the closed episodes that have no summary yet, and return the number of new summaries."""
         made = 0
         rewrites = self._archive.journal.setting(REWRITES)
         for run in self._closed():
@@ -113,12 +116,12 @@ class Episodes:
         return made
 
     def forget(self) -> None:
-        """Read again what the journal has: summaries of forgotten steps went with them."""
+        """Read the journal again, since the summaries of forgotten steps went with them."""
         self._rows, self._after, self._changed = None, 0, True
         self._levels, self._costs = {}, {}
 
     def _closed(self) -> list[list[StepOutline]]:
-        """The runs of archived steps that are closed, and in no episode yet."""
+        """Return the closed runs of archived steps that are in no episode yet."""
         ranges = [(row.first, row.last) for row in self._summaries() if row.level == 1]
         runs: list[list[StepOutline]] = []
         run: list[StepOutline] = []
@@ -127,7 +130,7 @@ class Episodes:
             while held < len(ranges) and ranges[held][1] < row.number:
                 held += 1
             inside = held < len(ranges) and ranges[held][0] <= row.number
-            if run and (inside or _begins_anew(row, run)):
+            if run and (inside or _begins_episode(row, run)):
                 runs.append(run)
                 run = []
             if not inside and not row.window:
@@ -138,8 +141,10 @@ class Episodes:
         return runs
 
     def _orphans(self) -> tuple[int, list[SummaryRow]] | None:
-        """Consecutive summaries of a level that no summary of the next one stands for, and the level: FAN of them, or
-        fewer where forgetting has left them between some that have one."""
+        """Return a level, and consecutive summaries of it that no summary of the next level covers.
+
+        These are FAN summaries, or fewer where forgetting has left them between summaries that are covered.
+        """
         rows = self._summaries()
         for level in sorted({row.level for row in rows}):
             parents = {row.first: row.last for row in rows if row.level == level + 1}
@@ -156,7 +161,7 @@ class Episodes:
     def _keep(
         self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
     ) -> bool:
-        """Keep a summary; False where another process was first, or has forgotten steps since, maybe of these."""
+        """Store a summary; return False if another process was first, or has forgotten steps since."""
         row = SummaryRow(level, first, last, session, self._summary(steps))
         journal = self._archive.journal
         self._rows, self._levels, self._changed = None, {}, True
@@ -167,8 +172,8 @@ class Episodes:
         steps = [without_echoes(step, self._archive.key) for step in steps]
         try:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
-        except Exception as error:  # a summary is never worth losing a step for
-            message = "the summarizer %s failed, and lines are picked instead: %s"
+        except Exception as error:  # a step must not be lost because its summary failed
+            message = "the summarizer %s failed, so the extractive one is used: %s"
             warn_hourly(logger, self._archive.folder, message, self._summarizer.name, without_content(error))
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
@@ -184,7 +189,7 @@ class Episodes:
         return self._rows
 
     def _of(self, level: int) -> list[Episode]:
-        rows = self._summaries()  # first: what others made is seen by it
+        rows = self._summaries()  # called first, since it discards levels that other processes have changed
         if level not in self._levels:
             self._levels[level] = [
                 Episode(row.first, row.last, row.session, row.text, level)
@@ -198,15 +203,18 @@ class Episodes:
             self._costs[episode] = self._archive.counter.count(f"{episode}\n")
         return self._costs[episode]
 
-    # -- telling them -------------------------------------------------------------------------------------------------
+    # -- choosing -----------------------------------------------------------------------------------------------------
 
-    def told(self, room: int) -> list[Episode]:
-        """The whole history in episodes of about `room` tokens at most, in order: as many as may be in detail, the
-        oldest in outline; where even the outline is too long, the oldest of it are left out."""
+    def within(self, room: int) -> list[Episode]:
+        """Return the whole history in episodes of about `room` tokens at most, in order.
+
+        As many episodes as fit are in detail, the oldest in outline. If even the outline is too long, its oldest
+        episodes are left out.
+        """
         try:
             self.settle()
         except TinymemError as error:  # the steps are safe
-            warn_hourly(logger, self._archive.folder, "summarising is behind: %s", error)
+            warn_hourly(logger, self._archive.folder, "summaries are late: %s", error)
         shown = self._of(1)
         total = sum(map(self._cost, shown))
         for level in range(2, 1 + max((row.level for row in self._summaries()), default=1)):
@@ -227,8 +235,8 @@ class Episodes:
         return shown[gone:]
 
 
-def _begins_anew(row: StepOutline, run: Sequence[StepOutline]) -> bool:
-    """True if a step begins another episode than that of the `run` before it."""
+def _begins_episode(row: StepOutline, run: Sequence[StepOutline]) -> bool:
+    """Return whether a step begins a new episode after the `run` before it."""
     last = run[-1]
     more = 1 if row.window else row.tokens  # a step that is still in the window may not become part of it
     too_long = len(run) >= MOST or sum(one.tokens for one in run) + more > MOST_TOKENS

@@ -1,8 +1,8 @@
 """The folders of a memory: one with a marker, and in it a folder for each namespace.
 
-A namespace is opened by its exact name only. Its folder's name says it in ASCII, so that no name leads out of the
-memory and none is changed by Unicode normalisation; and its journal keeps the name itself, so that a file system that
-takes `Ann` for `ann`, a link, or a folder that was renamed cannot give somebody the memory of another.
+A namespace is opened by its exact name only. Its folder's name is the name escaped to ASCII, so that no name leads out
+of the memory and none is changed by Unicode normalisation. Its journal keeps the name itself, so that a file system
+that takes `Ann` for `ann`, a link, or a renamed folder cannot open one namespace under the name of another.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tinymem.stores.journals import has_journal
 __all__ = ["INDEX", "MARKER", "check_name", "folder_name", "namespace_folder", "namespaces"]
 
 FORMAT = 1
-MARKER = "tinymem.json"  # says that a folder is a memory, and of which format
+MARKER = "tinymem.json"  # marks a folder as a memory, and has its format
 LONGEST = 200  # characters of a folder's name, escapes included
-INDEX = "index"  # the folder of the vector store, in a namespace's
+INDEX = "index"  # the folder of the vector store, inside a namespace's folder
 
 
 def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
-    """The namespace's folder, made if `create`; the path must be a memory, or nothing yet."""
+    """Return the folder of a namespace, made if `create`; `path` must be a memory, or not exist yet."""
     name = folder_name(namespace)
     folder, marker = path / name, path / MARKER
     try:
@@ -47,13 +47,15 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
 
 
 def namespaces(path: str | Path) -> list[str]:
-    """The namespaces of the memory in the folder `path`, in order; none where nothing is yet.
+    """Return the namespaces of the memory in the folder `path`, sorted; none if nothing is there yet.
+
+    Raises:
+        NotAMemoryError: The path holds something else.
+        StorageError: The path cannot be read.
 
     >>> import tempfile
     >>> namespaces(tempfile.mkdtemp())
     []
-
-    Raises NotAMemoryError for a path that holds something else, StorageError for one that cannot be read.
     """
     path = a_path("path", path)
     try:
@@ -66,19 +68,19 @@ def namespaces(path: str | Path) -> list[str]:
 
 
 def check_name(journal: Journal, namespace: str) -> None:
-    """Raise StorageError unless the journal is of this namespace; a new one becomes so."""
+    """Raise StorageError unless the journal belongs to this namespace; a new journal gets the name."""
     if (kept := journal.setting(NAMESPACE)) is None:
         journal.keep({NAMESPACE: namespace}, replace=False)
         kept = journal.setting(NAMESPACE)
     if kept != namespace:
         raise StorageError(
-            f"{journal.location} holds a namespace of another name than {namespace!r}: a namespace is opened by its "
-            "exact name, and its folder cannot be renamed, copied or linked"
+            f"{journal.location} belongs to another namespace than {namespace!r}: a namespace is opened by its exact "
+            "name, and its folder cannot be renamed, copied or linked"
         )
 
 
 def folder_name(namespace: str) -> str:
-    """The name of the namespace's folder; InputError where there can be none."""
+    """Return the name of a namespace's folder; InputError if the namespace cannot have one."""
     if not namespace or not isinstance(namespace, str):
         raise InputError(f"namespace must be a string that is not empty, not {namespace!r:.80}")
     try:
@@ -98,6 +100,6 @@ def _is_folder_name(name: str) -> bool:
 
 
 def _check_memory(path: Path, marker: Path) -> None:
-    # The marker is looked for last: another process may be making this memory right now.
+    # The marker is checked last, since another process may be creating this memory right now.
     if path.exists() and (not path.is_dir() or any(path.iterdir())) and not marker.exists():
-        raise NotAMemoryError(f"{path} exists and is not a memory of tinymem: choose an empty or a new folder")
+        raise NotAMemoryError(f"{path} exists and is not a tinymem memory: choose an empty or a new folder")

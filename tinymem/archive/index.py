@@ -1,7 +1,7 @@
-"""The vector store behind the journal: filled from it up to a watermark, asked where it is of use, thrown away at will.
+"""The vector store behind the journal, which fills it up to a watermark and can always rebuild it.
 
-Everything it holds is in the journal as well. So what it lacks is searched exactly; and when it fails, or another
-process holds it, it is left alone for a while and all is.
+Everything in the store is in the journal as well. Passages that the store lacks are searched exactly. If it fails, or
+another process holds it, it is left alone for a while and all passages are searched exactly.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = ["Index"]
 logger = logging.getLogger(__name__)
 
 BATCH = 2_000  # vectors that are written to the store at once
-REST = 20  # times as long as a failure took, the store is left alone,
-LONGEST_REST = 60.0  # but not longer than so many seconds
+REST = 20  # a failed store is left alone this many times as long as the failure took,
+LONGEST_REST = 60.0  # but at most this many seconds
 
 
 class Index:
@@ -44,13 +44,13 @@ class Index:
 
     @property
     def store(self) -> VectorStore:
-        """The store; it is filled again if it holds less than it should."""
+        """The store; it is filled again if it holds fewer vectors than it should."""
         if self._store is None:
             store = self._open_store()
             self._in_memory = 0 if getattr(store, "in_memory", False) else None
             try:
                 self._clear_of_another_embedder(store)
-                # another store than before, or somebody deleted its files
+                # a different store than before, or its files were deleted
                 if store.count() < self._journal.passages_until(self.watermark):
                     self._move_to(0)
             except BaseException:
@@ -60,7 +60,7 @@ class Index:
         return self._store
 
     def _clear_of_another_embedder(self, store: VectorStore) -> None:
-        """Clear what a store holds from before the memory was reindexed: other vectors, maybe of another length."""
+        """Clear a store that holds vectors from before the memory was reindexed, maybe of another length."""
         changes, cleared = self._journal.setting(EMBEDDER_CHANGES), f"{EMBEDDER_CHANGES} {store.name}"
         if changes and self._journal.setting(cleared) != changes:
             store.clear()
@@ -74,7 +74,7 @@ class Index:
             return self._in_memory
         kept = self._journal.setting(WATERMARK) or "0"
         if not re.fullmatch("[0-9]{1,18}", kept):
-            raise self._journal.damaged(f"the index is said to hold passages up to {shown(kept)}")
+            raise self._journal.damaged(f"the index's watermark is {shown(kept)}, not a number")
         return int(kept)
 
     def _move_to(self, watermark: int) -> None:
@@ -85,17 +85,24 @@ class Index:
 
     @property
     def is_filled(self) -> bool:
-        """True if a store of this journal, be it another process's, may have vectors in its files."""
+        """True if a store of this journal, in any process, may have vectors in its files."""
         return bool(self._filled)
 
     @property
     def _filled(self) -> list[str]:
-        """Names of the stores that may."""
+        """The names of the stores that may have vectors in their files."""
         return (self._journal.setting(FILLED) or "").splitlines()
 
     def follow(self, at_least: int = 1, most: float = inf) -> int:
-        """Bring the store up to the journal, in batches, when it lacks about `at_least` vectors; how many it got, of
-        about `most`."""
+        """Add missing vectors to the store, in batches.
+
+        Args:
+            at_least: Do nothing while the store lacks fewer vectors than about this.
+            most: Stop after about this many vectors.
+
+        Returns:
+            The number of vectors that were added.
+        """
         done = 0
         with self.resting_after_failure():
             while done < most and not self.rests and self._journal.last_passage() - self.watermark >= at_least:
@@ -105,10 +112,10 @@ class Index:
         return done
 
     def _advance(self) -> int:
-        """Give the store a batch of what it lacks; how many vectors."""
+        """Add one batch of missing vectors to the store, and return their number."""
         store = self.store  # opened first, since that may move the watermark
         if self._in_memory is None and store.name not in (filled := self._filled):
-            # before anything is read, for who forgets it then
+            # noted before the vectors are read, so that a process that forgets them meanwhile clears this store too
             self._journal.keep({FILLED: "\n".join([*filled, store.name])})
         if rows := self._journal.passages(self.watermark, BATCH):
             store.upsert([row.id for row in rows], _vectors(rows))
@@ -116,7 +123,7 @@ class Index:
         return len(rows)
 
     def renew(self) -> int:
-        """Fill the store from the beginning; how many vectors it got. Raises what the store raises."""
+        """Clear and fill the store, and return the number of vectors; errors of the store come through."""
         self.clear()
         done = 0
         while got := self._advance():
@@ -124,12 +131,12 @@ class Index:
         return done
 
     def keep_up(self) -> None:
-        """Give the store one batch, if it lacks as much."""
+        """Add one batch to the store, if it lacks as many vectors."""
         self.follow(BATCH, most=BATCH)
 
     def nearest(self, catalog: Catalog) -> Nearest | None:
-        """A search of the store, and exactly of what it lacks; None when it lacks too much to be worth asking."""
-        self.keep_up()  # one that was lost comes back with every search
+        """Return a search of the store and, exactly, of the passages it lacks; None if it lacks most of them."""
+        self.keep_up()  # a store that was lost is filled again, one batch for each search
         if self.rests:
             return None
         store = self.store
@@ -152,13 +159,12 @@ class Index:
 
     @property
     def rests(self) -> bool:
-        """True while it is left alone."""
+        """True while the store is left alone after a failure."""
         return time.monotonic() < self._rest_until
 
     @contextmanager
     def resting_after_failure(self) -> Iterator[None]:
-        """Log a StorageError of the store, and leave the store alone: one that hangs must not cost its time-out every
-        time."""
+        """Log a StorageError of the store, and leave the store alone, so that not every call waits for its time-out."""
         begun = time.monotonic()
         try:
             yield
@@ -169,10 +175,7 @@ class Index:
             logger.info("going on without the index: %s", error)
 
     def clear(self) -> None:
-        """Remove all vectors from the files of all stores that this journal ever had.
-
-        Raises StorageError where that cannot be.
-        """
+        """Remove all vectors from the files of all stores that this journal ever had; StorageError if one fails."""
         filled = self._filled
         if self._store is None and not filled:
             return
@@ -180,24 +183,24 @@ class Index:
         for name in filled:
             if name != store.name:
                 self._clear_other(name)
-        self._journal.keep({WATERMARK: "0"})  # before it is cleared, so that after a crash it is filled again
+        self._journal.keep({WATERMARK: "0"})  # written before the store is cleared: after a crash it is filled again
         store.clear()
         self._move_to(0)
 
     def _clear_other(self, name: str) -> None:
-        """Clear a store that the memory had before it was opened with this one."""
+        """Clear a store that the memory used before this one."""
         try:
             if not erase_store(name, self._folder):
                 with closing(store_from(name, self._folder)) as store:
                     store.clear()
         except TinymemError as error:
             raise StorageError(
-                f"vectors of this memory are in the store {name} too, which cannot be cleared: {error}; "
-                "open the memory with that store, and do so again"
+                f"the store {name} also holds vectors of this memory and cannot be cleared: {error}; "
+                "open the memory with that store, and try again"
             ) from error
 
     def reconsider(self) -> None:
-        """Empty a store in memory, since another process has forgotten steps; one with files it has emptied itself."""
+        """Empty a store in memory after another process has forgotten steps; that process has cleared store files."""
         if self._store is not None and self._in_memory is not None:
             self._in_memory = 0
             self._store.clear()
@@ -209,5 +212,5 @@ class Index:
 
 
 def _vectors(rows: Sequence[EmbeddedPassage]) -> Vectors:
-    """The vectors of passages as the journal gives them: `(len(rows), dimensions)` float32."""
+    """Return the vectors of passages, `(len(rows), dimensions)` float32."""
     return np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)

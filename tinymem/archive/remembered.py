@@ -1,4 +1,4 @@
-"""The embedder that a memory remembers: it opens with it when none is given."""
+"""The embedder that a memory remembers, and opens with when none is given."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["name_in", "remembered_embedder", "remembered_name"]
 
 
 def remembered_name(journal: Journal) -> str:
-    """The name of the embedder that the journal's vectors are of; the default where there are none yet."""
+    """Return the name of the embedder that made the journal's vectors; the default if there are none yet."""
     return journal.setting(EMBEDDER_NAME) or DEFAULT_EMBEDDER
 
 
 def name_in(folder: Path) -> str:
-    """The same, of the namespace in `folder`, whether it is there yet or not."""
+    """Return the name of the embedder of the namespace in `folder`; the default if there is no journal yet."""
     if not has_journal(folder):
         return DEFAULT_EMBEDDER
     with closing(open_journal(folder, create=False)) as journal:
@@ -28,10 +28,12 @@ def name_in(folder: Path) -> str:
 
 
 def remembered_embedder(name: str) -> Embedder:
-    """The embedder that a memory remembers by this name.
+    """Return the embedder that a memory remembers by this name.
 
-    Raises InputError where no adapter has that name, EmbedderError where the adapter cannot make it (as without a key),
-    and MissingExtraError where it is not installed: each says what to do.
+    Raises:
+        InputError: No adapter has that name.
+        EmbedderError: The adapter cannot make the embedder, as without a key.
+        MissingExtraError: The adapter's packages are not installed.
     """
     advice = "pass embedder=, the one that the memory was written with"
     try:

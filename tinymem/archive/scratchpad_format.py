@@ -1,4 +1,4 @@
-"""The JSON of an AgentMemory: written, and read with an error that names the place that is wrong."""
+"""The JSON of an AgentMemory; an error on reading names the place that is wrong."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Saved(NamedTuple):
 
 
 def as_text(value: object) -> str:
-    """`value` if it is a text; its short repr otherwise, since the lists can be changed by anybody."""
+    """Return `value` if it is a text, else its short repr; the lists are public, so they may hold anything."""
     return str.__str__(value) if isinstance(value, str) else short_repr(value)
 
 
 def sorted_out(state: Saved) -> tuple[dict[str, Any], dict[str, Unsaved]]:
-    """The values as JSON, as far as they can be saved, and all that is lost by name."""
+    """Return the values that can be saved, as JSON, and by name those that cannot."""
     values: dict[str, Any] = {}
     unsaved = dict(state.lost)
     for name, value in state.variables.items():
@@ -59,7 +59,7 @@ def _key(name: object) -> str:
 
 
 def dumped(state: Saved) -> str:
-    """Write the text that `loaded` reads."""
+    """Return the content as a text that `loaded` reads."""
     values, unsaved = sorted_out(state)
     record = {
         "format": FORMAT,
@@ -72,12 +72,12 @@ def dumped(state: Saved) -> str:
 
 
 def loaded(text: str) -> Saved:
-    """Read what `dumped` wrote. Raises FormatError with the place that is wrong."""
+    """Read a text of `dumped`; a FormatError names the place that is wrong."""
     a_text("text", text)
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"this is no scratchpad's dump: {error}") from error
+        raise FormatError(f"this is not the dump of a scratchpad: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         version = record.get("format") if isinstance(record, dict) else None
         raise FormatError(f"format {shown(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
@@ -115,7 +115,7 @@ def _unsaved(name: str, value: Any) -> Unsaved:
 
 
 def redacted_dump(text: str, redact: Redact | None) -> str:
-    """A scratchpad's dump with `redact` applied to its values, observations and failed approaches; names stay."""
+    """Return a scratchpad's dump with `redact` applied to values, observations and failed approaches, not to names."""
     if redact is None:
         return text
     state = loaded(text)

@@ -1,4 +1,4 @@
-"""A namespace in numbers."""
+"""Statistics of a namespace."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ __all__ = ["Stats", "stats_of"]
 
 @dataclass(frozen=True)
 class Stats:
-    """The numbers of a namespace. Tokens are those of steps as sent; `waiting_steps` are not embedded yet.
+    """The numbers of a namespace.
 
-    `embedder_state` is "ready", or what is wrong with the embedder since it was last needed.
+    Tokens are counted on steps as they are sent. `waiting_steps` are not embedded yet. `embedder_state` is "ready", or
+    the embedder's failure when it was last used.
     """
 
     namespace: str
@@ -31,7 +32,7 @@ class Stats:
 
 
 def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
-    """The numbers of an archive, and of the window that its journal keeps."""
+    """Count the steps, passages and bytes of an archive and of its window."""
     counts = archive.journal.counts()
     files = (file for file in archive.folder.rglob("*") if file.is_file())
     return Stats(

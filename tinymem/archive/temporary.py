@@ -1,4 +1,4 @@
-"""A folder for a memory of this process alone: it goes with the memory, and what a killed process left goes later."""
+"""A temporary folder for a memory of this process alone, removed with the memory or, after a kill, by the next one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ PREFIX, LOCK = "tinymem-process-", "alive.lock"
 
 
 def private_folder(owner: object) -> tuple[Path, Callable[[], object]]:
-    """Make a folder that only this user can read, and that is removed with `owner`, or when the process ends.
+    """Make a folder that only this user can read, and that is removed with `owner` or when the process ends.
+
+    Each process holds a lock in its folder as long as it lives. A killed process leaves its folder behind, and the next
+    one that makes a folder removes it.
 
     Returns:
-        The folder, still to be made, and what removes it: call it to do so at once. A process that is killed cannot
-        remove its folder, so the next one that makes one does: each holds the lock in its own as long as it lives.
+        The path of the memory's folder, which does not exist yet, and a function that removes everything at once.
     """
     _sweep()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -31,7 +33,7 @@ def private_folder(owner: object) -> tuple[Path, Callable[[], object]]:
 
 
 def _remove(folder: Path, lock: FileLock, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child leaves it to its parent
+    if os.getpid() == owner:  # a forked child leaves this to its parent
         lock.release(force=True)
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -44,7 +46,7 @@ def _sweep() -> None:
                 continue
             with FileLock(folder / LOCK, timeout=0):
                 shutil.rmtree(folder, ignore_errors=True)
-        except (OSError, Timeout):  # it is in use, or somebody else removes it
+        except (OSError, Timeout):  # the folder is in use, or another process removes it
             continue
 
 

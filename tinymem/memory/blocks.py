@@ -50,7 +50,7 @@ def episodes_block(episodes: Episodes, archive: Archive) -> Callable[[int], Bloc
     count = archive.counter.count
 
     def block(tokens: int) -> Block:
-        shown = episodes.told(tokens - FENCE)
+        shown = episodes.within(tokens - FENCE)
         while shown:
             body = "\n".join(map(str, shown))
             text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)

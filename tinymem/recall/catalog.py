@@ -1,6 +1,6 @@
-"""The catalog of all passages, as arrays in memory: loaded once from the journal, then extended.
+"""The catalog: arrays over all passages in memory, loaded once from the journal, then extended.
 
-Row i of every array is the same passage; rows are in the order of the journal, which is the order of time.
+Row i of every array is the same passage. Rows are in the order of the journal, which is the order of time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tinymem.recall.query.identifiers import Codes, Seen, read
 
 __all__ = ["KINDS", "Catalog", "Growing"]
 
-# Weights depend on the kind of a passage: output of a tool, an act of the agent, words of somebody.
+# Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
 KINDS = {
     "observation": 0, "error": 0,
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
@@ -62,7 +62,7 @@ class _Codes:
         if name is None:
             return -1
         if name not in self.names and not isinstance(name, str):
-            raise ValueError(f"{kind_of(name)} is no name")
+            raise ValueError(f"{kind_of(name)} is not a name")
         return self.names.setdefault(name, len(self.names))
 
 
@@ -91,7 +91,7 @@ class _Ragged:
 
 
 class Catalog:
-    """Arrays over passages; see `extend` for what each holds. `vectors` is `(n, dimensions)` float32."""
+    """Arrays over passages; `extend` has their names and contents."""
 
     def __init__(self, dimensions: int, vocabulary: int = 0) -> None:
         self.dimensions = dimensions
@@ -120,18 +120,19 @@ class Catalog:
 
     @property
     def vectors(self) -> Vectors:
-        """`(n, dimensions)` float32, each of length 1 or 0."""
+        """The vectors of the passages, `(n, dimensions)` float32, each of length 1 or 0."""
         return self._vectors.array
 
     @property
     def last_id(self) -> int:
-        """The id of the newest passage; 0 when there is none."""
+        """The id of the newest passage; 0 if there is none."""
         return int(self._fields["id"].array[-1]) if len(self) else 0
 
     def extend(self, rows: Sequence[Any]) -> None:
-        """Append passages as `Journal.passages` gives them; up to 65,536 at once.
+        """Append passages as `Journal.passages` returns them, up to 65,536 at once.
 
-        Raises ValueError, TypeError or OverflowError for what cannot be one.
+        Raises:
+            ValueError, TypeError, OverflowError: A row is not a passage.
         """
         if not rows:
             return
@@ -158,7 +159,7 @@ class Catalog:
         self._check(np.array(ids, np.int64), np.array([step, part, start, end, time], np.float64))
         if not np.isfinite(vectors).all():
             raise ValueError(f"a vector of the passages {ids[0]} to {ids[-1]} is not finite")
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # 1, but for half precision
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
         self._vectors.extend(vectors / np.where(lengths == 0, 1, lengths))
         columns = {
             "id": ids, "step": step, "part": part, "start": start, "end": end, "asks": asks, "time": time,
@@ -178,26 +179,26 @@ class Catalog:
         self._note_identifiers(len(self) - len(rows))
 
     def _check(self, ids: Ids, places: npt.NDArray[np.float64]) -> None:
-        """ValueError unless ids and steps are in order, and all else of the `places` is where it can be."""
+        """Raise ValueError unless ids and steps are in order, and parts, offsets and times are possible."""
         step, part, start, end, time = places
         last = self._fields["step"].array[-1:]
         ordered = np.diff(ids, prepend=self.last_id) > 0
         ordered &= np.diff(step, prepend=last if len(last) else step[:1]) >= 0
         within = (part >= 0) & (start >= 0) & (start <= end) & (time >= EARLIEST) & (time <= LATEST)
         if len(wrong := np.flatnonzero(~(ordered & within))):
-            raise ValueError(f"passage {ids[wrong[0]]} is not as it was written")
+            raise ValueError(f"passage {ids[wrong[0]]} is out of order or has an impossible place")
 
     def _extend_tokens(self, blobs: Sequence[bytes]) -> None:
         ids = np.frombuffer(b"".join(blobs), np.uint16)
         row = np.repeat(np.arange(len(blobs), dtype=np.uint32), [len(blob) // ids.itemsize for blob in blobs])
         held = np.sort(row << 16 | ids)  # each passage's ids together
-        held = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))]  # and each once
+        held = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))]  # without duplicates
         self._tokens.extend(held & 0xFFFF, np.bincount(held >> 16, minlength=len(blobs)))
         if len(self.document_frequency):
             self.document_frequency += np.bincount(held & 0xFFFF, minlength=len(self.document_frequency))
 
     def _note_identifiers(self, new: int) -> None:
-        """Note the identifiers of the rows from `new` on; of all rows when there is no more room."""
+        """Record the identifiers of the rows from `new` on, or of all rows in a new table when the old one is full."""
         if not self.seen.has_room(len(self._identifiers)):
             self.seen, new = Seen(len(self._identifiers)), 0
         rows = np.arange(new, len(self))
