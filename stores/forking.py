@@ -1,7 +1,7 @@
-"""Locks and connections in a process that forks: a child may neither use what its parent has opened nor take it apart.
+"""Protection against forks: a child process may neither use nor free the locks and connections of its parent.
 
-The counting at a fork must stay. A child that holds its parent's Chroma by an ordinary reference frees it when it ends,
-and then waits for ever for threads that it does not have (tests/reliability/test_processes.py hangs).
+The reference counting at a fork must stay. A child with an ordinary reference to its parent's Chroma frees it when it
+ends, and waits for ever for threads that it does not have (tests/reliability/test_processes.py hangs).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _LEFT: WeakSet[object] = WeakSet()
 
 
 class ProcessLock:
-    """A re-entrant lock of `what` this process has opened. In a child that was forked off, taking it is a StorageError:
-    a plain lock might be waited for there for ever.
+    """A re-entrant lock of `what`, which this process has opened.
+
+    Acquiring it in a forked child is a StorageError, since the child might wait for a plain lock for ever.
 
     >>> with ProcessLock("the journal"):
     ...     pass
@@ -44,8 +45,10 @@ class ProcessLock:
 
 
 def leave_to_parent(thing: object) -> None:
-    """Let no child free `thing`, not even when it ends: closing an SQLite connection there can harm the parent's file,
-    and Chroma waits for threads that a child does not have."""
+    """Prevent forked children from freeing `thing`, even at their end.
+
+    Closing an SQLite connection in a child can harm the parent's file, and Chroma waits there for missing threads.
+    """
     _LEFT.add(thing)
 
 

@@ -93,8 +93,10 @@ def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
 
 
 def erase_store(name: str, path: Path) -> bool:
-    """Delete the files of the store called `name` in the folder `path` without reading them, which damaged ones might
-    not survive; False if its adapter cannot do so, or it has no files there.
+    """Delete the files of the store `name` in the folder `path` without opening them, since they may be damaged.
+
+    Returns:
+        False if the adapter cannot do so, or has no files there.
 
     Raises:
         InputError: No adapter has that name.
@@ -113,8 +115,7 @@ def known_store(spec: str | VectorStore) -> str | VectorStore:
 
 
 def summarizer_from(spec: str | Summarizer | Summarizes) -> Summarizer:
-    """Return the summarizer that `spec` names, as `"openai:gpt-4o-mini"`, `spec` itself if it is one, or one made of a
-    function `steps -> str`.
+    """Return the summarizer for `spec`: a name such as `"openai:gpt-4o-mini"`, a summarizer, or `steps -> str`.
 
     Raises:
         InputError: No adapter has that name, or the object is no function and lacks a method of

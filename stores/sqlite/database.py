@@ -22,8 +22,7 @@ MANY = 500  # values in one statement
 
 
 class Database:
-    """The file of a journal, `path`, made if `create`. While another process writes, it is waited for up to `timeout`
-    seconds."""
+    """The file of a journal at `path`, made if `create`; it waits up to `timeout` seconds for another writer."""
 
     def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
@@ -56,11 +55,10 @@ class Database:
 
     @contextmanager
     def _transaction(self, derived: bool = False) -> Iterator[sqlite3.Connection]:
-        """All or nothing; one inside another is part of that one. The lock is held, so that threads do not share a
-        transaction.
+        """Write all or nothing; a nested transaction is part of the outer one. Holds the lock against other threads.
 
-        What is `derived` from steps that are on disk is not waited for: it survives a killed process, and where the
-        power fails before the next step is written, it is made again.
+        Data that is `derived` from steps on disk is not synced: it survives a killed process, and if the power fails
+        before the next step is written, it is made again.
         """
         with self._lock, guarded(self.path):
             if self._db.in_transaction:

@@ -37,8 +37,10 @@ class Passages(Steps):
         tokens: Sequence[TokenIds],
         embedder: str | None = None,
     ) -> bool:
-        """Keep the passages (number of the step, passage) between two marks, and move the mark; False, and nothing is
-        kept, if somebody else was there first."""
+        """Store the passages between two marks, each with its step's number, and move the mark.
+
+        Returns False and stores nothing if another process was first.
+        """
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
             if self.mark != since or not all(map(self._has, {number for number, _ in passages})):
@@ -84,8 +86,10 @@ class Passages(Steps):
     # -- full-text search ---------------------------------------------------------------------------------------------
 
     def search_text(self, query: str, waiting: AnyWaiting | None = None) -> tuple[Ids, Vectors]:
-        """Return passage ids by BM25, best first, and their scores; those that are `waiting` too, unless somebody has
-        brought them in meanwhile."""
+        """Return passage ids by BM25, best first, and their scores.
+
+        Passages that are `waiting` are found too, unless another process has stored them since.
+        """
         with self.snapshot():
             is_current = isinstance(waiting, Waiting) and waiting.since == self.mark
             try:

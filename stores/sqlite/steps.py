@@ -161,8 +161,10 @@ class Steps(Database):
     def set_window(
         self, removed: Iterable[int], views: Mapping[int, str | None], changed: Mapping[int, str | None] | None = None
     ) -> list[int]:
-        """Take the steps `removed` out of the window, and return the numbers of those that were in it; show `views` of
-        other steps, in it or not so far, and `changed` of those that are in it still."""
+        """Remove the steps `removed` from the window, and return the numbers of those that were in it.
+
+        `views` puts steps into the window, or replaces their JSON there; `changed` only replaces it.
+        """
         with self._transaction(derived=not (views or changed)) as db:
             out = "UPDATE steps SET window = 0, view = NULL WHERE number = ? AND window = 1"
             taken = [number for number in removed if db.execute(out, (number,)).rowcount]

@@ -21,8 +21,7 @@ FENCE = 32  # tokens of a fence, about: what it really takes is counted
 
 
 class KeptScratchpad:
-    """A scratchpad, `memory`, that the journal keeps as `redact` leaves it: at every update, and whenever `keep` is
-    called."""
+    """A scratchpad, `memory`, written to the journal at every update and by `keep`, after `redact`."""
 
     def __init__(self, archive: Archive, archiver: Archiver, redact: Redact | None = None) -> None:
         self._journal, self._redact = archive.journal, redact

@@ -70,8 +70,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Item:
-    """One step's place in the context: its `tier` (`"fixed"`, `"episodes"`, `"window"`, `"scratchpad"`, `"recall"` or
-    `"out"`), its tokens, why."""
+    """The place of a step in the context, its tokens, and the reason.
+
+    `tier` is `"fixed"`, `"episodes"`, `"window"`, `"scratchpad"`, `"recall"` or `"out"`.
+    """
 
     tier: str
     step: Step
@@ -198,8 +200,10 @@ def assemble(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The window as it is shown: groups, and the newest one (none, if there is no window), shortened if the `whole`
-    does not fit. `note` is what it costs to say that something is missing, -1 where nothing is."""
+    """The window as it is shown: earlier groups, and the newest one, shortened if the `whole` does not fit.
+
+    `newest` is empty if there is no window. `note` has the tokens of the note that steps are missing; -1 without it.
+    """
 
     earlier: list[SentGroup]
     newest: list[SentGroup]
@@ -216,8 +220,10 @@ def _chosen(
     complete: bool,
     sending: Sending,
 ) -> _Chosen:
-    """Choose what the window shows in `room` tokens beside the groups `held` (ids): of what is before the newest group
-    no more than its `share`, unless all fits."""
+    """Choose the groups of the window that fit `room` tokens beside the groups `held` (ids).
+
+    Unless all groups fit, those before the newest one have at most `share` tokens.
+    """
     shown, whole = [one for one in sent[:-1] if one.first not in held], [*sent[-1:]]
     if complete and sum(one.tokens for one in sent if one.first not in held) <= room:
         return _Chosen(shown, whole, whole, -1)
@@ -252,8 +258,7 @@ def _beginning(messages: Sequence[Message]) -> int:
 
 
 def _note(messages: Sequence[Message], note: int, room: int) -> int:
-    """The tokens of a note in front: `note`, if there is `room` for it and `messages` would begin with the assistant,
-    which not every API takes; else none."""
+    """Return `note` if it fits `room` and `messages` begin with the assistant, which not every API takes; else 0."""
     begun = messages[_beginning(messages) :]
     return note if 0 <= note <= room and begun and begun[0]["role"] == "assistant" else 0
 
@@ -280,8 +285,10 @@ def _fixed_cost(fixed: Sequence[SentGroup], budget: int) -> int:
 
 
 def _fitted(whole: SentGroup, room: int, sending: Sending) -> list[SentGroup]:
-    """The group, whole if it fits `room`, else with its texts shortened to half of it, so that recall has the rest;
-    nothing of it when even that does not fit."""
+    """Return the group whole if it fits `room`, else with its texts cut to half of `room`, so that recall has the rest.
+
+    Returns nothing if even the shortened group does not fit.
+    """
     if whole.tokens <= room:
         return [whole]
     room //= 2

@@ -245,10 +245,10 @@ class HierarchicalMemory(BaseMemory):
 
     @property
     def scratchpad(self) -> AgentMemory:
-        """The agent's scratchpad. It has a part of every context, and is kept over a restart: what cannot be is named.
-        Of more than 100 observations, or failed approaches, the oldest go to the archive.
+        """The agent's scratchpad, which is part of every context and survives a restart.
 
-        `forget` concerns steps; what is noted here goes by `scratchpad.clear()`.
+        Values that cannot be saved are named after a restart. Beyond 100 observations, or failed approaches, the oldest
+        go to the archive. `forget` removes only steps; `scratchpad.clear()` empties the scratchpad.
         """
         return self._scratchpad.memory
 
@@ -346,8 +346,9 @@ class HierarchicalMemory(BaseMemory):
             return found
 
     def explain(self, query: str, max_tokens: int = 1_000, *, now: Time | None = None) -> Explanation:
-        """Explain what `recall` brings back for the same arguments: tokens, scores, what features add to them, and the
-        next best passages with the reason why they stay away. Print it; through rich it has colours.
+        """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
+
+        The next best passages follow, with the reason why each is left out. Print the result; rich shows it in colour.
 
         >>> import tempfile
         >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
@@ -360,8 +361,10 @@ class HierarchicalMemory(BaseMemory):
             return self._search.explain(a_text("query", query), budget, when)
 
     def close(self) -> None:
-        """Embed what is left, and release all files. Closing twice is no error; a forked child leaves it to its
-        parent."""
+        """Embed the waiting steps, and release all files; closing twice is no error.
+
+        In a forked child nothing happens, since the files belong to the parent.
+        """
         if self._lock.inherited:
             return
         with self._lock:

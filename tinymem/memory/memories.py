@@ -199,8 +199,10 @@ class Memories:
             self._close(namespace, held)
 
     def _close(self, namespace: str, held: _Held) -> Exception | None:
-        """Close one that leaves, without the lock. What goes wrong is logged: its files are closed all the same, and
-        who makes room for another namespace has nothing to do with it."""
+        """Close a memory that leaves, without the lock, and log an error instead of raising it.
+
+        Its files are closed in any case, and the error does not concern the caller, who wants another namespace.
+        """
         try:
             assert held.memory is not None
             held.memory.close()

@@ -42,10 +42,10 @@ def redact_from(redact: Redact | None) -> Redact | None:
 
 
 def redacted(step: StepT, redact: Redact | None) -> StepT:
-    """Apply `redact` to the texts of a step: contents, thoughts, code, names and arguments of tools, results,
-    errors, signals, answers of an API, metadata (its keys too), overlays, speaker and session; not to ids and roles.
+    """Apply `redact` to the texts of a step, and return the same object if nothing changes.
 
-    The same object comes back where nothing changes.
+    These are contents, thoughts, code, names and arguments of tools, results, errors, signals, answers of an API,
+    metadata (its keys too), overlays, speaker and session, but not ids and roles.
     """
     if redact is None or not isinstance(step, Step):
         return step

@@ -49,8 +49,7 @@ MOST_LEVELS = 64  # of episodes: each stands for eight of the level below
 
 @dataclass(frozen=True)
 class Header:
-    """The first line: the embedder's name (None: not known) and fingerprint, the number of the next step, and how many
-    steps follow."""
+    """The first line: the embedder's name (None: not known) and fingerprint, the next number, the count of steps."""
 
     embedder: str | None
     fingerprint: str
@@ -60,8 +59,7 @@ class Header:
 
 @dataclass(frozen=True)
 class StepLine:
-    """A step, as the journal keeps it, and what was made of its passages: vectors and token ids, as they were written;
-    None where there are none."""
+    """A step as the journal keeps it, and the vectors and token ids of its passages; None if there are none."""
 
     row: StepRow
     step: Step

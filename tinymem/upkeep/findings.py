@@ -30,8 +30,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The `findings` about a memory, and `counts` of what was looked at: steps, passages, terms (passages in the
-    full-text index), dimensions, in_index (passages that the index should hold), sample (of them that were asked for).
+    """The `findings` about a memory, and the `counts` of the items that were checked.
+
+    The counts are steps, passages, terms (passages in the full-text index), dimensions, in_index (passages that the
+    index should hold) and sample (those of them that were queried).
 
     >>> Diagnosis().sound
     True

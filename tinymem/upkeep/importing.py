@@ -1,4 +1,4 @@
-"""A file of JSON lines that was exported, as a memory: all of it, or nothing. Whoever wrote the file is not trusted."""
+"""Import of an exported file of JSON lines, in whole or not at all; the file is not trusted."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ LONGEST = 128 * 1024 * 1024  # bytes of a line
 
 @dataclass(frozen=True)
 class Imported:
-    """The number of steps and episodes that came in, and of passages that had to be embedded; and if there was a
-    scratchpad."""
+    """The number of imported steps and episodes, and of embedded passages; and whether there was a scratchpad."""
 
     steps: int
     episodes: int

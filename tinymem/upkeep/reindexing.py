@@ -28,8 +28,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reindexed:
-    """The result of `reindex`: from one embedder (its fingerprint) to another, `passages` in all, of which `embedded`
-    this time; the others were done by an earlier run that did not come to its end."""
+    """The result of `reindex`: the fingerprints of both embedders, and the number of passages.
+
+    `embedded` were embedded by this run; the others by an earlier run that was interrupted.
+    """
 
     before: str
     after: str

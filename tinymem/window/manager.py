@@ -314,10 +314,12 @@ class MemoryManager(StepCollection):
             self._busy = False
 
     def restore(self, report: PruneReport) -> None:
-        """Put back what `report` took out, each step at its place; shortened steps are whole again, and what stands
-        where a summary or another stand-in took its place is the step itself.
+        """Undo the pruning of `report`: its steps come back to their places, and shortened steps are whole again.
 
-        Doing so twice changes nothing more. Raises InputError for a report of another memory.
+        A step replaces the summary or other stand-in that took its place. A second call changes nothing.
+
+        Raises:
+            InputError: The report is of another memory.
         """
         check_report(report)
         with self._changing():

@@ -68,8 +68,10 @@ def check_window(before: Sequence[Step], after: object) -> None:
 
 @dataclass
 class _New:
-    """A step that is not in the window before. `following` is the place of the step that it was returned in front of,
-    `own` the place of the step whose id it has."""
+    """A step that is new to the window.
+
+    `following` is the place of the step that the strategy returned after it, `own` that of the step with its id.
+    """
 
     step: Step
     following: int
@@ -181,8 +183,10 @@ class _Outcome:
         return found
 
     def _stand_in(self, step: Step, at: int, gap: dict[str, None], away: dict[str, None], seen: Sequence[str]) -> Step:
-        """`step` in the place of `before[at]`, standing for the ids in `gap`, or for those that it names itself as far
-        as they are `away`."""
+        """Return `step` as a stand-in at the place of `before[at]`.
+
+        It covers the ids in `gap`, or those of its own ids that are `away`.
+        """
         old = self.before[at]
         own = _ids_of([old])
         if is_stand_in(step) and step.id == old.id and away.keys() >= {*covers_of(step)} >= own.keys():

@@ -39,11 +39,10 @@ class SentGroup:
 
 
 class Sending:
-    """Renders steps as the messages that are sent, group by group, and counts them: once, as long as a group stays in
-    the window unchanged.
+    """Messages and tokens of the window's groups, rendered and counted once for as long as a group is unchanged.
 
-    The messages of groups, one after the other, are a valid sequence: each group's are, and no two groups have a call's
-    id in common. Where steps do, the later one's is sent with the step's number behind it.
+    The messages of all groups in a row are a valid sequence: each group's messages are, and no two groups share the id
+    of a call. If two steps share one, the later one is sent with the step's number appended.
 
     `extra_keys` are those of `repair`.
     """

@@ -96,8 +96,10 @@ def fill_with_newest(
 
 
 def newest_groups(found: Sequence[Group], most: int, at_least: int | None = None) -> list[Group]:
-    """The newest groups up to `most` steps, newest first, without a gap; the first `at_least` groups (one, unless
-    `most` is 0) however long they are."""
+    """Return the newest groups up to `most` steps, newest first, without a gap.
+
+    The first `at_least` groups (one, unless `most` is 0) are returned however long they are.
+    """
     chosen: list[Group] = []
     least = min(most, 1) if at_least is None else at_least
     for group in reversed(found):
@@ -111,8 +113,10 @@ def newest_groups(found: Sequence[Group], most: int, at_least: int | None = None
 def newest_within(
     steps: Sequence[Step], costs: Mapping[str, int], max_tokens: int, target: int, tasks: Tasks
 ) -> list[Step]:
-    """Critical steps, and the newest groups up to `target` tokens, as `token_budget` has it; BudgetError if the former
-    alone are over `max_tokens`. A group costs what its steps do in `costs`, by id."""
+    """Return the critical steps, and the newest groups up to `target` tokens, as `token_budget` does.
+
+    `costs` has the tokens of each step, by id. BudgetError if the critical steps alone are over `max_tokens`.
+    """
     kept, rest = split(groups(steps), critical(steps, "current"))
     older_tasks, others = split(rest, critical(steps, tasks))
     used = tokens_needed(kept, costs, max_tokens)
