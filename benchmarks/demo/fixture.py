@@ -1,4 +1,4 @@
-"""What the agent of the demo finds when it starts: exports of an old system, its log, its maintainer's notes.
+"""The files that the demo's agent starts with: exports of an old system, its log, its maintainer's notes.
 
 Seeded, so every recording starts from the same bytes. The material is made up; what the agent sees of it is not.
 """

@@ -67,7 +67,7 @@ def script() -> list[Turn]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What every command sees, the same on every machine: fixed locale, time zone, dates of commits, hash seed."""
+    """Return the environment of every command, the same on every machine: locale, time zone, dates, hash seed."""
     shims = home / "bin"
     shims.mkdir()
     (shims / "python").symlink_to(sys.executable)
@@ -97,7 +97,7 @@ class Workplace:
         self.edits += [(base, "/usr") for base in sorted(bases, key=len, reverse=True)]
 
     def run(self, command: str) -> str:
-        """What `command` prints, both streams as they come, and how it exits when that is not 0."""
+        """Return the output of `command`, both streams as they come, and its exit status unless that is 0."""
         done = subprocess.run(
             ["bash", "-c", command], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False,
@@ -129,7 +129,7 @@ def record(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
 
 
 def leaks(text: str) -> list[str]:
-    """What in `text` would name the machine or the person that it was recorded by."""
+    """Return the names of the machine or the person that stand in `text`."""
     names = {str(Path.home()), socket.gethostname(), tempfile.gettempdir() + "/", os.getcwd(), sys.prefix}
     user = getpass.getuser()
     found = {name for name in names if len(name) > 1 and name in text}

@@ -1,4 +1,4 @@
-"""What the fusion weights are fitted on: the features of every candidate, and which of them are evidence.
+"""Training data of the fusion weights: the features of every candidate, and the evidence among them.
 
 Features come from the library (`memory.long_term.score`), exactly as recall computes them. What a budget would bring
 back is simulated from them, which takes a millisecond where asking the memory takes twenty: passages cost a token for
@@ -63,7 +63,7 @@ class Asked:
 
     @property
     def any_will_do(self) -> bool:
-        """Whether one passage of the evidence is enough."""
+        """True if one passage of the evidence is enough."""
         return not self.gold
 
 
@@ -82,7 +82,7 @@ class DataFile:
 
     @property
     def training(self) -> list[Asked]:
-        """What can be learnt from: queries with evidence among the candidates."""
+        """Return the queries that have evidence among their candidates."""
         return [asked for asked in chain(*self.trained) if asked.evidence.any()]
 
     @property
@@ -151,7 +151,7 @@ class Candidates(Tinymem):
         return Search(self.archive).score(question.text, now, np.ones(len(catalog), np.bool_))
 
     def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
-        """What recall makes of them."""
+        """Simulate recall's choice among the candidates."""
         return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, diversity)[0]
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
@@ -174,7 +174,7 @@ def _gold(query: Query, haystack: Haystack) -> list[int]:
 
 
 def _holds(needle: str, text: str, start: int, end: int) -> bool:
-    """Whether a slice has the needle, with as much of its context as scoring asks for."""
+    """Return whether a slice has the needle, with as much of its context as scoring asks for."""
     return needle in text[start:end] and end - start >= min(SLICE, len(text))
 
 
@@ -195,7 +195,7 @@ def simulate(asked: Asked, fusion: Fusion, price: float = PRICE, budgets: Sequen
 
 
 def _filled(asked: Asked, order: Sequence[int], costs: Sequence[float], budget: int) -> list[int]:
-    """Which candidates fit, best first."""
+    """Return the candidates that fit, best first."""
     left, misses, days, taken = float(budget - FENCE), 0, set[int](), list[int]()
     for i in order:
         cost = costs[i] + (0 if (day := int(asked.days[i])) in days else HEADER)

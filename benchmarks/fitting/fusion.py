@@ -56,7 +56,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to fit; all of it stands in the provenance."""
+    """Settings of the fit, all of which stand in the provenance."""
 
     queries: int = 200  # of a file that are trained on, at most
     iterations: int = 250
@@ -108,7 +108,7 @@ class Adam:
         self._rate, self._count = rate, 0
 
     def step(self, gradient: Floats) -> Floats:
-        """What to subtract from the parameters."""
+        """Return the step to subtract from the parameters."""
         self._count += 1
         self._mean += 0.1 * (gradient - self._mean)
         self._square += 0.001 * (gradient**2 - self._square)
@@ -192,7 +192,7 @@ def held_out(files: Sequence[DataFile], fusion: Fusion, settings: Settings) -> d
 
 
 def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> dict[str, Any]:
-    """What the weights come from; no date and no path, so that the same data gives the same file."""
+    """Return the origin of the weights, without date and path, so that the same data gives the same file."""
     data = {
         file.name: {
             "sha256": file.sha256,

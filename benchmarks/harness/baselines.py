@@ -1,4 +1,4 @@
-"""What people do without tinymem: the newest units, BM25, or plain dense vectors in Chroma.
+"""Baselines without tinymem: the newest units, BM25, or plain dense vectors in Chroma.
 
 All three work on whole units, rendered `[YYYY-MM-DD HH:MM] speaker: text` (no brackets where no time is known) and
 taken greedily in the order of their rank, skipping what does not fit any more. A unit that is longer than the whole
@@ -46,7 +46,7 @@ def rendered(unit: Unit) -> str:
 
 
 class WholeUnits:
-    """What the baselines share: units rendered and counted once, and the filling of a budget."""
+    """The shared part of the baselines: units rendered and counted once, and the filling of a budget."""
 
     def __init__(self) -> None:
         self._counter = TiktokenCounter()

@@ -44,13 +44,13 @@ class Unit:
 
     @property
     def is_tool_use(self) -> bool:
-        """Whether it calls a tool or is a tool's result."""
+        """True if the unit calls a tool or is a tool's result."""
         return bool(self.tool_calls) or self.tool_call_id is not None
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and when: all that a memory gets to see of a query."""
+    """The part of a query that a memory sees: its text and time."""
 
     text: str
     now: datetime | None = None
@@ -79,17 +79,17 @@ class Haystack:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where in `units` each id stands."""
+        """Return the place of each id in `units`."""
         return {name: at for at, name in enumerate(self.ids)}
 
     @property
     def is_agent_run(self) -> bool:
-        """Whether tools were used in it."""
+        """True if tools were used in the haystack."""
         return any(unit.is_tool_use for unit in self.units)
 
 
 class Claim(NamedTuple):
-    """Which characters of which unit, by its place among those added, are in a recalled text."""
+    """A range of characters of a unit, by its place among those added, that is in a recalled text."""
 
     place: int
     start: int
@@ -98,20 +98,20 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Recalled:
-    """What a method adds to the prompt: everything of it, fence, headers and dates included."""
+    """The text that a method adds to the prompt, with fence, headers and dates."""
 
     text: str
     claims: tuple[Claim, ...]
 
 
 class Method(Protocol):
-    """What is measured: one memory, empty when it is made."""
+    """A method under measurement: one memory, empty when it is made."""
 
     def add(self, units: Sequence[Unit]) -> None:
         """Take in the next units, in the order of time."""
 
     def recall(self, question: Question, budget: int) -> Recalled:
-        """What it would add to the prompt for `question`, in at most `budget` cl100k_base tokens."""
+        """Return the addition to the prompt for `question`, in at most `budget` cl100k_base tokens."""
         ...
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ def read_haystacks(path: Path, limit: int | None = None) -> Iterator[Haystack]:
 
 
 def sha256(path: Path) -> str:
-    """Which data it was: the SHA-256 of the file."""
+    """Return the SHA-256 of the file, which identifies the data."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -1,4 +1,4 @@
-"""What the scripts share that put tables and plots into documents: options, marks, and writing or checking."""
+"""Shared parts of the scripts that put tables and plots into documents: options, marks, writing and checking."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def loaded(name: str) -> Embedder:
 
 
 class Tinymem:
-    """What `HierarchicalMemory.recall` does. Conversations go in line by line, agent runs as chat messages."""
+    """`HierarchicalMemory.recall`. Conversations go in line by line, agent runs as chat messages."""
 
     def __init__(self, setup: Setup) -> None:
         embedder = loaded(setup.embedder)
@@ -92,11 +92,11 @@ class Tinymem:
         return steps
 
     def recall(self, question: Question, budget: int) -> Recalled:
-        """What `recall` gives, and where in the units it comes from."""
+        """Return the result of `recall`, and its place in the units."""
         return self.claiming(self._memory.recall(question.text, max_tokens=budget, now=question.now))
 
     def claiming(self, found: Recall) -> Recalled:
-        """What was recalled, and where in the units it comes from."""
+        """Return the recalled text, and its place in the units."""
         claims = []
         for item in found.items:
             part = item.step.parts()[item.part]

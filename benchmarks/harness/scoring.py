@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one budget came to: means over the queries, adversarial ones apart; latencies in milliseconds."""
+    """The figures of one budget: means over the queries, adversarial ones apart; latencies in milliseconds."""
 
     recall: float
     all: float
@@ -84,7 +84,7 @@ def unit_share(text: str, claims: Claims, folded: str) -> float:
 
 
 def needle_found(needle: str, text: str, claims: Claims, folded: str) -> bool:
-    """Whether `needle` lies inside one verified slice of a unit, with enough of its context."""
+    """Return whether `needle` lies inside one verified slice of a unit, with enough of its context."""
     long = [(start, end) for start, end in verified(text, claims, folded) if end - start >= min(SLICE, len(text))]
     return any(needle in text[start:end] for start, end in long)
 

@@ -29,7 +29,7 @@ PACKAGES = ("chromadb", "numpy", "tiktoken", "tokenizers", "wordllama", "sentenc
 
 
 def summary_path(results: Path) -> Path:
-    """Where the summary of `results` is: RESULTS.jsonl -> RESULTS.summary.json; a summary's own path stays."""
+    """Return the summary's path, RESULTS.jsonl -> RESULTS.summary.json; the path of a summary stays."""
     return (
         results
         if results.name.endswith(".summary.json")
@@ -53,7 +53,7 @@ def shown_adapter(name: str) -> str:
 
 
 def circumstances() -> dict[str, Any]:
-    """When, with which code and versions, on how large a machine."""
+    """Describe the time, code, versions and machine of a run."""
     return {
         "date": f"{datetime.now(timezone.utc):%Y-%m-%d}",
         "commit": _commit(),

@@ -101,7 +101,7 @@ class Worker(AbstractContextManager["Worker"]):
         return f"ended with status {status}: {last_line(self._heard)}"
 
     def folder(self) -> Path:
-        """Where the next memory may have its files."""
+        """Return a folder for the files of the next memory."""
         self._memories += 1
         return self._home / f"memory{self._memories}"
 
@@ -128,7 +128,7 @@ class Remote(WholeUnits):
         super().add(units)
 
     def rank(self, question: Question, most: int) -> Iterable[int]:
-        """What the peer says, each unit once."""
+        """Return the peer's ranking, each unit once."""
         wanted = min(most, len(self._units))
         return dict.fromkeys(self._worker.ask({"ask": question.text, "most": wanted})["places"])
 
@@ -177,7 +177,7 @@ def measure_peer(
 
 
 def environment(folder: Path, requirements: Sequence[str]) -> Path:
-    """The Python of a virtual environment with `requirements`, made anew unless it has them; PeerError if it fails."""
+    """The Python of a virtual environment with `requirements`, created unless it is there; PeerError if that fails."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     mark, wanted = folder / "requirements.txt", "\n".join(requirements)
     if not mark.exists() or mark.read_text(encoding="utf-8") != wanted:

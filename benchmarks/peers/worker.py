@@ -1,4 +1,4 @@
-"""What runs in a peer's own environment: one memory, fed and asked over standard input and output.
+"""The process in a peer's own environment: one memory, fed and queried over standard input and output.
 
 Started by benchmarks.peers as `python -I peers_run.py PEER VECTORS.npz PACKAGE...`, with the peer's packages and numpy
 and nothing else. The first line out has the packages' versions, then every line in gets a line back:
@@ -119,7 +119,7 @@ class Mem0(Memory):
         self._memory.embedding_model = self  # of its providers none takes vectors that are there already
 
     def embed(self, text: str, memory_action: str | None = None) -> Any:
-        """What mem0 asks an embedder."""
+        """Return an embedding, as mem0 asks for it."""
         return self.vectors.lists([text])[0]
 
     def embed_batch(self, texts: list[str], memory_action: str = "add") -> Any:
@@ -259,7 +259,7 @@ class Session:
         self._memory: Memory | None = None
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """What a line in gets back."""
+        """Answer one line of input."""
         if folder := request.get("open"):
             self._memory = self._kind(Path(folder), self._vectors)
             return {}

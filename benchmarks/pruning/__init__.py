@@ -1,1 +1,1 @@
-"""What stays in a window, and what retention keeps: `python -m benchmarks.pruning --help`."""
+"""Benchmarks of pruning strategies and of retention: `python -m benchmarks.pruning --help`."""

@@ -1,4 +1,4 @@
-"""Which share of the evidence outlives a memory's retention, by what is chosen to go first.
+"""The share of the evidence that outlives a memory's retention, by the order in which steps are removed.
 
     python -m benchmarks.pruning.retention --data FILE... [--out FILE] [--shares 75,50,25]
 
@@ -48,7 +48,7 @@ Order: TypeAlias = Callable[[Archive, Sequence[Group], Cost], Iterator[list[Grou
 
 @dataclass(frozen=True)
 class Case:
-    """What a memory holds, and the queries about it: `evidence` are ids of steps for each, `needles` of those that hold
+    """A memory's steps, and the queries about them: `evidence` has ids of steps for each, `needles` of those that hold
     its needle."""
 
     steps: Sequence[Step]
@@ -58,7 +58,7 @@ class Case:
 
 @dataclass
 class Tally:
-    """What one way came to: of each query, the share of its evidence that is kept; of each needle, whether it is."""
+    """The results of one order: for each query the share of its evidence that is kept, for each needle 1 or 0."""
 
     evidence: list[float] = field(default_factory=list)
     needles: list[float] = field(default_factory=list)
@@ -70,28 +70,28 @@ class Tally:
 
 
 def oldest(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """What was added first goes first."""
+    """Remove the oldest groups first."""
     yield list(by_age)
 
 
 def at_random(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """Any goes first."""
+    """Remove groups in random order, once for each seed."""
     for seed in range(SEEDS):
         yield random.Random(seed).sample(by_age, len(by_age))
 
 
 def shortest(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """What has the fewest tokens goes first."""
+    """Remove the groups with the fewest tokens first."""
     yield sorted(by_age, key=lambda rows: sum(row.tokens for row in rows))
 
 
 def useful(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """As tinymem does."""
+    """Remove the least useful groups first, as tinymem does."""
     yield list(least_useful(useful_groups(archive), cost))
 
 
 def by_words(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
-    """Likewise, whoever speaks, and questions too."""
+    """Remove the least useful groups first, with the same weight for all speakers and for questions."""
     with patch.multiple(tinymem.upkeep.usefulness, ASSISTANT=1.0, QUESTION=1.0):
         yield list(least_useful(useful_groups(archive), cost))
 
@@ -177,7 +177,7 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
 
 
 def note(tally: Tally, one: Case, gone: set[str]) -> None:
-    """What is left without the steps that are `gone`."""
+    """Add the share of the evidence that is left without the steps that are `gone` to the tally."""
     tally.evidence += [len(ids - gone) / len(ids) for ids in one.evidence]
     tally.needles += [float(not ids <= gone) for ids in one.needles]
 

@@ -1,4 +1,4 @@
-"""Which old facts survive in the window when it is pruned, by strategy, at the same tokens.
+"""Survival of old facts in a pruned window, by strategy, at the same tokens.
 
     python -m benchmarks.pruning --data FILE... --out benchmarks/results/pruning.json [--budgets 1000,2000,4000]
 
@@ -35,7 +35,7 @@ HALVES = {"even": (False,), "odd": (True,), "all": (False, True)}
 
 @dataclass
 class Tally:
-    """What one strategy came to at one budget: whether each needle survived, tokens used, milliseconds."""
+    """The results of one strategy at one budget: needles that survived, tokens used, milliseconds."""
 
     survived: list[tuple[bool, bool]] = field(default_factory=list)  # (in a held-back run, survived)
     tokens: list[int] = field(default_factory=list)

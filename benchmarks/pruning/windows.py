@@ -71,7 +71,7 @@ def windows(haystack: Haystack, held_back: bool) -> Iterator[Window]:
 
 
 def needle_survives(window: Window, after: Sequence[Step]) -> bool:
-    """Whether the needle stands in a slice of an old unit that is there word for word and long enough."""
+    """Return whether the needle stands in a slice of an old unit that is verbatim and long enough."""
     needle = window.query.needle or ""
     for step in after:
         if step.id in window.old:
@@ -82,7 +82,7 @@ def needle_survives(window: Window, after: Sequence[Step]) -> bool:
 
 
 def kept(needle: str, text: str, shown: str) -> bool:
-    """Whether `needle` lies in a slice of `text`, of SLICE characters or all of it, that stands in `shown`.
+    """Return whether `needle` lies in a slice of `text`, of SLICE characters or all of it, that stands in `shown`.
 
     >>> kept("b", "a b c", "a b c"), kept("b", "a b c", "b c")
     (True, False)
@@ -95,7 +95,7 @@ def kept(needle: str, text: str, shown: str) -> bool:
 
 
 def places(needle: str, text: str) -> Iterator[int]:
-    """Where `needle` begins in `text`."""
+    """Find the places where `needle` begins in `text`."""
     at = text.find(needle)
     while at >= 0:
         yield at
@@ -103,7 +103,7 @@ def places(needle: str, text: str) -> Iterator[int]:
 
 
 def common(text: str, shown: str, at: int, to: int, size: int) -> int:
-    """How long the slice around the same `size` characters at both places is that both texts have."""
+    """Return the length of the common slice around the same `size` characters in both texts."""
     before = after = 0
     while at - before > 0 and to - before > 0 and text[at - before - 1] == shown[to - before - 1]:
         before += 1

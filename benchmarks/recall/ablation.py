@@ -1,4 +1,4 @@
-"""What each stage of recall is worth: how much of the evidence comes back without it, at the same tokens.
+"""The worth of each stage of recall: the evidence that comes back without it, at the same tokens.
 
     python -m benchmarks.recall.ablation --data FILE... --out FILE.json [--train FILE...] [--jobs N]
 
@@ -50,7 +50,7 @@ Values = dict[str, dict[int, list[float]]]  # by variant and budget: what each q
 
 
 def collected(path: Path, making: Mapping[str, Any]) -> DataFile:
-    """What weights are fitted on."""
+    """Return the queries that weights are fitted on."""
     with constants(making):
         return collect(path, EMBEDDER)
 
@@ -80,7 +80,7 @@ def with_weights(variants: Mapping[str, Variant], paths: Sequence[Path], each: E
 
 
 def measured(haystack: Haystack, variants: Mapping[str, Variant], tokens: Sequence[int]) -> Values:
-    """What the queries of a haystack score, adversarial ones left out; `variants` have their weights."""
+    """Score the queries of a haystack, without adversarial ones; `variants` have their weights."""
     found: Values = {}
     for making, group in by_making(variants):
         with constants(making), tempfile.TemporaryDirectory(prefix="ablation-", ignore_cleanup_errors=True) as folder:
@@ -116,7 +116,7 @@ def replayed(
 def recalled(
     query: Query, method: Candidates, variants: Mapping[str, Variant], tokens: Sequence[int]
 ) -> Iterator[tuple[str, int, Recalled]]:
-    """What each variant recalls at each budget."""
+    """Return the recall of each variant at each budget."""
     known: dict[tuple[str, ...], Scored] = {}  # most variants have the same candidates
     for name, variant in variants.items():
         key = tuple(variant.asking)

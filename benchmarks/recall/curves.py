@@ -40,7 +40,7 @@ def plot(rows: Sequence[Entry], sets: Sequence[str], across: int = ACROSS) -> st
 
 
 def line_name(row: Entry) -> str:
-    """How a row is called in the legend; "" for one that is not plotted."""
+    """Return the name of a row in the legend; "" for one that is not plotted."""
     if not row.figures:
         return ""
     kinds = [shown for part, shown in SHOWN.items() if part == row.adapter or (part and part in row.adapter.lower())]

@@ -1,4 +1,4 @@
-"""Why a query got what it got: its evidence and what was chosen, with ranks, scores, and what they are made of.
+"""Explanation of a query's result: its evidence and the chosen passages, with ranks, scores and their features.
 
     python -m benchmarks.recall --explain QUERY --data FILE... --budgets 1024 [--embedder NAME] [--limit N]
 
@@ -71,7 +71,7 @@ def shortened(text: str) -> str:
 
 
 class Inside:
-    """What became of every passage when `query` was asked at `budget`."""
+    """The fate of every passage when `query` was asked at `budget`."""
 
     def __init__(self, haystack: Haystack, query: Query, method: Candidates, scored: Scored, budget: int) -> None:
         self.haystack, self.query, self.method, self.budget = haystack, query, method, budget
@@ -103,7 +103,7 @@ class Inside:
         }
 
     def fate(self, at: Place) -> str:
-        """What became of a passage, and why."""
+        """Describe the fate of a passage, with the reason."""
         if at not in self.ranked:
             return "not a candidate"
         if at in self.chosen:
@@ -129,7 +129,7 @@ class Inside:
 
     @staticmethod
     def holds(needle: str, text: str, start: int, end: int) -> bool:
-        """Whether a slice has the needle, with enough of its context."""
+        """Return whether a slice has the needle, with enough of its context."""
         return needle in text[start:end] and end - start >= min(SLICE, len(text))
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""How much of the evidence comes back inside a token budget.
+"""The share of the evidence that comes back inside a token budget.
 
     python -m benchmarks.recall --data FILE... --budgets 512,1024,2048 --out RESULTS.jsonl [--method NAME]
     python -m benchmarks.recall        # shows how it works, on a sample that says nothing about quality
@@ -40,7 +40,7 @@ EMBEDDERS = "static, sentence-transformers:NAME_OR_PATH, openai:NAME"
 
 @dataclass
 class Run:
-    """What is measured, and how far it is."""
+    """A run: its settings and its progress."""
 
     method: str
     budgets: tuple[int, ...]
@@ -105,7 +105,7 @@ def replay(run: Run, haystack: Haystack, method: Method) -> Iterator[dict[str, A
 
 
 def timed(call: Callable[..., T], *given: Any) -> tuple[T, float]:
-    """What `call` gives, and the seconds that it took."""
+    """Return the result of `call`, and its seconds."""
     start = time.perf_counter()
     return call(*given), time.perf_counter() - start
 
@@ -141,7 +141,7 @@ def measure_files(run: Run, files: Sequence[Path], out: Path) -> None:
 
 
 def progress(text: str) -> None:
-    """Where it is, on a terminal only."""
+    """Print the progress, on a terminal only."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

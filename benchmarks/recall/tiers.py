@@ -1,4 +1,4 @@
-"""What summaries of episodes cost or bring: recall at equal tokens, with shares of the budget given to the medium tier.
+"""Costs and gains of episode summaries: recall at equal tokens, with a share of the budget for the medium tier.
 
     python -m benchmarks.recall.tiers --data FILE... --out benchmarks/results/tiers.json [--shares 0,0.05,0.1,0.2]
     python -m benchmarks.recall.tiers --out benchmarks/results/tiers.json --write  # the table in README.md
@@ -41,7 +41,7 @@ class Tiers(Tinymem):
     """`Tinymem` with the block of episodes in front of what is recalled."""
 
     def told(self, question: Question, budget: int, share: float) -> Recalled:
-        """What both tiers tell in `budget` tokens."""
+        """Return the text of both tiers in `budget` tokens."""
         memory = self._memory
         block = episodes_block(memory.medium_term, memory.long_term)(int(share * budget)) if share else None
         if block is None or not block.text:
@@ -52,7 +52,7 @@ class Tiers(Tinymem):
         return Recalled(f"{block.text}\n{found.text}", (*claims, *found.claims))
 
     def _claims(self, line: str) -> Iterator[Claim]:
-        """Where the words of a line of a summary stand."""
+        """Yield the place in the units of the words of a summary's line."""
         if not (found := LINE.match(line)):
             return
         step = self._memory.get(int(found[1]))

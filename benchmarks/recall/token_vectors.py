@@ -1,4 +1,4 @@
-"""What token vectors of a sentence-transformers model would add to recall, by the bytes that are kept for each token.
+"""Gain in recall by token vectors of a sentence-transformers model, by the bytes that are kept for each token.
 
     python -m benchmarks.recall.token_vectors --model FOLDER --data FILE... --out benchmarks/results/token_vectors.json
 
@@ -160,7 +160,7 @@ class Contextual(Candidates):
 
 
 def collected(path: Path, model: Model, embedder: str) -> dict[str, DataFile]:
-    """What the queries of a file found, for each way to keep the vectors; its haystacks hold all before any query."""
+    """Run the queries of a file for each way to keep the vectors; its haystacks hold all units before any query."""
     found: dict[str, list[tuple[Asked, ...]]] = {name: [] for name in KEPT}
     for haystack in read_haystacks(path):
         sys.stderr.write(f"{path.name}: {haystack.id}\n")

@@ -1,4 +1,4 @@
-"""Whether a memory survives SIGKILL: real processes, killed at random moments of everything that they do to it.
+"""Survival of SIGKILL: real processes, killed at random moments of everything that they do to a memory.
 
     python -m benchmarks.reliability.crash --kills 1000 [--seed S] [--jobs J] [--out RESULT.json] [--only OPERATION]
 
@@ -51,7 +51,7 @@ Answer: TypeAlias = tuple[list[str], dict[str, int], list[str]]  # of `check`
 
 
 class Kill(NamedTuple):
-    """How one went."""
+    """The outcome of one kill."""
 
     operation: str
     inside: bool  # an operation, rather than between two
@@ -124,7 +124,7 @@ def _kill_once(work: Callable[[Callable[[], None]], None], operation: Operation,
 
 
 def _answer(ask: Callable[[], Answer]) -> Answer:
-    """What `ask` gives in a forked process; an exception there is what is wrong."""
+    """Return the result of `ask` in a forked process; an exception there becomes a fault."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

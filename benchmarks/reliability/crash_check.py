@@ -1,4 +1,4 @@
-"""What the crash benchmark demands of a memory whose process was killed: everything that was said to have returned."""
+"""The crash benchmark's checks of a memory whose process was killed: all that was reported as done is there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOUND = 0.8  # and how many of them it must find: it is approximate
 
 @dataclass
 class Expected:
-    """What must be true of a memory, by all that was told of it so far, and seen in it after earlier kills."""
+    """The expected state of a memory, by all ledgers so far, and by its contents after earlier kills."""
 
     steps: dict[str, int] = field(default_factory=dict)  # id -> number, in the order they were acknowledged
     gone: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Expected:
     last: Told = field(default_factory=lambda: Told([]))  # by the process that was killed just now
 
     def read(self, told: Told) -> None:
-        """Take in what the next killed process told."""
+        """Add the ledger of the next killed process."""
         self.last = told
         if told.of("making"):
             return  # of other memories
@@ -53,7 +53,7 @@ class Expected:
         self.marked |= {*told.of("marked")}
 
     def begun(self, begin: str, end: str) -> Any:
-        """What was begun and not acknowledged, or None."""
+        """Return the operation that was begun and not acknowledged, or None."""
         begun, ended = self.last.of(begin), self.last.of(end)
         return begun[-1] if len(begun) > len(ended) else None
 
@@ -64,7 +64,7 @@ class Expected:
 
 
 def check(folder: Path, store: str, expected: Expected, seed: str) -> tuple[list[str], dict[str, int], list[str]]:
-    """What is wrong with the memory in `folder`; the steps that it holds; the notes of its scratchpad."""
+    """Check the memory in `folder`; return what is wrong, its steps, and the notes of its scratchpad."""
     if (made := expected.last.of("making")) and (place := folder.with_name(made[-1])):
         return list(_of_made(place, expected)), {}, []
     wrong = list(_left_of(expected.gone[-50:], folder))

@@ -1,4 +1,4 @@
-"""What the crash benchmark demands of files that a killed process exported, and of memories that it imported."""
+"""The crash benchmark's checks of files that a killed process exported, and of memories that it imported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _of_import(place: Path, count: int, done: bool) -> Iterator[str]:
 
 
 def _held(place: Path) -> int:
-    """How many steps the memory in a folder has; 0 where there is none."""
+    """Count the steps of the memory in a folder; 0 if there is none."""
     try:
         folder = namespace_folder(place, "default", create=False)
     except NotAMemoryError:

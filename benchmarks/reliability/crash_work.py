@@ -1,6 +1,6 @@
-"""What the crash benchmark kills: one function for each kind of operation, done again and again until SIGKILL comes.
+"""The operations that the crash benchmark kills: a function for each, repeated until SIGKILL comes.
 
-Each tells the ledger what it is about to do, and what has returned: what was told to have returned must be true ever
+Each tells the ledger what it is about to do, and what has returned: what was reported as returned must be true ever
 after. To have another kind killed, write such a function and give it a line in OPERATIONS; if what it promises is not
 checked yet, a line in benchmarks/reliability/crash_check.py too.
 """
@@ -127,7 +127,7 @@ def _reindex(worker: Worker) -> None:
 
 
 def _rebuild(worker: Worker) -> None:
-    """Chroma's files are made anew."""
+    """Rebuild Chroma's files."""
     worker.open("chroma")
     worker.add(worker.steps(12))
     worker.memory.close()
@@ -156,7 +156,7 @@ def _import(worker: Worker) -> None:
 
 
 class Operation(NamedTuple):
-    """What is done, and how many seconds of it may go by before the kill. It is done on a memory of its `store`, opened
+    """A kind of work, and the most seconds of it before the kill. It runs on a memory with its `store`, opened
     before unless it `opens` one itself."""
 
     work: Callable[[Worker], None]

@@ -46,7 +46,7 @@ def word(id: str) -> str:
 
 
 class Worker:
-    """A process that works on a memory until it is killed, and what it told: one JSON list a line, by `write`, which a
+    """A process that works on a memory until it is killed, and its ledger: one JSON list a line, by `write`, which a
     kill cannot undo. `name` begins the ids of its steps."""
 
     def __init__(self, folder: Path, ledger: Path, name: str, seed: str) -> None:
@@ -100,13 +100,13 @@ class Worker:
 
 @dataclass
 class Told:
-    """What one killed process told: all lines, and whether the kill hit it in the middle of an operation."""
+    """The ledger of one killed process: its lines, and whether the kill interrupted an operation."""
 
     lines: list[list[Any]]
 
     @property
     def inside(self) -> bool:
-        """Whether an operation had begun that had not ended."""
+        """True if the kill interrupted an operation."""
         kinds = [line[0] for line in self.lines if line[0] in ("begin", "end")]
         return bool(kinds) and kinds[-1] == "begin"
 
@@ -115,11 +115,11 @@ class Told:
         return [line for line in self.lines if line[0] == kind]
 
     def of(self, kind: str) -> list[Any]:
-        """What was told with lines of this kind."""
+        """Return the contents of the lines of this kind."""
         return [line[1] for line in self.lines_of(kind)]
 
 
 def read_ledger(ledger: Path) -> Told:
-    """What was told; a line that the kill cut off was not."""
+    """Read a ledger, without a line that the kill cut off."""
     lines = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
     return Told([json.loads(line) for line in lines if line.endswith("\n")])

@@ -1,4 +1,4 @@
-"""What is left of forgotten steps in the files of a memory: every byte of every file is looked at.
+"""Traces of forgotten steps in the files of a memory: every byte of every file is searched.
 
     python -m benchmarks.reliability.forgetting [--steps 5000] [--secrets 100] [--out RESULT.summary.json]
 
@@ -56,19 +56,19 @@ WAYS: dict[str, Callable[[HierarchicalMemory, list[str]], object]] = {
 
 
 class Needles(NamedTuple):
-    """What is looked for: bytes, and beginnings of vectors `(n, NUMBERS)`."""
+    """The bytes to search for, and beginnings of vectors `(n, NUMBERS)`."""
 
     bytes: list[bytes]
     vectors: Any
 
     @property
     def names(self) -> set[str]:
-        """What tells them apart."""
+        """The names that identify the needles."""
         return {one.hex() for one in self.bytes} | {f"vector {at}" for at in range(len(self.vectors))}
 
 
 class Found(NamedTuple):
-    """What a search found."""
+    """The result of a search."""
 
     names: set[str]
     files: int
@@ -122,7 +122,7 @@ def made(path: Path, count: int, secrets: int) -> tuple[list[str], Needles]:
 
 
 def search(folder: Path, needles: Needles) -> Found:
-    """Which of the needles stand in files of a folder, or in their names."""
+    """Find the needles that stand in files of a folder, or in their names."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     found: set[str] = set()
     total = 0
@@ -135,7 +135,7 @@ def search(folder: Path, needles: Needles) -> Found:
 
 
 def vectors_in(content: bytes, vectors: Any) -> set[int]:
-    """Which of the vectors `(n, m)` stand in `content` as float32, each number to one in 500: at any byte."""
+    """Find the vectors `(n, m)` that stand in `content` as float32, each number to one in 500, at any byte."""
     found = set()
     width = vectors.shape[1]
     with np.errstate(all="ignore"):

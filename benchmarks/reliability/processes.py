@@ -4,7 +4,7 @@
 
 Writers add messages, call tools in one process and answer in another, archive, mark and ask; readers ask. All open the
 same path and namespace. The index is Chroma, used from a few hundred passages on; one process holds it at a time, and
-each of them ends and opens the memory anew now and then, so that another takes it over. At the end every step whose
+each of them ends and opens the memory again now and then, so that another takes it over. At the end every step whose
 `add` returned must be there once, as it was given; each call answered at most once; full text, vectors and index must
 agree with the journal. Exit status 1 if not, or if a process failed or hung.
 """
@@ -83,7 +83,7 @@ class Worker:
         print(json.dumps(self.took), flush=True)
 
     def goes_on(self) -> bool:
-        """Whether there is time; a machine that is slow has more of it."""
+        """Return whether there is time left; a slow machine has more of it."""
         return time.time() < self.until or self.done < LEAST
 
     def said(self) -> str:
@@ -113,7 +113,7 @@ class Worker:
         self.acknowledge([memory.add(ActionStep(self.said(), [ToolCall("look", {}, f"{self.name}-{self.made}")]))])
 
     def answer(self, memory: HierarchicalMemory) -> None:
-        """Add the result of an open call, whoever made it; another process may be quicker."""
+        """Add the result of an open call of any process; another one may be faster."""
         if waiting := sorted(memory.short_term.open_calls):
             call = self.dice.choice(waiting)
             try:
@@ -142,13 +142,13 @@ class Worker:
 
 
 def write(worker: Worker) -> None:
-    """What a writer does."""
+    """Work as a writer."""
     jobs = {worker.add: 60, worker.add_many: 8, worker.archive: 4, worker.call: 10, worker.answer: 10, worker.mark: 1}
     worker.work({**jobs, worker.context: 4, worker.recall: 3})
 
 
 def read(worker: Worker) -> None:
-    """What a reader does."""
+    """Work as a reader."""
     worker.work({worker.context: 5, worker.recall: 5, worker.stats: 1})
 
 
@@ -191,15 +191,14 @@ def soak(folder: Path, writers: int, readers: int, seconds: float) -> dict[str, 
 
 
 def start(memory: Path, name: str) -> subprocess.Popen[str]:
-    """A worker in a process of its own, whose name says what it does; it says when it is ready, and is told until when
-    to work."""
+    """Start a worker in a process of its own, which reports when it is ready, and then gets the time to stop at."""
     command = [sys.executable, "-m", "benchmarks.reliability.processes", "--worker", name, "--memory", str(memory)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment(), text=True, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def shown(milliseconds: Sequence[float]) -> dict[str, float]:
-    """How often, and how long."""
+    """Return the count, and quantiles of the durations."""
     cuts = quantiles(milliseconds, n=100) if len(milliseconds) > 1 else [milliseconds[0]] * 99
     values = {"p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98], "max_ms": max(milliseconds)}
     return {"count": len(milliseconds), **{name: round(value, 2) for name, value in values.items()}}

@@ -1,4 +1,4 @@
-"""What embedders cost: time until the first vector, passages a second, time of a question, RAM, bytes a passage.
+"""Costs of embedders: time until the first vector, passages a second, time of a question, RAM, bytes a passage.
 
     python -m benchmarks.speed.embedders --embedders static,hashing,sentence-transformers:PATH [--out FILE] [--quick]
 
@@ -7,7 +7,7 @@ all of them; what is written are medians. Passages and questions are made from a
 the same for all: batches of 256 passages, as a memory embeds them, cut as it cuts them, and single questions of ten
 words. A GPU is used where a model finds one; `openai:NAME` needs a key, and is charged.
 
-The figures go to benchmarks/results/embedders.json unless told otherwise, and from there, with those of recall,
+The figures go to benchmarks/results/embedders.json by default, and from there, with those of recall,
 `python -m benchmarks.speed.embedders_table --write` puts them into docs/embedders.md.
 """
 
@@ -37,7 +37,7 @@ __all__ = ["EFFORTS", "main"]
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: batches of passages, questions, and how often each embedder has its turn."""
+    """The amount of work: batches of passages, questions, and turns of each embedder."""
 
     batches: int
     questions: int
@@ -72,7 +72,7 @@ def made(effort: Effort) -> dict[str, Any]:
 
 
 def child(name: str, texts: dict[str, Any]) -> Any:
-    """What a measuring process says."""
+    """Run a measuring process, and return its output."""
     command = [sys.executable, "-m", "benchmarks.speed.embedders_worker", name]
     done = subprocess.run(
         command, input=json.dumps(texts), capture_output=True, text=True, env=environment(), check=False

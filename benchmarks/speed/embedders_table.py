@@ -53,7 +53,7 @@ def tables(record: dict[str, Any], rows: Sequence[Entry]) -> str:
 
 
 def costs(record: dict[str, Any]) -> str:
-    """What each embedder costs, a row each."""
+    """Return the costs of each embedder, a row each."""
     return _table(COSTS, {one["embedder"]: _costs(one) for one in record["embedders"]})
 
 

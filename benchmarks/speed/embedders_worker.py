@@ -1,4 +1,4 @@
-"""What benchmarks.speed.embedders starts in a process of its own: one embedder, once; prints one JSON object.
+"""The process that benchmarks.speed.embedders starts to measure one embedder once; prints one JSON object.
 
     python -m benchmarks.speed.embedders_worker EMBEDDER < TEXTS  # {"batches": [[passage, ...]], "questions": [...]}
 

@@ -1,10 +1,10 @@
-"""What a memory costs: time, RAM and disk, at several sizes, beside plain Chroma that is fed the same vectors.
+"""Costs of a memory: time, RAM and disk, at several sizes, beside plain Chroma with the same vectors.
 
     python -m benchmarks.speed --sizes 1000,10000,100000 [--data FILE] [--out SUMMARY.json] [--quick]
 
 Each size is measured in processes of its own, several times; what is printed and written are medians over those. The
 steps are made from a seed (benchmarks/speed/steps.py), or taken from the haystacks in FILE. The summary goes to
-benchmarks/results/speed.summary.json unless told otherwise, and from there `python -m benchmarks.speed.table --write`
+benchmarks/results/speed.summary.json by default, and from there `python -m benchmarks.speed.table --write`
 puts it into benchmarks/README.md.
 """
 
@@ -69,7 +69,7 @@ def medians(records: Sequence[Any]) -> Any:
 
 
 def child(*given: str | Path) -> Any:
-    """What a measuring process says."""
+    """Run a measuring process, and return its output."""
     command = [sys.executable, "-m", "benchmarks.speed.worker", *map(str, given)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     if done.returncode:
@@ -93,7 +93,7 @@ def environment() -> dict[str, str]:
 
 
 def mebibytes(folder: Path, pattern: str = "**/*") -> float:
-    """What the files of a folder take, in MiB."""
+    """Return the size of a folder's files, in MiB."""
     return round(sum(file.stat().st_size for file in folder.glob(pattern) if file.is_file()) / 2**20, 2)
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks.speed starts in a process of its own: one measurement; prints one JSON object.
+"""The process that benchmarks.speed starts for one measurement; prints one JSON object.
 
     python -m benchmarks.speed.worker build FOLDER SIZE EFFORT [DATA]     make a memory and a plain Chroma, and use both
     python -m benchmarks.speed.worker memory FOLDER                       open the memory that `build` made
@@ -35,7 +35,7 @@ BUDGET = 1_000  # tokens of a recall
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: steps a chunk, single adds, contexts and recalls, and how often all of it at each size."""
+    """The amount of work: steps a chunk, single adds, contexts and recalls, and repetitions at each size."""
 
     chunk: int
     adds: int
@@ -75,7 +75,7 @@ class Plain:
 
 
 def seconds(call: Callable[..., object], *given: Any) -> float:
-    """How long `call` takes."""
+    """Return the seconds that `call` takes."""
     start = time.perf_counter()
     call(*given)
     return time.perf_counter() - start
