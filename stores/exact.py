@@ -1,4 +1,4 @@
-"""A store that compares the query with every vector: exact, in memory, and fast up to some 100,000 vectors."""
+"""A store that compares the query with every vector: exact, in memory, and fast up to about 100,000 vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tinymem.protocols import Ids, Vectors
 
 __all__ = ["ExactStore"]
 
-_DECIMALS = 6  # float32 sums differ in the seventh from place to place, and equal vectors must tie
+_DECIMALS = 6  # float32 sums of equal vectors differ in the seventh decimal by place, and they must tie
 _SMALLEST = 256  # rows of the first buffer
 
 
@@ -30,7 +30,7 @@ class ExactStore:
     ([7, 8], [1.0, 0.6])
     """
 
-    in_memory = True  # what it holds, no other process sees
+    in_memory = True  # no other process sees its vectors
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,21 +39,23 @@ class ExactStore:
 
     @classmethod
     def from_name(cls, argument: str, path: Path) -> ExactStore:
-        """The store called `"exact"`; it takes no argument and leaves `path` alone."""
+        """Return the store named `"exact"`; it takes no argument and does not use `path`."""
         if argument:
-            raise InputError(f'the store "exact" takes no argument, and {argument!r} was given')
+            raise InputError(f'the store "exact" takes no argument, but {argument!r} was given')
         return cls()
 
     @property
     def name(self) -> str:
-        """`"exact"`."""
+        """The name of the store: `"exact"`."""
         return "exact"
 
     def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
         """Add vectors `(n, dimensions)` under `ids`, or replace those that are there.
 
-        The first vectors decide the dimensions. If an id occurs twice, its last vector counts. InputError if the shapes
-        do not fit or a number is not finite; nothing is changed then.
+        The first vectors decide the dimensions. If an id occurs twice, its last vector counts.
+
+        Raises:
+            InputError: The shapes do not fit, or a number is not finite; nothing is changed then.
         """
         units = _units(vectors)
         if units.ndim != 2 or len(units) != len(ids):
@@ -66,12 +68,18 @@ class ExactStore:
             rows = [self._row(key) for key in keys.tolist()]
             self._grow(self._count, units.shape[1])
             self._ids[rows] = keys
-            # One by one where an id occurs twice: numpy does not promise which of the two it would keep.
+            # Duplicate ids are written one by one, since numpy does not define which of two values it keeps.
             last = {row: number for number, row in enumerate(rows)}
             self._vectors[list(last)] = units[list(last.values())]
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
-        """The `k` closest to `vector` `(dimensions,)`: ids and cosine similarities, best first, ties by lower id."""
+        """Return ids and cosine similarities of the `k` vectors closest to `vector` `(dimensions,)`, best first.
+
+        Equal similarities are in the order of ids.
+
+        Raises:
+            InputError: The shape does not fit, or a number is not finite.
+        """
         unit = _units(vector)
         with self._lock:
             self._check(unit.shape[-1] if unit.ndim == 1 else -1)
@@ -81,7 +89,7 @@ class ExactStore:
             return ids[best], similarities[best]
 
     def delete(self, ids: Sequence[int]) -> None:
-        """Remove these ids; ids that are not held are no error."""
+        """Remove these ids; unknown ids are no error."""
         with self._lock:
             self._check()
             for key in ids:
@@ -90,7 +98,7 @@ class ExactStore:
                     self._remove(row)
 
     def count(self) -> int:
-        """Count the vectors that are held."""
+        """Count the vectors."""
         with self._lock:
             self._check()
             return self._count
@@ -102,7 +110,7 @@ class ExactStore:
             self._empty(0)
 
     def close(self) -> None:
-        """Free the memory. Closing twice is no error; any other call afterwards is a ClosedError."""
+        """Free the memory; any other call is a ClosedError from then on."""
         with self._lock:
             self._closed = True
             self._empty(0)
@@ -121,13 +129,13 @@ class ExactStore:
             raise ClosedError("this store was closed: open it again")
         held = self._vectors.shape[1]
         if dimensions is not None and self._count and dimensions != held:
-            raise InputError(f"this store holds vectors of {held} dimensions, and {dimensions} were given")
+            raise InputError(f"this store holds vectors of {held} dimensions, but {dimensions} were given")
 
     def _row(self, key: int) -> int:
         return self._rows.setdefault(key, len(self._rows))
 
     def _grow(self, rows: int, dimensions: int) -> None:
-        """Make room for `rows`, by doubling, so that n single additions cost O(n) in all."""
+        """Grow the buffer for `rows` by doubling, so that n single additions cost O(n) in all."""
         capacity = len(self._ids)
         if rows <= capacity and dimensions == self._vectors.shape[1]:
             return
@@ -138,7 +146,7 @@ class ExactStore:
         self._ids, self._vectors = ids, vectors
 
     def _remove(self, row: int) -> None:
-        """Move the last row into the hole; `row`'s id has been taken out already."""
+        """Move the last row to the place of `row`, whose id has been removed already."""
         last = self._count
         if row != last:
             self._ids[row], self._vectors[row] = self._ids[last], self._vectors[last]
@@ -146,7 +154,7 @@ class ExactStore:
 
 
 def _units(vectors: Vectors) -> Vectors:
-    """`vectors` at length 1, so that a dot product is the cosine; zero stays zero."""
+    """Scale `vectors` to length 1, so that a dot product is the cosine; zero stays zero."""
     wide = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(wide).all():
         raise InputError("a vector has a number that is not finite (NaN or infinity)")
@@ -157,11 +165,11 @@ def _units(vectors: Vectors) -> Vectors:
 
 
 def _best(ids: Ids, similarities: Vectors, k: int) -> Ids:
-    """Places of the `k` best, best first, the lower id first among equals."""
+    """Return the places of the `k` best, best first, and of equals the lower id first."""
     places: Ids = np.arange(len(ids), dtype=np.int64)
     if k <= 0:
         return places[:0]
-    if k < len(ids):  # all that tie with the k-th stay in, or the lower ids among them could be lost
+    if k < len(ids):  # all ties with the k-th stay, or the lower ids among them could be lost
         threshold = np.partition(similarities, len(ids) - k)[len(ids) - k]
         places = np.flatnonzero(similarities >= threshold)
     order = np.lexsort((ids[places], -similarities[places]))[:k]

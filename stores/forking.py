@@ -32,12 +32,12 @@ class ProcessLock:
 
     @property
     def inherited(self) -> bool:
-        """True in a child whose parent process has opened what the lock is for."""
+        """True in a child of the process that opened `what`."""
         return os.getpid() != self._pid
 
     def __enter__(self) -> None:
         if self.inherited:
-            raise StorageError(f"{self._what} was opened before a fork, by another process: open it in the child")
+            raise StorageError(f"{self._what} was opened before a fork, in another process: open it in the child")
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""The journal of a namespace's folder: the one place that knows which engine keeps it."""
+"""The journal of a namespace's folder; only this module knows its engine."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ FILE = "journal.db"
 def open_journal(folder: Path, create: bool = True) -> Journal:
     """Open the journal in `folder`, which must exist; make it if there is none and `create`.
 
-    Raises StorageError for one that cannot be opened, FormatError for one that is damaged or of a newer format.
+    Raises:
+        StorageError: The journal cannot be opened.
+        FormatError: The journal is damaged, or of a newer format.
     """
     return SqliteJournal(folder / FILE, create)
 
 
 def has_journal(folder: Path) -> bool:
-    """Tell if there is a journal in `folder`."""
+    """Return whether there is a journal in `folder`."""
     return (folder / FILE).exists()
 
 
 def has_steps(folder: Path) -> bool:
-    """Tell if the journal in `folder` holds a step, or may hold one: it is damaged, or in use. It is only read."""
+    """Return whether the journal in `folder` holds a step, or may hold one, since it is damaged or in use."""
     with closing(sqlite3.connect(folder / FILE, timeout=0)) as db:
         try:
             return db.execute("SELECT 1 FROM steps LIMIT 1").fetchone() is not None
@@ -40,7 +42,7 @@ def has_steps(folder: Path) -> bool:
 
 
 def check_unused(folder: Path) -> None:
-    """Raise StorageError if the journal in `folder` is open anywhere: only who is alone can leave SQLite's log mode."""
+    """Raise StorageError if the journal in `folder` is open anywhere: SQLite leaves WAL mode only for a sole user."""
     try:
         with closing(sqlite3.connect(folder / FILE, timeout=0)) as db:
             db.execute("PRAGMA journal_mode=DELETE")
@@ -48,14 +50,14 @@ def check_unused(folder: Path) -> None:
         if "locked" in str(error):
             raise StorageError(f"{folder} is in use: close the memories that have it open first") from error
     except sqlite3.DatabaseError:
-        pass  # what is damaged can go as well
+        pass  # a damaged journal may be removed as well
 
 
 def journal_files(folder: Path) -> set[Path]:
-    """Return the files of the journal in `folder`; those of anything else there are not among them."""
+    """Return the journal's files in `folder`, without other files there."""
     return {*folder.glob(f"{FILE}*")}
 
 
 def damaged_file(path: Path) -> Path | None:
-    """Return the file that `saved_steps` reads: `path`, or the journal's in the folder `path`, if there is one."""
+    """Return the file that `saved_steps` reads: `path` itself, or the journal in the folder `path`, if there is one."""
     return next((file for file in (path, path / FILE) if file.is_file()), None)

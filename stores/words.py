@@ -8,11 +8,11 @@ import unicodedata
 __all__ = ["MAX_TERMS", "MAX_WORDS", "STOP_WORDS", "indexed", "words"]
 
 MAX_WORDS = 512  # distinct words of a query that are looked up
-MAX_TERMS = 32  # and of those, how many are searched for: the rarest
+MAX_TERMS = 32  # of these, the rarest that are searched for
 
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# The most frequent words of English: they say how, not what.
+# The most frequent words of English, which say little about the topic.
 STOP_WORDS = frozenset(
     """
     a about after all also am an and any are as at be because been before being but by can could did do does doing down
@@ -25,13 +25,13 @@ STOP_WORDS = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """The words of `text` that say what it is about: lower case, parts of identifiers apart, each once, in order.
+    """Return the content words of `text` in lower case, with parts of identifiers, each once and in order.
 
     >>> words("How does loadConfig work?")
     ['loadconfig', 'load', 'config', 'work']
     """
     found: dict[str, None] = {}
-    for word in _WORD.findall(unicodedata.normalize("NFC", text)):  # a mark apart would end the word
+    for word in _WORD.findall(unicodedata.normalize("NFC", text)):  # a separate combining mark would end the word
         parts = _HUMP.split(word)
         for part in [word, *parts] if len(parts) > 1 else [word]:
             if (lower := part.lower()) not in STOP_WORDS:
@@ -40,8 +40,8 @@ def words(text: str) -> list[str]:
 
 
 def indexed(text: str) -> str:
-    """Return what the index is given for `text`: itself, and the parts of its camel-case identifiers."""
-    # Most words are lower case behind their first letter, and asking that first is far quicker than splitting them all.
+    """Return the text to index: `text` itself, and the parts of its camel-case identifiers."""
+    # Most words are lower case after their first letter, and checking this first is much faster than splitting all.
     mixed = (word for word in _WORD.findall(text) if not word[1:].islower())
     humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]
     return f"{text} {' '.join(humps)}" if humps else text

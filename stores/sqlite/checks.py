@@ -1,6 +1,6 @@
-"""Checks of a journal: SQLite's own of the file, the full-text index against the passages, and what stands in them.
+"""Checks of a journal: SQLite's own check of the file, the full-text index against the passages, and their values.
 
-Nothing is taken for granted of what is read here: it may be damaged.
+Anything that is read here may be damaged.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tinymem.stores.sqlite.schema import guarded
 
 __all__ = ["Checks"]
 
-FAULTS = 3  # of the file that are named
+FAULTS = 3  # faults of the file that are named
 
 
 class Checks(Database):
     """Checks for the doctor."""
 
     def check_files(self) -> list[str]:
-        """Return what SQLite's own check finds wrong with the file."""
+        """Return the faults that SQLite's own check finds in the file."""
         found = [str(row[0]) for row in self._read(f"PRAGMA integrity_check({FAULTS})")]
         return [] if found == ["ok"] else found
 
@@ -48,9 +48,9 @@ class Checks(Database):
             lengths.refresh()
             occurrences = self._number("SELECT sum(cnt) FROM vocabulary")
         if lacking or unknown:
-            return f"it lacks {lacking} passages, and has {unknown} that the journal has not"
+            return f"it lacks {lacking} passages, and has {unknown} that the journal does not have"
         if occurrences != lengths.total:  # SQLite's own check compares no contents, since this index keeps no texts
-            return f"it has {occurrences} words of the {lengths.total} that its passages have"
+            return f"it has {occurrences} of the {lengths.total} words in its passages"
         return None
 
     def check_vectors(self) -> VectorCheck:
@@ -63,11 +63,11 @@ class Checks(Database):
         return VectorCheck(lengths, bad, odd)
 
     def count_orphans(self) -> int:
-        """Count the passages of steps that are not there."""
+        """Count the passages whose steps are missing."""
         return self._number("SELECT count(*) FROM passages WHERE step NOT IN (SELECT number FROM steps)")
 
     def filed(self, after: int = 0, limit: int = 500) -> list[FiledStep]:
-        """Return up to `limit` steps with numbers above `after`, in order, as they are filed."""
+        """Return up to `limit` steps with numbers above `after`, in order, with the columns beside their JSON."""
         rows = self._read(
             "SELECT number, id, record FROM steps WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
         )
@@ -79,7 +79,7 @@ class Checks(Database):
         return [FiledStep(number, id, record, places.get(number, [])) for number, id, record in rows]
 
     def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if something is wrong with it, and tell if it was."""
+        """Make the full-text index again if it is damaged, and return whether it was."""
         if self.check_terms().fault is None:
             return False
         with self._transaction():

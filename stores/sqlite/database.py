@@ -42,11 +42,11 @@ class Database:
         return str(self.path)
 
     def damaged(self, reason: object) -> FormatError:
-        """Return the error that says that the file is damaged, and what can be done."""
+        """Return the error for a damaged file, with advice."""
         return damaged(self.path, reason)
 
     def close(self) -> None:
-        """Close the file. Closing twice is no error; a forked child leaves it to its parent."""
+        """Close the file; closing twice is no error, and a forked child leaves it to its parent."""
         if not self._lock.inherited:
             with self._lock:
                 self._db.close()
@@ -80,13 +80,13 @@ class Database:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Make all writes inside one transaction, while nobody else writes."""
+        """Make all writes inside one transaction, which excludes other writers."""
         with self._transaction():
             yield
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read one state inside, while others may write."""
+        """Read one state of the journal inside, while others may write."""
         with self._lock, guarded(self.path):
             if self._db.in_transaction:
                 yield
@@ -99,13 +99,13 @@ class Database:
                     self._db.execute("COMMIT")
 
     def version(self) -> int:
-        """Return a number that changes whenever somebody else has written."""
+        """Return a number that changes whenever another connection has written."""
         return self._number("PRAGMA data_version")
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _read(self, sql: str, values: Sequence[Any] = (), kinds: Sequence[Any] = ()) -> list[Any]:
-        """The rows; FormatError where a value is not of its kind, if `kinds` are given: any column may hold any."""
+        """Return the rows; FormatError if a value is not of its kind in `kinds`, since SQLite columns may hold any."""
         with self._lock, guarded(self.path):
             rows = self._db.execute(sql, values).fetchall()
         if kinds and (wrong := [row for row in rows if not all(map(isinstance, row, kinds))]):
@@ -113,12 +113,12 @@ class Database:
         return rows
 
     def _number(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """The number in the first row; 0 where there is no row, or NULL."""
+        """Return the number in the first row; 0 if there is no row, or NULL."""
         rows = self._read(sql, values)
         return int(rows[0][0] or 0) if rows else 0
 
     def _along(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = (), down: bool = False) -> list[Any]:
-        """The rows, whose numbers grow from the first of the `values`, or fall: a damaged tree may lead in circles."""
+        """Return rows whose numbers must rise, or fall, from the first of the `values`: a damaged tree may loop."""
         rows = self._read(sql, values, kinds)
         numbers = [values[0], *(row[0] for row in rows)]
         if any(one >= other for one, other in pairwise(numbers[::-1] if down else numbers)):
@@ -126,7 +126,7 @@ class Database:
         return rows
 
     def _each(self, sql: str, values: Sequence[Any], kinds: Sequence[Any] = ()) -> Iterator[Any]:
-        """The rows for any number of values, for which `{}` stands in the statement."""
+        """Return the rows for any number of values, which replace `{}` in the statement."""
         for at in range(0, len(values), MANY):
             some = values[at : at + MANY]
             yield from self._read(sql.format(",".join("?" * len(some))), some, kinds)
@@ -134,12 +134,12 @@ class Database:
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def setting(self, key: str) -> str | None:
-        """Return the value that was kept under `key`, or None."""
+        """Return the value of `key`, or None."""
         rows = self._read("SELECT value FROM meta WHERE key = ?", (key,), [str])
         return rows[0][0] if rows else None
 
     def keep(self, settings: Mapping[str, str], replace: bool = True) -> None:
-        """Keep values under keys, all or none; unless `replace`, those that are there stay."""
+        """Store values under keys, all or none; unless `replace`, existing values stay."""
         with self._transaction() as db:
             db.executemany(f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO meta VALUES (?, ?)", settings.items())
 
@@ -149,10 +149,10 @@ class Database:
 
     @property
     def mark(self) -> Mark:
-        """The end of the passages that were made."""
+        """The mark up to which passages were made."""
         kept = self.setting(MARK) or "1 0"
         try:
             step, passages = map(int, kept.split())
         except ValueError as error:
-            raise self.damaged(f"{shown(kept)} is no mark") from error
+            raise self.damaged(f"{shown(kept)} is not a mark") from error
         return Mark(step, passages)

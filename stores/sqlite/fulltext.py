@@ -1,12 +1,12 @@
 """BM25 over passages in SQLite FTS5, with query terms chosen by how rare they are.
 
-Porter stemming. Identifiers are indexed by their parts as well: `loadConfig` also as `load` and `config`; the
-tokenizer itself splits at `_ . / -`. The table is contentless: it holds terms, not texts.
+Terms are Porter stems. Identifiers are also indexed by their parts, `loadConfig` as `load` and `config`; the tokenizer
+itself splits at `_ . / -`. The table is contentless: it holds terms, not texts.
 
 BM25: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with FTS5's k1 = 1.2, b = 0.75. Scores are
-those of FTS5's own `bm25()`, to the last bit, but made here from its lists of occurrences: `bm25()` reads the length
-of every passage that it scores from the database, one by one. This must stay: at 10,000 steps a question of ten words
-takes 3.6 ms of CPU instead of 10.4, a window's 6,000 characters 6.2 instead of 18.3.
+those of FTS5's own `bm25()`, to the last bit, but computed here from its lists of occurrences, because `bm25()` reads
+the length of every passage that it scores from the database, one by one. This must stay: at 10,000 steps a question of
+ten words takes 3.6 ms of CPU instead of 10.4, a window's 6,000 characters 6.2 instead of 18.3.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tinymem.stores.words import MAX_TERMS, MAX_WORDS, indexed, words
 
 __all__ = ["FullText"]
 
-MAX_POSTINGS = 12_000  # passages that they may occur in, in sum: each is scored, so this bounds the time of a search
+MAX_POSTINGS = 12_000  # passages with the query's terms, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
-CAPS = (64, 512, 4_096, MAX_POSTINGS + 1, 1 << 62)  # to which the passages of a word are counted, until enough is known
-REMEMBERED = 50_000  # words whose stems, and whose numbers of passages, are remembered
+CAPS = (64, 512, 4_096, MAX_POSTINGS + 1, 1 << 62)  # limits for counting a word's passages, tried one after the other
+REMEMBERED = 50_000  # words whose stems and numbers of passages are cached
 K1, B = 1.2, 0.75
 
 SCHEMA = """
 CREATE VIRTUAL TABLE IF NOT EXISTS fulltext USING fts5(terms, content='', tokenize='porter unicode61');
 CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab(fulltext, row);
 """
-# Query words are stemmed by the very tokenizer that the index uses: each is a row of a scratch table.
+# Query words are stemmed by the index's own tokenizer: each is a row of a scratch table.
 SCRATCH = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked USING fts5(word, content='', tokenize='porter unicode61');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked_terms USING fts5vocab('temp', 'asked', 'instance');
@@ -58,28 +58,28 @@ class FullText:
         self._lengths = Lengths(connection)
 
     def add(self, passages: Iterable[tuple[int, str]]) -> None:
-        """Index passages: (id, text)."""
+        """Index passages, given as (id, text)."""
         self._db.executemany("INSERT INTO fulltext(rowid, terms) VALUES (?, ?)", ((i, indexed(t)) for i, t in passages))
 
     def remove(self, passages: Iterable[tuple[int, str]]) -> None:
-        """Take passages out; the text must be the one that was added."""
+        """Remove passages; their texts must be those that were added."""
         rows = (("delete", i, indexed(t)) for i, t in passages)
         self._db.executemany("INSERT INTO fulltext(fulltext, rowid, terms) VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:
-        """Take all passages out, whatever state the index is in."""
+        """Remove all passages, even from a damaged index."""
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('delete-all')")
 
     def optimize(self) -> None:
-        """Merge the index into one segment; terms of removed passages are gone from disk only then."""
+        """Merge the index into one segment, which removes the terms of removed passages from disk."""
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
 
     def search(self, query: str, waiting: Waiting = NOTHING) -> tuple[Ids, Vectors]:
-        """The passages that share terms with `query`: ids, best first, and scores in (0, 2.2).
+        """Return the passages that share terms with `query`: ids, best first, and scores in (0, 2.2).
 
-        A score is BM25 divided by the sum of the terms' inverse document frequencies: 1 is about what a passage of
-        average length gets that holds every term once, whatever the query and the collection. Those that are `waiting`
-        are searched as if they were in the index.
+        A score is BM25 divided by the sum of the terms' inverse document frequencies. Whatever the query and the
+        collection, about 1 is the score of a passage of average length with every term once. Passages that are
+        `waiting` are searched as if they were in the index.
         """
         if self._lengths.refresh():
             self._at_least.clear()
@@ -97,12 +97,12 @@ class FullText:
         return best, (scores[best] / (scale or 1)).astype(np.float32)
 
     def _occurrences(self, stem: str, waiting: Waiting) -> tuple[Ids, Ids, Ids]:
-        """The passages that hold `stem`, how often each does, and how long each is."""
-        (listed,) = self._db.execute(OCCURRENCES, (stem,)).fetchone()  # as one text: a quarter of the time of rows
+        """Return the passages with `stem`, its count in each, and their lengths."""
+        (listed,) = self._db.execute(OCCURRENCES, (stem,)).fetchone()  # one text takes a quarter of the time of rows
         if listed is None and waiting.count(stem):
             return waiting.having(stem)
         every = np.fromstring(listed, np.int64, sep=",")
-        first = np.flatnonzero(np.diff(every, prepend=-1))  # they come in order
+        first = np.flatnonzero(np.diff(every, prepend=-1))  # they are in order
         ids, times = every[first], np.diff(first, append=len(every))
         held = ids, times, self._lengths.of(ids)
         if not waiting.count(stem):
@@ -111,7 +111,7 @@ class FullText:
         return ids, times, lengths
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
-        """The terms that the index would have of each text, and how often."""
+        """Return the terms that the index would have of each text, with their counts."""
         cleaned = [indexed(text) for text in texts]
         self._db.execute("INSERT INTO temp.asked(asked) VALUES ('delete-all')")
         self._db.executemany("INSERT INTO temp.asked(rowid, word) VALUES (?, ?)", enumerate(cleaned))
@@ -122,9 +122,9 @@ class FullText:
         return counted
 
     def _rarest(self, asked: list[str], waiting: Waiting = NOTHING) -> list[str]:
-        """The stems of `asked` that passages have, rarest first: MAX_TERMS of them, and MAX_POSTINGS in sum.
+        """Return the stems of `asked` that passages have, rarest first: up to MAX_TERMS, and MAX_POSTINGS in sum.
 
-        Frequent ones are counted only up to where it is certain that there are enough rarer ones.
+        Frequent stems are counted only until there are certainly enough rarer ones.
         """
         stems = self._stems(asked)
         counted: dict[str, int] = {}
@@ -139,7 +139,7 @@ class FullText:
         return []
 
     def _counted(self, stems: Mapping[str, str], cap: int) -> dict[str, int]:
-        """In how many passages each stem is that is in fewer than `cap`, by a word that has it."""
+        """Count the passages of each stem that fewer than `cap` passages have, by a word that has it."""
         found = {}
         for stem, word in stems.items():
             if self._at_least.get(stem, 0) >= cap:
@@ -152,7 +152,7 @@ class FullText:
         return found
 
     def _stems(self, asked: list[str]) -> dict[str, str]:
-        """Stem -> the first word that has it."""
+        """Map each stem to the first word that has it."""
         new = [word for word in asked if word not in self._known]
         if len(self._known) + len(new) > REMEMBERED:
             self._known, new = {}, asked

@@ -1,6 +1,6 @@
-"""The journal: one SQLite file that holds every step, passage, vector and term of a namespace. The source of truth.
+"""The journal: one SQLite file with every step, passage, vector and term of a namespace, the source of truth.
 
-WAL with synchronous FULL: what `add` acknowledged survives a killed process and a lost power supply.
+With WAL and synchronous FULL, a step survives a killed process and a power failure once `add` has returned.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FRO
 class SqliteJournal(Passages, Summaries, Reindexing, Checks):
     """A namespace's journal at `path`, made if `create`. Safe to use from several threads.
 
-    `tinymem.protocols.Journal` says what its methods do. While another process writes, it is waited for up to `timeout`
-    seconds; then it is a StorageError.
+    `tinymem.protocols.Journal` documents the methods. They wait up to `timeout` seconds for another process that
+    writes, and then raise StorageError.
     """
 
     @contextmanager
     def reading(self) -> Iterator[SqliteJournal]:
-        """Give the journal as it is now, as a second one to read from.
+        """Open a second journal that reads the present state.
 
-        As long as this lasts, `scrub` fails for all others: the text of forgotten steps is still there.
+        While it is open, `scrub` fails everywhere, since the text of forgotten steps is still there.
         """
         other = SqliteJournal(self.path, create=False)
         try:
             with guarded(self.path):
                 other._db.execute("BEGIN")
-            other.setting("")  # it is the first look that counts
+            other.setting("")  # SQLite fixes the state at the first read
             yield other
         finally:
             other.close()
 
     def delete(self, passages_of: Mapping[int, Sequence[str]]) -> bool:
-        """Remove steps for good, and the summaries that tell of them; False if a step has not as many passages.
+        """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
-        Freed pages are overwritten, terms merged away, the write-ahead log emptied: nothing is left in the file.
+        Freed pages are overwritten, terms merged away and the write-ahead log emptied, so nothing is left in the file.
         """
         sql = "SELECT id FROM passages WHERE step = ? ORDER BY id"
         with self._transaction() as db:
@@ -69,14 +69,14 @@ class SqliteJournal(Passages, Summaries, Reindexing, Checks):
         return True
 
     def scrub(self, done: str, what: str) -> None:
-        """Leave nothing in the file of what was removed; StorageError while somebody else reads."""
+        """Remove all traces of removed steps from the file; StorageError while another connection reads."""
         with self._lock, guarded(self.path):
             self._db.execute("VACUUM")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
             raise StorageError(
-                f"{self.path}: {done}, but somebody else reads the file, so {what} in it until that reader and this "
-                "memory are closed"
+                f"{self.path}: {done}, but another process or thread reads the file, so {what} in it until that reader "
+                "and this memory are closed"
             )
 
     def size(self) -> int:
@@ -85,5 +85,5 @@ class SqliteJournal(Passages, Summaries, Reindexing, Checks):
         return (pages - free) * each
 
     def weights(self) -> dict[int, int]:
-        """Return the bytes that each step takes, by number, without what serves to find it."""
+        """Return the bytes of each step, by number, without those of the search indexes."""
         return {number: int(weight) for number, weight in self._read(_WEIGHTS)}

@@ -10,9 +10,9 @@ from tinymem.protocols import Ids
 
 __all__ = ["Lengths"]
 
-# Tables that FTS5 keeps for itself and documents: sizes as varints, and in one row the number of rows and their sum.
+# Internal tables of FTS5, which it documents: sizes as varints, and in one row the number of rows and their sum.
 SIZES = "SELECT id, sz FROM fulltext_docsize WHERE id > ? ORDER BY id"
-LARGEST = 1 << 28  # an id is below it, or damaged: for each id below the highest there is a place in memory
+LARGEST = 1 << 28  # a larger id is damaged; the array has a place for each id up to the highest
 AVERAGES = "SELECT block FROM fulltext_data WHERE id = 1"
 
 
@@ -33,13 +33,13 @@ class Lengths:
         return self.total / max(self.count, 1)
 
     def of(self, ids: Ids) -> Ids:
-        """The lengths of passages. Raises sqlite3.DatabaseError where the database has none: it is damaged."""
+        """Return the lengths of passages; sqlite3.DatabaseError if the database lacks one, since it is damaged."""
         if len(ids) and int(ids.max()) >= len(self._sizes):
             raise sqlite3.DatabaseError("the full-text index has terms of a passage without a length")
         return self._sizes[ids]
 
     def refresh(self) -> bool:
-        """Follow the database; True if passages are gone from it, so that all was read again."""
+        """Update from the database; return True if passages were removed, so that all was read again."""
         row = self._db.execute(AVERAGES).fetchone()
         true = tuple(_varints(row[0])[:2].tolist()) if row and row[0] else (0, 0)
         self._extend()
@@ -66,7 +66,7 @@ class Lengths:
 
 
 def _varints(data: bytes) -> Ids:
-    """The numbers in `data`: seven bits a byte, most significant first; all but a number's last byte have bit 8."""
+    """Decode the varints in `data`: seven bits a byte, most significant first; bit 8 is set in all but the last."""
     raw = np.frombuffer(data, np.uint8)
     last = np.flatnonzero(raw < 128)
     first = np.concatenate([[0], last[:-1] + 1])

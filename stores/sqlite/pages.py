@@ -1,10 +1,10 @@
-"""Rows out of an SQLite file without SQLite, page by page, so that damage in one place costs only what stands there.
+"""A reader of SQLite files that does without SQLite, page by page, so that damage costs only the damaged pages.
 
-SQLite finds a row by descending from the file's first page; where a page on that way is damaged, all behind it is out
-of reach. Here every page is looked at by itself. The format is https://www.sqlite.org/fileformat2.html, which has not
+SQLite finds a row by descending from the file's first page; if a page on this path is damaged, everything below it is
+out of reach. This module reads every page by itself. The format, https://www.sqlite.org/fileformat2.html, has not
 changed since 2004. Files are only read.
 
-It must stay: `sqlite3` reads nothing of a file whose first page is damaged, and of this one every step comes back
+It must stay: `sqlite3` reads nothing of a file whose first page is damaged, and this module reads every step of it
 (tests/upkeep/test_salvage.py, which damages any page, the first too).
 """
 
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 __all__ = ["Cell", "Pages", "SavedStep", "saved_steps"]
 
 MAGIC = b"SQLite format 3\0"
-WAL_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}  # and how the words are read that its checksums are made of
-PAGE_SIZE = 4_096  # where the file does not say it any more
+WAL_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}  # with the byte order of its checksums
+PAGE_SIZE = 4_096  # if the file's header is damaged
 PAGE_SIZES = [1 << power for power in range(9, 17)]
 LEAF = 0x0D  # the type of a page that holds rows of a table
-UNREADABLE = (IndexError, ValueError, OverflowError, struct.error)  # what damage may lead to
+UNREADABLE = (IndexError, ValueError, OverflowError, struct.error)  # the errors that damage may raise
 _NUMBERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial type -> bytes of the integer
 
 
@@ -32,7 +32,7 @@ COLUMNS, ID, RECORD, MILESTONE = 11, 1, 8, 11
 
 
 class SavedStep(NamedTuple):
-    """A row of a step that can still be read, unchecked."""
+    """The readable row of a step, unchecked."""
 
     number: int
     id: object
@@ -41,7 +41,7 @@ class SavedStep(NamedTuple):
 
 
 def saved_steps(path: Path) -> Iterator[SavedStep]:
-    """Read the steps of the damaged file `path`, by number; one that was changed may come more than once."""
+    """Read the steps of the damaged file `path`, by number; a step that was changed may come more than once."""
     with closing(Pages(path)) as pages:
         for cell in sorted(pages.cells(COLUMNS, RECORD)):
             values = pages.values(cell)
@@ -58,7 +58,7 @@ class Cell(NamedTuple):
 
 
 class Pages:
-    """The pages of the file at `path` as its last commit left them: those in its write-ahead log count for newer."""
+    """The pages of the file at `path` after its last commit; pages in the write-ahead log replace older ones."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
@@ -77,7 +77,7 @@ class Pages:
         self._count = max([pages, *self._log.pages])
 
     def cells(self, columns: int, text: int) -> Iterator[Cell]:
-        """All rows with at least so many columns, of which number `text` holds a text; in no order."""
+        """Yield all rows with at least so many columns, and a text in column number `text`, in no order."""
         for number in range(1, self._count + 1):
             page = self._page(number)
             first = 100 if number == 1 else 0
@@ -92,7 +92,7 @@ class Pages:
                     yield Cell(rowid, number, at)
 
     def values(self, cell: Cell) -> list[Any] | None:
-        """The values of a row: None, int, float, str or bytes each; None where it cannot be read whole."""
+        """Return the values of a row, each None, int, float, str or bytes; None if it cannot be read whole."""
         page = self._page(cell.page)
         try:
             size, _, types, start = self._head(page, cell.at)
@@ -112,19 +112,19 @@ class Pages:
         try:
             self._file.seek((number - 1) * self._size)
             return self._file.read(self._size)
-        except OSError:  # a disk that has lost this place, and may have others
+        except OSError:  # the disk cannot read this place, but maybe others
             return b""
 
     @staticmethod
     def _places(page: bytes, first: int) -> tuple[int, ...]:
-        """The places of the cells of a page, by its own list of them; what was deleted is not in it."""
+        """Return the places of a page's cells from its own list, which deleted cells are not in."""
         (count,) = struct.unpack_from(">H", page, first + 3)
         count = min(count, (len(page) - first - 8) // 2)
         return struct.unpack_from(f">{count}H", page, first + 8)
 
     @staticmethod
     def _head(page: bytes, at: int) -> tuple[int, int, list[int], int]:
-        """Of the cell at `at`: the size of its payload, the row's id, its columns' serial types, where it begins."""
+        """Read the cell at `at`: the size of its payload, the row's id, its columns' serial types, its beginning."""
         size, at = _varint(page, at)
         rowid, start = _varint(page, at)
         header, at = _varint(page, start)
@@ -135,7 +135,7 @@ class Pages:
         return size, rowid - (1 << 64) if rowid >> 63 else rowid, types, start
 
     def _payload(self, page: bytes, start: int, size: int) -> bytes:
-        """A row's bytes: those in the page, and those in its chain of overflowing pages."""
+        """Return a row's bytes, from its page and its chain of overflow pages."""
         most = self._usable - 35
         least = (self._usable - 12) * 32 // 255 - 23
         here = least + (size - least) % (self._usable - 4)
@@ -153,7 +153,7 @@ class Pages:
 
 
 class _Log:
-    """The pages in a write-ahead log that were committed: up to the first frame whose checksum is wrong."""
+    """The committed pages in a write-ahead log, up to the first frame whose checksum is wrong."""
 
     def __init__(self, path: Path) -> None:
         self.pages: dict[int, bytes] = {}
@@ -161,7 +161,7 @@ class _Log:
         try:
             data = path.read_bytes()
         except OSError:
-            return  # there is none, or none that can be read
+            return  # there is no log, or it cannot be read
         if len(data) < 32 or (order := WAL_MAGICS.get(struct.unpack_from(">I", data)[0])) is None:
             return
         size = struct.unpack_from(">I", data, 8)[0]
@@ -186,7 +186,7 @@ class _Log:
 
 
 def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
-    """The log's checksum of `data`, going on from `sums`."""
+    """Return the log's checksum of `data`, continued from `sums`."""
     one, two = sums
     words = struct.unpack(f"{order}{len(data) // 4}I", data)
     for even, odd in zip(words[::2], words[1::2], strict=True):
@@ -196,7 +196,7 @@ def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number of one to nine bytes at `at`, and where it ends."""
+    """Return the number of one to nine bytes at `at`, and its end."""
     value = 0
     for end in range(at, at + 8):
         byte = data[end]
@@ -207,7 +207,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _decoded(payload: bytes, at: int, types: list[int]) -> Iterator[Any]:
-    """The values of serial `types` that begin at `at`."""
+    """Return the values of serial `types` that begin at `at`."""
     for kind in types:
         if kind >= 12:
             end = at + (kind - 12) // 2

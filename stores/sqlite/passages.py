@@ -1,4 +1,4 @@
-"""The passages of a journal, with their vectors and terms, and the summaries that were made of its steps."""
+"""The passages of a journal, with their vectors and terms, and the summaries of its steps."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ class Passages(Steps):
             is_current = isinstance(waiting, Waiting) and waiting.since == self.mark
             try:
                 return self._fulltext.search(query, waiting if is_current else NOTHING)  # type: ignore[arg-type]
-            except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables do not fit each other
+            except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables contradict each other
                 raise self.damaged(f"in the full text, {error}") from error
 
     def begin_waiting(self) -> Waiting:
-        """Return the passages that wait to be embedded: none yet, from the mark on."""
+        """Return an empty record of the passages from the mark on that wait to be embedded."""
         return Waiting(self.mark, self._number("SELECT seq FROM sqlite_sequence WHERE name = 'passages'") + 1)
 
     def wait(self, waiting: AnyWaiting, until: Mark, texts: Iterable[str]) -> range:
@@ -117,7 +117,7 @@ class Summaries(Database):
         return [SummaryRow(*row) for row in self._read(sql, kinds=(int, int, int, (str, type(None)), str))]
 
     def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
-        """Keep summaries, but none of steps that another one tells of; return how many were kept."""
+        """Store summaries, except of steps that another one covers, and return how many were stored."""
         sql = (
             "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
             "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"

@@ -1,4 +1,4 @@
-"""The vectors of another embedder, as they are made beside those in use, and put in their place."""
+"""The vectors of a new embedder, made beside those in use, and then put in their place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tinymem.stores.sqlite.database import Database
 
 __all__ = ["Reindexing"]
 
-# Ids of passages only grow, so all above the newest vector that was made are still to come.
+# Ids of passages only grow, so all passages above the newest new vector still need one.
 _BEHIND = (
     "FROM passages p JOIN steps s ON s.number = p.step WHERE p.id > (SELECT ifnull(max(passage), 0) FROM reindexed)"
 )
@@ -21,14 +21,14 @@ class Reindexing(Database):
     """The table `reindexed`."""
 
     def begin_reindexing(self, embedder: str) -> None:
-        """Begin, or go on, to make the vectors of `embedder` (a fingerprint); drop those of a third one, half made."""
+        """Begin or continue the vectors of `embedder` (a fingerprint), and drop unfinished ones of a third embedder."""
         with self._transaction() as db:
             if self.setting(REINDEXING) != embedder:
                 db.execute("DELETE FROM reindexed")
                 self.keep({REINDEXING: embedder})
 
     def stop_reindexing(self) -> None:
-        """Drop the vectors of the other embedder, if there are some."""
+        """Drop the vectors of the new embedder, if there are any."""
         if self.setting(REINDEXING):
             with self._transaction():
                 self._drop()
@@ -38,17 +38,17 @@ class Reindexing(Database):
         self._db.execute("DELETE FROM meta WHERE key = ?", (REINDEXING,))
 
     def reindexed(self) -> tuple[int, int]:
-        """Count the passages that have a vector of the other embedder, and those that are to have one."""
+        """Count the passages that have a vector of the new embedder, and all that need one."""
         done = self._number("SELECT count(*) FROM reindexed")
         return done, done + self._number(f"SELECT count(*) {_BEHIND}")
 
     def to_reindex(self, limit: int) -> list[Place]:
-        """Return up to `limit` passages without a vector of the other embedder, in order."""
+        """Return up to `limit` passages without a vector of the new embedder, in order."""
         sql = f"SELECT p.id, p.step, p.part, p.start, p.end {_BEHIND} ORDER BY p.id LIMIT ?"
         return list(map(Place._make, self._read(sql, (limit,))))
 
     def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds]) -> None:
-        """Keep vectors and token ids of the other embedder, but none of passages that are gone."""
+        """Store vectors and token ids of the new embedder, except of passages that were removed."""
         sql = "INSERT OR IGNORE INTO reindexed SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)"
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
@@ -59,7 +59,7 @@ class Reindexing(Database):
             db.executemany(sql, blobs)
 
     def switch(self, embedder: str, name: str) -> bool:
-        """Put the vectors of the other embedder in the place of those in use; False if some passage has none yet."""
+        """Replace the vectors in use by those of the new embedder; return False if a passage has none yet."""
         with self._transaction() as db:
             if self.setting(REINDEXING) != embedder or self.to_reindex(1):
                 return False

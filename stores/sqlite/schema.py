@@ -1,4 +1,4 @@
-"""The journal's file: its tables, how one of an older format is brought up, and SQLite's errors as ours."""
+"""The journal's file: its tables, upgrades from older formats, and tinymem's errors for those of SQLite."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB N
 
 
 class Migration(NamedTuple):
-    """A change from the format before `to` to that one, in one transaction with all that follow."""
+    """An upgrade from the format before `to` to that one, in one transaction with all later ones."""
 
     to: int
     why: str
     sql: str
 
 
-# What brings a file of an older format up, in order. The release writes format 1, so there is none yet; each that comes
-# is complete in itself and stays as it is, and a file of the format before it is kept for the tests.
+# Upgrades of older formats, in order. The release writes format 1, so there is none yet. A future upgrade is complete
+# in itself and never changes, and a file of the format before it is kept for the tests.
 MIGRATIONS: tuple[Migration, ...] = ()
 
-_QUOTES = " with text "  # behind it, SQLite's module quotes a text that is no UTF-8
+_QUOTES = " with text "  # after it, the sqlite3 module quotes a text that is not UTF-8
 
 
 def damaged(path: Path, reason: object) -> FormatError:
-    """The error that says that the file is damaged, and what can be done."""
-    return FormatError(f"{path} is damaged or no journal: {reason}; `tinymem salvage` reads what can be read of it")
+    """Return the error for a damaged file, with advice."""
+    return FormatError(f"{path} is damaged or not a journal: {reason}; `tinymem salvage` reads what is left of it")
 
 
 @contextmanager
 def guarded(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours, each with what to do."""
+    """Raise tinymem's errors for those of SQLite, each with advice."""
     try:
         yield
     except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
@@ -66,7 +66,7 @@ def guarded(path: Path) -> Iterator[None]:
         raise InputError(f"a value that cannot be stored: {error}") from error
     except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
         raise InputError(f"a value that cannot be stored: {error}") from error
-    except UnicodeDecodeError as error:  # in the text of SQLite's own error too, if it quotes a damaged schema
+    except UnicodeDecodeError as error:  # also from SQLite's own error text, if it quotes a damaged schema
         raise damaged(path, error) from error
     except sqlite3.OperationalError as error:
         if _QUOTES in str(error):
@@ -84,14 +84,15 @@ def guarded(path: Path) -> Iterator[None]:
 
 
 def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
-    """A connection to the journal at `path`, made if `create`, with all tables of this format.
+    """Connect to the journal at `path`, made if `create`, with all tables of this format.
 
-    Raises FormatError for one of a newer format, or what is no journal.
+    Raises:
+        FormatError: The file has a newer format, or is not a journal.
     """
     with guarded(path):
         if create:
-            with suppress(OSError):  # SQLite will say what is wrong
-                private_file(path)  # its other files get the rights of this one
+            with suppress(OSError):  # SQLite raises a clearer error
+                private_file(path)  # SQLite gives its other files the same permissions
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
         try:
@@ -103,7 +104,7 @@ def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
 
 
 def _prepare_once_free(db: sqlite3.Connection, path: Path, deadline: float) -> None:
-    """Prepare the file; SQLite itself does not wait when two openers both change its mode or make its tables."""
+    """Prepare the file under a retry, since SQLite does not wait when two openers change its mode or make tables."""
     while True:
         try:
             return _prepare(db, path)
@@ -132,10 +133,10 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _make_tables(db: sqlite3.Connection) -> None:
-    """Make the tables, or bring up those of an older format: once, even if several open the file."""
+    """Make the tables, or upgrade those of an older format, once even if several processes open the file."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(db)  # another process may have been quicker
+        version = _version(db)  # another process may have been faster
         missing = [migration.sql for migration in MIGRATIONS if migration.to > version] if version else [SCHEMA]
         for statement in "".join(missing).split(";"):
             db.execute(statement)

@@ -15,7 +15,7 @@ __all__ = ["Steps"]
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
 _END = 1 << 62  # above every number
 _NAME = (str, type(None))
-_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # what its columns hold
+_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # the types of its columns
 _OUTLINE = (int, str, str, _NAME, int, int)
 _LIMITS = {
     **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
@@ -27,14 +27,14 @@ class Steps(Database):
     """The table `steps`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
-        """Write steps, durably, all or none. InputError for an id that is there, or a number from before the mark."""
+        """Write steps, all or none; InputError for an id that exists, or a number from before the mark."""
         sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         try:
             with self._transaction() as db:
                 mark = self.mark
                 for r in rows:
-                    if (r.number, 0) < mark:  # nobody would make its passages
-                        raise InputError(f"the number {r.number} was given before, elsewhere: open the memory again")
+                    if (r.number, 0) < mark:  # its passages would never be made
+                        raise InputError(f"the number {r.number} was used by another process: open the memory again")
                     place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
                     db.execute(sql, (*place, r.record, r.window, r.view, r.milestone))
         except FormatError as error:
@@ -44,11 +44,11 @@ class Steps(Database):
             raise
 
     def next_number(self) -> int:
-        """Return the number that the next step gets; never one that was used before."""
+        """Return the number of the next step, which was never used before."""
         return self._number("SELECT seq FROM sqlite_sequence WHERE name = 'steps'") + 1
 
     def go_on_from(self, number: int) -> None:
-        """Give no step that is still to come a number below `number`."""
+        """Reserve all numbers below `number`, so that no new step gets one of them."""
         with self._transaction() as db:
             if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'steps'").fetchone():
                 db.execute("INSERT INTO sqlite_sequence VALUES ('steps', 0)")
@@ -79,7 +79,7 @@ class Steps(Database):
         return [id for (id,) in self._read(sql, (type, limit))]
 
     def newest_of(self, session: str | None) -> str | None:
-        """Return the id of the session's newest step that is no system prompt."""
+        """Return the id of the session's newest step other than a system prompt."""
         sql = "SELECT id FROM steps WHERE session IS ? AND type != 'system_prompt' ORDER BY number DESC LIMIT 1"
         rows = self._read(sql, (session,), (str,))
         return rows[0][0] if rows else None
@@ -91,7 +91,7 @@ class Steps(Database):
         return [StepOutline(*row) for row in self._read(sql, (after, until), _OUTLINE)]
 
     def steps(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return the JSON of these steps, by number; those that are not there are left out."""
+        """Return the JSON of these steps, by number; missing steps are left out."""
         return dict(self._each("SELECT number, record FROM steps WHERE number IN ({})", [int(n) for n in numbers]))
 
     def numbers(self, ids: Sequence[str]) -> list[int]:
@@ -99,7 +99,7 @@ class Steps(Database):
         return sorted({n for (n,) in self._each("SELECT number FROM steps WHERE id IN ({})", ids, (int,))})
 
     def held(self, ids: Sequence[str]) -> set[str]:
-        """Return those of the ids that steps have."""
+        """Return the ids among these that belong to a step."""
         return {id for (id,) in self._each("SELECT id FROM steps WHERE id IN ({})", ids)}
 
     def matching(self, limits: Mapping[str, str | float]) -> list[int]:
@@ -113,7 +113,7 @@ class Steps(Database):
         return self._number("SELECT count(*) FROM steps WHERE type = ?", (type,))
 
     def tally(self) -> list[Tally]:
-        """Count the steps by session and type, in the order in which these begin."""
+        """Count the steps by session and type, in the order of their first steps."""
         sql = (
             "SELECT session, type, count(*), sum(tokens), min(time), max(time) FROM steps "
             "GROUP BY session, type ORDER BY min(number)"
@@ -138,11 +138,11 @@ class Steps(Database):
         return self._number("SELECT count(*) FROM steps WHERE number >= ?", (self.mark.step,))
 
     def _has(self, number: int) -> bool:
-        """There is a step of this number; it is not read for that, since it may be large."""
+        """Return whether there is a step of this number, without reading it, since it may be large."""
         return bool(self._read("SELECT 1 FROM steps WHERE number = ?", (number,)))
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
-        """Make these steps milestones, or none."""
+        """Mark these steps as milestones, or remove the mark."""
         with self._transaction() as db:
             db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
             self._count_up(REWRITES)
@@ -155,7 +155,7 @@ class Steps(Database):
         return [StepRow(*row) for row in self._read(sql, (after,), _STEP)]
 
     def any_archived(self) -> bool:
-        """Tell if a step has left the window; found at once, since the oldest leave first."""
+        """Return whether any step has left the window; this is fast, since the oldest leave first."""
         return bool(self._read("SELECT 1 FROM steps WHERE window = 0 LIMIT 1"))
 
     def set_window(

@@ -1,4 +1,4 @@
-"""Passages that are not in the journal yet, because nobody can embed them now: full-text search finds them as well."""
+"""Passages that wait for a failing embedder, not in the journal yet, but found by full-text search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NOTHING", "Waiting"]
 class Waiting:
     """The terms of the passages `since` a mark, which get the ids from `first` on once they are in the journal.
 
-    `until` is the mark behind the last of them, `total` the length of all.
+    `until` is the mark after the last of them, `total` the length of all.
     """
 
     def __init__(self, since: Mark, first: int) -> None:
@@ -30,11 +30,11 @@ class Waiting:
 
     @property
     def end(self) -> int:
-        """The id behind the last one."""
+        """The id after the last one."""
         return self._first + len(self)
 
     def extend(self, until: Mark, terms: Sequence[Counter[str]]) -> range:
-        """Add passages, up to the mark `until`, by how often each has which stem; their ids."""
+        """Add passages up to the mark `until`, given as counts of their stems, and return their ids."""
         before = self.end
         for id, counted in enumerate(terms, before):
             for stem, times in counted.items():
@@ -51,7 +51,7 @@ class Waiting:
         return len(self._having.get(stem, ((), ()))[0])
 
     def having(self, stem: str) -> tuple[Ids, Ids, Ids]:
-        """The ids of those that have `stem`, how often each has it, and how long each is."""
+        """Return the ids of the passages with `stem`, its count in each, and their lengths."""
         ids, times = self._having.get(stem, ((), ()))
         return np.array(ids, np.int64), np.array(times, np.int64), self._lengths(ids)
 

@@ -127,7 +127,7 @@ def test_a_namespace_that_others_may_look_into_is_warned_of_once(
             with open_memory(tmp_path, namespace=name) as memory:
                 memory.add(MessageStep("user", "It works all the same."))
     assert caplog.messages == [
-        f"other users may look into {tmp_path / 'ann'} (mode 750): chmod -R go-rwx it, or leave it so"
+        f"other users can read {tmp_path / 'ann'} (mode 750): to prevent that, chmod -R go-rwx it"
     ]
     assert stat.S_IMODE((tmp_path / "ann").stat().st_mode) == 0o750
 

@@ -258,7 +258,7 @@ def test_a_number_from_before_the_mark_is_refused_since_nobody_would_embed_it(jo
     journal.delete(removal(entries[1:]))
     before = snapshot(journal)
     for number in (2, 3):
-        with pytest.raises(InputError, match=f"number {number} was given before"):
+        with pytest.raises(InputError, match=f"number {number} was used by another process"):
             journal.add([entry(said("four", 4))[0], entry(said("again", number, id="other"))[0]])
         assert snapshot(journal) == before
     filled(journal, "four")
@@ -336,7 +336,7 @@ def test_a_step_that_is_half_made_can_be_deleted(journal: SqliteJournal) -> None
     assert put(journal, [(row, passages[:2])], until=Mark(1, 2))
     assert journal.delete({1: [passage.text for passage in passages[:2]]})
     assert (journal.passages(), found(journal, "word0"), journal.waiting_tokens()) == ([], [], 0)
-    with pytest.raises(InputError, match="given before"):
+    with pytest.raises(InputError, match="was used by another process"):
         journal.add([row])
     filled(journal, "the next one")
     assert [place.step for place in journal.places(2)] == [2]
@@ -614,7 +614,7 @@ def test_a_journal_that_must_be_there_is_not_made(tmp_path: Path) -> None:
 def test_another_kind_of_file_is_a_format_error_and_stays_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal.db"
     path.write_bytes(content)
-    with pytest.raises(FormatError, match="damaged or no journal"):
+    with pytest.raises(FormatError, match="damaged or not a journal"):
         SqliteJournal(path)
     assert path.read_bytes() == content
 

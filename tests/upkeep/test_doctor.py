@@ -269,8 +269,8 @@ class Bad(ExactStore):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("crash", r"reading the index ended the process that did so \(SIGSEGV\)"),
-        ("hang", r"the index gave no answer within 2 seconds"),
+        ("crash", r"reading the index crashed the process \(SIGSEGV\)"),
+        ("hang", r"the index did not answer within 2 seconds"),
         ("fail", r"reading the index failed: OSError: the bus is on fire"),
     ],
 )

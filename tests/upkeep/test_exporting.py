@@ -321,8 +321,8 @@ def changed(lines: Sequence[Any], at: int, change: Callable[[Any], Any]) -> list
 
 
 WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
-    "no header": (0, lambda h: {"role": "user"}, "line 1: this is no export of a memory"),
-    "header is a list": (0, lambda h: [1], "line 1: this is no export"),
+    "no header": (0, lambda h: {"role": "user"}, "line 1: this is not the export of a memory"),
+    "header is a list": (0, lambda h: [1], "line 1: this is not the export"),
     "format 0": (0, lambda h: h.update(tinymem_export=0), "line 1: tinymem_export must be the number of a format"),
     "format as text": (0, lambda h: h.update(tinymem_export="1"), "line 1: tinymem_export must be"),
     "unknown in header": (0, lambda h: h.update(x=1), "line 1: the header has the unknown field 'x'"),
@@ -341,7 +341,7 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "window": (2, lambda s: s.update(window=1), "line 3: window of the line must be true or false"),
     "no number": (2, lambda s: s["step"].pop("step_number") and None, "line 3: step_number of the step must be"),
     "number 0": (1, lambda s: s["step"].update(step_number=0), "line 2: step_number of the step must be"),
-    "number again": (2, lambda s: s["step"].update(step_number=1), "line 3: the number 1 does not follow"),
+    "number again": (2, lambda s: s["step"].update(step_number=1), "line 3: the number 1 is not above"),
     "session": (2, lambda s: s["step"].update(session=5), "line 3: FinalAnswerStep.session must be a string"),
     "id": (2, lambda s: s["step"].update(id="\ud800"), "line 3: a value that cannot be stored"),
     "id again": (4, lambda s: s["step"].update(id="task"), "line 5: a step with this id"),
@@ -351,8 +351,8 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "overlay": (4, lambda s: s["step"].update(overlay=[{"set": {"content": 5}}]), "line 5: content must be"),
     "overlay role": (4, lambda s: s["step"].update(overlay=[{"drop": ["role"]}]), "line 5: role must be one of"),
     "overlays": (4, lambda s: s["step"].update(overlay=[{}, {}]), "line 5: "),
-    "view of another": (3, lambda s: s["view"].update(id="other"), "line 4: a view is of a step in the window"),
-    "view outside": (3, lambda s: s.pop("window") and None, "line 4: a view is of a step in the window"),
+    "view of another": (3, lambda s: s["view"].update(id="other"), "line 4: a view must be of a step in the window"),
+    "view outside": (3, lambda s: s.pop("window") and None, "line 4: a view must be of a step in the window"),
     "vectors": (1, lambda s: s.update(vectors=[["AA=="]]), "line 2: vectors must be a list of pairs"),
     "base64": (1, lambda s: s["vectors"][0].__setitem__(0, "é"), "line 2: "),
     "dimensions": (2, lambda s: s["vectors"][0].__setitem__(0, "AAAA" * 8), "line 3: vectors of hashing:64 have 64"),
@@ -360,7 +360,7 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "token ids": (2, lambda s: s["vectors"][0].__setitem__(1, "//8="), "line 3: token ids must be below 64"),
     "level": (5, lambda e: e["episode"].update(level=65), "line 6: level of the episode must be .* from 1 to 64"),
     "backwards": (5, lambda e: e["episode"].update(last=0), "line 6: last of the episode must be"),
-    "beyond": (5, lambda e: e["episode"].update(last=5), "line 6: the episode of steps 1 to 5 tells of"),
+    "beyond": (5, lambda e: e["episode"].update(last=5), "line 6: the episode of steps 1 to 5 covers steps"),
     "no text": (5, lambda e: e["episode"].update(text=None), "line 6: text of the episode must be a string"),
     "scratchpad": (6, lambda s: s.update(scratchpad={}), "line 7: format None is not one that this version reads"),
     "end": (7, lambda e: e["end"].update(steps=5), "line 8: lines are missing: 4 of 5 steps"),
@@ -381,8 +381,8 @@ def test_what_is_wrong_is_named_with_its_line_and_nothing_is_left(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (b"", "line 1: this is no export of a memory"),
-        (b"\n\n", "line 1: this is no export"),
+        (b"", "line 1: this is not the export of a memory"),
+        (b"\n\n", "line 1: this is not the export"),
         (b"{", "line 1, column 2: not valid JSON"),
         (b"\xff\xfe", "line 1: is not UTF-8"),
         (b"\x00\xff", "line 1: is not a text file"),
@@ -414,7 +414,7 @@ def test_a_line_that_is_too_long_is_not_read_to_its_end(tmp_path: Path, monkeypa
     monkeypatch.setattr(tinymem.upkeep.importing, "LONGEST", 1_000)
     written(tmp_path, '{"tinymem_export":1,' + " " * 5_000_000 + "}")
     tracemalloc.start()
-    with pytest.raises(InputError, match="line 1: is longer than 1000 bytes"):
+    with pytest.raises(InputError, match="line 1: the line is longer than 1000 bytes"):
         take_in(tmp_path / "memory", tmp_path / "export.jsonl")
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
@@ -434,8 +434,8 @@ def test_lines_behind_the_end_and_second_ones_are_refused(tmp_path: Path, good: 
     lines = [*good[: twice + 1], good[twice], *good[twice + 1 :]]
     error = {
         5: "lines are missing: .* 2 of 1 episodes",
-        6: "there is a scratchpad before",
-        7: "nothing may stand behind",
+        6: "there is more than one scratchpad",
+        7: "nothing may follow",
     }
     with pytest.raises(InputError, match=error[twice]):
         take_in(tmp_path / "memory", written(tmp_path, text_of(lines)))

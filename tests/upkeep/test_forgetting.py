@@ -286,7 +286,7 @@ def test_a_removal_that_fails_half_way_can_be_done_again(tmp_path: Path, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", refuse)
-        with pytest.raises(StorageError, match="cannot be removed: Permission denied; do so again"):
+        with pytest.raises(StorageError, match="cannot be removed: Permission denied; try again"):
             HierarchicalMemory.forget_namespace(tmp_path, "default")
     assert (tmp_path / "default" / "journal.db").exists()
     HierarchicalMemory.forget_namespace(tmp_path, "default")

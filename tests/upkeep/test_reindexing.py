@@ -327,7 +327,7 @@ def test_an_index_that_another_memory_holds_is_cleared_when_it_is_opened_next(
     with opened(folder, store="chroma") as memory:
         memory.long_term.index.follow()
         reindex(folder, NEW)
-        assert "until the memory is opened the next time" in caplog.text
+        assert "until the memory is opened again" in caplog.text
     with opened(folder, NEW, store="chroma") as memory:
         assert memory.long_term.index.store.count() == 0
         assert finds(memory)
@@ -341,7 +341,7 @@ def test_a_reader_at_the_end_is_named_and_the_next_run_cleans_the_file(
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM steps").fetchone()
     monkeypatch.setattr(SqliteJournal.__init__, "__defaults__", (True, 0.2))
-    with pytest.raises(StorageError, match="it is reindexed, but somebody else reads the file, so old vectors stay"):
+    with pytest.raises(StorageError, match="but another process or thread reads the file, so old vectors stay"):
         reindex(folder, NEW, store="exact")
     reader.close()
     assert reindex(folder, NEW, store="exact").embedded == 0

@@ -216,7 +216,7 @@ def test_a_retention_that_cannot_be_kept_is_logged_and_adding_goes_on(
     with open_memory(tmp_path) as other, other.long_term.journal.reading():
         monkeypatch.setattr(type(other.long_term.journal).__init__, "__defaults__", (True, 0.2))
         with open_memory(tmp_path, retention=Retention(max_steps=2)) as memory:
-            assert "over its retention" in caplog.text and "somebody else reads" in caplog.text
+            assert "over its retention" in caplog.text and "another process or thread reads" in caplog.text
             memory.add(said("goes on"))
             assert len(held(memory)) == 3
 

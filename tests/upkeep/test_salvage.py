@@ -267,7 +267,7 @@ def test_steps_go_into_a_file_and_from_there_into_a_new_memory(tmp_path: Path) -
     journal = tmp_path / "old" / "default" / "journal.db"
     journal.write_bytes(bytes(PAGE) + journal.read_bytes()[PAGE:])
     assert salvage_to(tmp_path / "steps.jsonl", tmp_path / "old") == (39, 1)
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="exists already"):
         salvage_to(tmp_path / "steps.jsonl", tmp_path / "old")
     with pytest.raises(StorageError, match="cannot be written"):
         salvage_to(tmp_path / "nowhere" / "steps.jsonl", tmp_path / "old")

@@ -1,4 +1,4 @@
-"""The doctor, who checks the files of a memory; and its index, rebuilt from the journal."""
+"""The doctor, which checks the files of a memory, and the rebuilding of its index from the journal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tinymem.upkeep.findings import REBUILD, Diagnosis, Finding
 __all__ = ["doctor", "rebuild"]
 
 SAMPLE = 200  # passages that are looked up in the index
-LONGEST = 600.0  # seconds that looking at the index may take
+LONGEST = 600.0  # seconds for reading the index
 
 
 def doctor(
@@ -36,19 +36,19 @@ def doctor(
 ) -> Diagnosis:
     """Check the files of a memory: the journal, its full-text index, and the index in `store`.
 
-    All of the journal is read. Nothing is repaired, no embedder is needed, and the memory can be in use, but for the
-    index: while another process holds it, that is a finding, too.
+    The whole journal is read. Nothing is repaired, and no embedder is needed. The memory may be in use, but an index
+    that another process holds is a finding, too.
 
     Args:
         path: The memory's folder.
         namespace: The namespace that is checked.
         store: The name of the store that the memory is opened with.
-        sample: The number of passages that are asked for in the index; of all others it is only seen if they are there.
-        timeout: The seconds after which the index is given up. It is read in a process of its own, since a damaged one
-            can end the process that reads it, or never answer.
+        sample: The number of passages that are queried in the index; of all others only the presence is checked.
+        timeout: The seconds after which the check of the index ends. It is read in a process of its own, since a
+            damaged one can end the process that reads it, or never answer.
 
     Returns:
-        The findings, none if the memory is sound, and counts of what was looked at.
+        The findings, none if the memory is sound, and counts of the items that were checked.
 
     Raises:
         NotAMemoryError: There is no such memory.
@@ -75,8 +75,8 @@ def doctor(
 def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE) -> int:
     """Make the index of a memory again from the vectors in its journal. Nothing is embedded.
 
-    The old index is deleted unread. A full-text index that is damaged is made again, too. A memory that is so small
-    that it never had an index gets none: it is searched exactly. A store in memory has nothing to be made again.
+    The old index is deleted unread. A damaged full-text index is made again, too. A memory too small to have had an
+    index gets none, since it is searched exactly. A store in memory has nothing to rebuild.
 
     Args:
         path: The memory's folder.
@@ -114,7 +114,7 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
 
 
 def _of_index(folder: Path, store: str, sample: int, timeout: float) -> list[Finding]:
-    """Findings of a process of its own about the index, or the end of that process."""
+    """Return the findings about the index from a process of its own, or a finding that this process failed."""
     command = [sys.executable, "-m", "tinymem.upkeep.doctor_index", str(folder), store, str(sample)]
     paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
     try:
@@ -122,7 +122,7 @@ def _of_index(folder: Path, store: str, sample: int, timeout: float) -> list[Fin
             command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired:
-        return [Finding(f"the index gave no answer within {timeout:g} seconds", REBUILD)]
+        return [Finding(f"the index did not answer within {timeout:g} seconds", REBUILD)]
     if done.returncode == 0:
         return [Finding(*found) for found in json.loads(done.stdout.decode().splitlines()[-1])]
     return [Finding(f"reading the index {_end_of(done)}", REBUILD)]
@@ -130,6 +130,6 @@ def _of_index(folder: Path, store: str, sample: int, timeout: float) -> list[Fin
 
 def _end_of(done: subprocess.CompletedProcess[bytes]) -> str:
     if done.returncode < 0:
-        return f"ended the process that did so ({signal.Signals(-done.returncode).name})"
+        return f"crashed the process ({signal.Signals(-done.returncode).name})"
     said = done.stderr.decode(errors="replace").strip().splitlines()
     return f"failed: {said[-1] if said else f'status {done.returncode}'}"

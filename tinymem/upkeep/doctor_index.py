@@ -2,7 +2,7 @@
 
     python -m tinymem.upkeep.doctor_index FOLDER STORE SAMPLE
 
-writes findings as JSON: [[problem, advice], ...].
+It writes findings as JSON: [[problem, advice], ...].
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tinymem.upkeep.findings import BUSY, REBUILD, Finding
 __all__ = ["compare", "main"]
 
 ASKED_FOR = 20  # nearest vectors, for each of the sample
-OFF = 0.01  # by which a cosine may differ: vectors are kept in half precision
-TWIN = 0.999  # cosine from which on another passage with the same words was found in a passage's place
+OFF = 0.01  # tolerance of a cosine, since vectors are kept in half precision
+TWIN = 0.999  # a passage found with this cosine has the same words, and counts as the one that was looked for
 MISSES = 0.02  # share of the sample that an approximate index may not find itself
 
 
 def compare(journal: Journal, store: VectorStore, watermark: int, sample: int) -> Iterator[Finding]:
-    """Find what of `store` is not as `journal` has it."""
+    """Find the differences between `store` and `journal`."""
     ids, vectors = _journaled(journal)
     due = ids[ids <= watermark]
     if hasattr(store, "ids"):
@@ -50,7 +50,7 @@ def compare(journal: Journal, store: VectorStore, watermark: int, sample: int) -
 
 
 def _asked(store: VectorStore, ids: Ids, vectors: Vectors, rows: Ids) -> Iterator[Finding]:
-    """Check that the passages `rows` find themselves, and that what is found is as near as the store says."""
+    """Check that the passages `rows` find themselves, and that the store's cosines are right."""
     missed = wrong = 0
     for row in rows:
         found, cosines = store.query(vectors[row], ASKED_FOR)
@@ -65,7 +65,7 @@ def _asked(store: VectorStore, ids: Ids, vectors: Vectors, rows: Ids) -> Iterato
 
 
 def _journaled(journal: Journal) -> tuple[Ids, Vectors]:
-    """The ids of all passages, in order, and their vectors, of length 1 or 0; those of an odd length are left out."""
+    """Return the ids of all passages, in order, and their vectors of length 1 or 0, without those of a wrong size."""
     rows: list[tuple[int, bytes]] = []
     while more := journal.passages(rows[-1][0] if rows else 0):
         rows += [(row.id, row.vector) for row in more]
@@ -78,7 +78,7 @@ def _journaled(journal: Journal) -> tuple[Ids, Vectors]:
 
 
 def main(folder: Path, name: str, sample: int) -> list[Finding]:
-    """Find what is wrong with the index in `folder`."""
+    """Find the faults of the index in `folder`."""
     from filelock import Timeout
 
     journal = open_journal(folder, create=False)

@@ -17,13 +17,13 @@ from tinymem.upkeep.findings import AGAIN, REBUILD, REINDEX, RESTORE, Finding
 
 __all__ = ["examine", "texts_of"]
 
-FAULTS = 3  # of a kind that are named
+FAULTS = 3  # faults of a kind that are named
 COUNTS = ("steps", "passages", "terms", "dimensions", "in_index")
 _MARK = re.compile("([0-9]{1,18}) [0-9]{1,18}")
 
 
 def examine(folder: Path) -> tuple[dict[str, int], list[Finding]]:
-    """Count what the journal in `folder` holds, and find what is wrong with it."""
+    """Count the contents of the journal in `folder`, and find its faults."""
     counts: dict[str, int] = {}
     findings: list[Finding] = []
     try:
@@ -53,7 +53,7 @@ def _terms(journal: Journal, counts: dict[str, int]) -> list[Finding]:
 
 
 def _vectors(journal: Journal, counts: dict[str, int]) -> list[Finding]:
-    """Every passage has a vector of the same length, and all its numbers are finite."""
+    """Check that all vectors have the same length and only finite numbers."""
     found = journal.check_vectors()
     usual = max(found.lengths, key=lambda length: found.lengths[length], default=0)
     counts["passages"], counts["dimensions"] = sum(found.lengths.values()), usual // 2
@@ -67,7 +67,7 @@ def _vectors(journal: Journal, counts: dict[str, int]) -> list[Finding]:
 
 
 def _steps(journal: Journal, counts: dict[str, int]) -> list[Finding]:
-    """Every step can be read, and has the passages that it should."""
+    """Check that every step can be read, and has the right passages."""
     counts["steps"] = 0
     faults: dict[str, list[str]] = {}
     with journal.snapshot():
@@ -114,7 +114,7 @@ def _some(numbers: list[str]) -> str:
 
 
 def _settings(journal: Journal, counts: dict[str, int]) -> list[Finding]:
-    """The journal's notes of what it has done make sense."""
+    """Check that the journal's marks of its progress are possible."""
     findings = []
     made, until = journal.setting(MARK), journal.setting(WATERMARK) or "0"
     if made and not _MARK.fullmatch(made):
@@ -129,5 +129,5 @@ def _settings(journal: Journal, counts: dict[str, int]) -> list[Finding]:
 
 
 def texts_of(filed: FiledStep) -> Sequence[str]:
-    """The texts of the passages of a step."""
+    """Return the texts of the passages of a step."""
     return slices(load_step(filed.record), ((place.part, place.start, place.end) for place in filed.places))

@@ -1,4 +1,4 @@
-"""A memory as JSON lines: what stands in each line, and what a line that somebody else wrote must be like.
+"""The format of a memory as JSON lines, and the checks of lines that are read.
 
 ::
 
@@ -43,8 +43,8 @@ __all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line",
            "step_line"]  # fmt: skip
 
 FORMAT = 1
-MOST = 1 << 53  # of a number: what every JSON reader can hold
-MOST_LEVELS = 64  # of episodes: each stands for eight of the level below
+MOST = 1 << 53  # the largest number that every JSON reader can hold
+MOST_LEVELS = 64  # of episodes, each of which covers eight of the level below
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def header_line(header: Header) -> str:
 
 
 def step_line(row: StepRow, vectors: Sequence[Embedded] | None = None) -> str:
-    """The line of a step, with what was made of its passages if it is given. JSON of the journal is taken as it is."""
+    """Return the line of a step, with its vectors if given; JSON of the journal is copied as it is."""
     more = [f'"tokens":{row.tokens}', f'"position":{row.position}']
     more += ['"window":true'] * bool(row.window) + ['"milestone":true'] * bool(row.milestone)
     if row.view is not None:
@@ -106,7 +106,7 @@ def scratchpad_line(text: str) -> str:
 
 
 def end_line(steps: int, episodes: int) -> str:
-    """The last line, without which a file is not whole: how many there were."""
+    """Return the last line, which has the counts; a file without it is not whole."""
     return _line({"end": {"steps": steps, "episodes": episodes}})
 
 
@@ -120,7 +120,7 @@ def _coded(blob: bytes) -> str:
 def read_header(value: Any) -> Header:
     """The header; FormatError for that of a newer format."""
     if not isinstance(value, dict) or "tinymem_export" not in value:
-        raise InputError("this is no export of a memory: its first line must be an object with tinymem_export")
+        raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
     if type(version := value["tinymem_export"]) is not int or version < 1:
         raise InputError(f"tinymem_export must be the number of a format, not {shown(version)}")
     if version > FORMAT:
@@ -132,14 +132,14 @@ def read_header(value: Any) -> Header:
 
 
 def read_step(value: Mapping[str, Any]) -> StepLine:
-    """The step of a line, checked to the last field: a memory that holds it can be opened, searched and sent."""
+    """Return the step of a line, every field checked, so that a memory with it can be opened, searched and sent."""
     fields = _Fields(value, "the line", "step", "tokens", "position", "window", "milestone", "view", "vectors")
     step = _step(value["step"])
     row = row_of(step, fields.number("tokens"), fields.number("position"), fields.flag("window"))
     if (view := value.get("view")) is not None:
         shown = _step(view)
         if not row.window or (shown.id, shown.step_number) != (step.id, step.step_number):
-            raise InputError("a view is of a step in the window, and has its id and number")
+            raise InputError("a view must be of a step in the window, and have its id and number")
         row = replace(row, view=dump_step(shown))
     made = None if value.get("vectors") is None else _made(value["vectors"])
     return StepLine(replace(row, milestone=fields.flag("milestone")), step, made)
@@ -155,7 +155,7 @@ def _step(record: Any) -> Step:
 
 
 def _check_messages(step: Step) -> None:
-    """Refuse an overlay that leaves messages which cannot be counted or sent."""
+    """Raise InputError for an overlay whose messages cannot be counted or sent."""
     step.to_messages(style="observation")
     for message in step.to_messages(style="tools"):
         if message.get("role") not in ROLES:
@@ -180,13 +180,13 @@ def _made(value: Any) -> tuple[Vectors, list[TokenIds]]:
 
 
 class Episodes:
-    """Reads the lines of episodes, one after the other."""
+    """A reader of the lines of episodes, one after the other."""
 
     def __init__(self) -> None:
         self._before = (0, 0, 0)  # level, first and last step
 
     def read(self, value: Mapping[str, Any]) -> SummaryRow | None:
-        """The episode of a line; None for one that is not in order, or inside another: it is summarised again."""
+        """Return the episode of a line; None if it is out of order or inside another, since it is summarised again."""
         _Fields(value, "the line", "episode")
         fields = _Fields(value["episode"], "the episode", *SummaryRow._fields)
         level, first = fields.number("level", least=1, most=MOST_LEVELS), fields.number("first", least=1)
@@ -199,12 +199,12 @@ class Episodes:
 
 
 def read_calls(value: Mapping[str, Any], last: int) -> dict[str, int]:
-    """The open calls, each with the number of its step, `last` at the most."""
+    """Return the open calls, each with the number of its step, at most `last`."""
     _Fields(value, "the line", "open_calls")
     calls = value["open_calls"]
     fields = _Fields(calls, "open_calls", *(calls if isinstance(calls, dict) else ()))
     if len(calls) > MOST_CALLS:
-        raise InputError(f"open_calls has {len(calls)} calls, and may have {MOST_CALLS}")
+        raise InputError(f"open_calls has {len(calls)} calls, but may have only {MOST_CALLS}")
     return {clean(id): fields.number(id, least=1, most=last) for id in calls}
 
 
@@ -217,7 +217,7 @@ def scratchpad_of(value: Mapping[str, Any]) -> str:
 
 
 def read_end(value: Mapping[str, Any]) -> tuple[int, int]:
-    """Read the numbers of steps and episodes that there should be."""
+    """Read the expected numbers of steps and episodes."""
     _Fields(value, "the line", "end")
     fields = _Fields(value["end"], "the end", "steps", "episodes")
     return fields.number("steps"), fields.number("episodes")

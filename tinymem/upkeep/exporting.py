@@ -1,7 +1,4 @@
-"""A memory as a file of JSON lines, and a file of them as a memory.
-
-`tinymem.upkeep.export_format` says what stands in the lines.
-"""
+"""Export of a memory to a file of JSON lines; `tinymem.upkeep.export_format` has their format."""
 
 from __future__ import annotations
 
@@ -57,10 +54,10 @@ def export_memory(
 ) -> Exported:
     """Write the memory at `path` to `file`, a path or a text stream, as lines of ASCII JSON.
 
-    All that was added is in it: steps with their numbers, what the window shows of them, milestones, the summaries of
-    episodes, the scratchpad. What is made of steps is not, but for the vectors, if `vectors`: an import with the same
-    embedder then embeds nothing. The key of the fences never is. No embedder is needed, and others may go on adding:
-    the file has the memory as it was at the beginning. However much there is, little of it is held at once.
+    The file has all that was added: steps with their numbers, the window, milestones, summaries of episodes and the
+    scratchpad. Derived data is left out, except the vectors if `vectors`; an import with the same embedder then embeds
+    nothing. The key of the fences is never exported. No embedder is needed. Other processes may go on adding: the file
+    has the memory as it was at the beginning. Only a small part of it is held at once.
 
     Args:
         path: The memory's folder.
@@ -75,7 +72,7 @@ def export_memory(
     Raises:
         NotAMemoryError: There is no such memory.
         FormatError: It is damaged.
-        StorageError: The file cannot be written; one that was not written to its end is refused by the import.
+        StorageError: The file cannot be written; `import_memory` refuses an incomplete file.
 
     >>> import tempfile
     >>> from tinymem import HierarchicalMemory, MessageStep
@@ -96,7 +93,7 @@ def export_memory(
 def export_journal(
     journal: Journal, file: str | Path | TextIO, vectors: bool = False, progress: Progress | None = None
 ) -> Exported:
-    """Write what a journal holds now; see `export_memory`."""
+    """Write the present contents of a journal; see `export_memory`."""
     advance = a_callable("progress", progress) or unseen
     with journal.reading() as held, _opened(file) as stream:
         counts = held.counts()["steps"], len(held.summaries())
@@ -110,7 +107,7 @@ def export_journal(
 
 @contextmanager
 def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
-    """The stream to write to; errors of a file that is opened here are ours, those of a given stream its owner's."""
+    """Open the stream to write to; errors of a file become StorageError, those of a given stream stay as they are."""
     if not isinstance(file, (str, PathLike)):
         if not callable(getattr(file, "write", None)):
             raise InputError(f"file must be a path, or a text stream to write to, not {shown(file)}")
@@ -135,7 +132,7 @@ def _lines(journal: Journal, counts: tuple[int, int], vectors: bool) -> Iterator
     while rows := journal.rows(after, AT_ONCE):
         for row in rows:
             step = _checked(journal, row)
-            # Where the memory heard itself, an import, whose key is another one, makes other passages.
+            # An import has another key, so it makes other passages of a step that quotes the memory's own fences.
             own = row.number < made and not any(own_blocks(part.text, key) for part in step.parts())
             yield step_line(row, journal.vectors(row.number) if own else None)
         after = rows[-1].number
@@ -148,7 +145,7 @@ def _lines(journal: Journal, counts: tuple[int, int], vectors: bool) -> Iterator
 
 
 def _checked(journal: Journal, row: StepRow) -> Step:
-    """The step; FormatError for a damaged record, since its line would be damaged too."""
+    """Return the step of a row; FormatError for a damaged record, since its line would be damaged too."""
     try:
         if row.view is not None:
             load_step(row.view)

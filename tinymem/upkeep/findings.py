@@ -1,4 +1,4 @@
-"""Findings of the doctor: faults, and what to do about them."""
+"""Findings of the doctor: faults, each with advice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUSY = "close that process, and run tinymem doctor again: the index was not look
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, and what to do about it."""
+    """A fault, and the advice about it."""
 
     problem: str
     advice: str

@@ -1,4 +1,4 @@
-"""Choice of the steps to forget, by ids and filters; and whole namespaces, removed."""
+"""Choice of the steps to forget, by ids and filters, and removal of whole namespaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE = 500  # steps that are read to see which tools they call
 
 
 def chosen(archive: Archive, ids: Sequence[str], only: Filter, before: datetime | None) -> list[int]:
-    """The numbers of the steps with these ids, and of those that all filters let pass, if there is any filter."""
+    """Return the numbers of the steps with these ids, and of those that match all filters, if there is any."""
     limits: dict[str, str | float] = {
         name: value if isinstance(value, str) else value.timestamp()
         for name, value in (*vars(only).items(), ("before", before))
@@ -42,7 +42,7 @@ def chosen(archive: Archive, ids: Sequence[str], only: Filter, before: datetime 
 
 
 def number_of(archive: Archive, id: str | int) -> int:
-    """The number of the step that is meant by an id, a number, or a number as text; -1 where there is none."""
+    """Return the number of the step with an id, a number, or a number as text; -1 if there is none."""
     if isinstance(id, int):
         return id if not isinstance(id, bool) and 0 <= id < MOST else -1
     if numbers := archive.journal.numbers([a_text("id", id)]):
@@ -51,7 +51,7 @@ def number_of(archive: Archive, id: str | int) -> int:
 
 
 def _calling(archive: Archive, numbers: Sequence[int], tool: str) -> list[int]:
-    """The steps that call `tool`."""
+    """Return the steps that call `tool`."""
     found: list[int] = []
     wanted = tool_name(tool)
     for at in range(0, len(numbers), AT_ONCE):
@@ -62,11 +62,11 @@ def _calling(archive: Archive, numbers: Sequence[int], tool: str) -> list[int]:
 
 
 def forget_namespace(path: str | Path, namespace: str) -> None:
-    """Remove a namespace of the memory at `path`, for good: its folder goes. Other namespaces are as they were.
+    """Remove a namespace of the memory at `path` for good, with its folder; other namespaces are unchanged.
 
     Raises:
         NotAMemoryError: There is no such memory or namespace.
-        StorageError: Somebody has it open, or a file cannot be removed; called again, it goes on.
+        StorageError: It is open somewhere, or a file cannot be removed; a second call continues.
     """
     folder = namespace_folder(a_path("path", path), namespace, create=False)
     check_unused(folder)
@@ -76,29 +76,26 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
                 shutil.rmtree(child)
             else:
                 child.unlink()
-        for file in journal_files(folder):  # last: as long as it is there, the rest can be removed by this
+        for file in journal_files(folder):  # removed last, since a second call needs it to remove the rest
             file.unlink()
         folder.rmdir()
     except OSError as error:
-        raise StorageError(f"{folder} cannot be removed: {error.strerror or error}; do so again") from error
+        raise StorageError(f"{folder} cannot be removed: {error.strerror or error}; try again") from error
 
 
 @contextmanager
 def undone_on_failure(path: Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
-    """Remove the folders and files of a new namespace again, if what is inside fails to open it.
-
-    `also` is called then.
-    """
+    """Remove the folders and files of a new namespace if the block fails, and then call `also`."""
     folder, marker = path / folder_name(namespace), path / MARKER
     try:
         made = [place for place in (folder, path, *path.parents) if not place.exists()]
         was_marked = marker.exists()
-    except OSError:  # a folder that may not be looked into: nothing will be made
+    except OSError:  # the folder cannot be read, so nothing will be made in it
         made, was_marked = [], True
     try:
         yield
     except BaseException:
-        with suppress(OSError, ValueError, TinymemError):  # somebody else has it open, or put something there
+        with suppress(OSError, ValueError, TinymemError):  # another process has it open, or put something there
             if folder in made and has_journal(folder) and not has_steps(folder):
                 forget_namespace(path, namespace)
             if not was_marked and {*path.iterdir()} <= {marker, folder}:

@@ -62,31 +62,31 @@ def import_memory(
 ) -> Imported:
     """Make a namespace of the memory at `path` from a `file` that `export_memory` wrote, gzip'd or not.
 
-    Either all of it comes in, in one transaction, or nothing does, whatever is wrong with the file, and even if this
-    is killed. Then it is embedded, and if that ends early, the next one that opens the memory goes on with it. Exported
-    again, the memory gives the same bytes, but for the embedder that the first line names if it is another one. Vectors
-    in the file are taken when its fingerprint is that of `embedder`; unless one is given, that is the one that the
-    namespace remembers, and "static" for a new one, whatever the file says.
+    The file is imported in one transaction: in whole or, if anything is wrong or the process is killed, not at all.
+    Then its steps are embedded; if that is interrupted, it continues when the memory is opened again. An export of the
+    new memory has the same bytes, except for another embedder in the first line. Vectors in the file are used if its
+    fingerprint is that of `embedder`. The default embedder is the one that the namespace remembers, and "static" for a
+    new namespace, whatever the file says.
 
     Args:
         path: The memory's folder, made if there is none.
-        file: The file; who wrote it is not trusted.
+        file: The file, which is not trusted.
         namespace: A new namespace, unless `append`.
         embedder: The embedder of the namespace, or its name.
-        append: Put the steps behind those that are there, under new numbers, in the archive and not in the window; the
-            scratchpad is taken only where there was none.
-        progress: Called with what is done, and of how much: each step counts twice, once read and once embedded.
+        append: Add the steps after those that are there, under new numbers, to the archive and not to the window; the
+            scratchpad is imported only if there was none.
+        progress: Called with the work done and in all: each step counts twice, once read and once embedded.
 
     Returns:
-        The numbers of what came in.
+        The numbers of imported items.
 
     Raises:
         InputError: The file cannot be read (file and line are named), or the namespace is in use.
         FormatError: The file has a newer format.
-        TinymemError: Whatever opening a memory raises.
+        TinymemError: The memory cannot be opened.
     """
     file = a_path("file", file)
-    with closing(_values(file)) as lines:  # the file is closed whatever is wrong with it
+    with closing(_values(file)) as lines:  # closes the file after an error too
         number, value = next(lines, (1, None))
         with _place(f"{file}, line {number}"):
             header = read_header(value)
@@ -109,14 +109,14 @@ def import_memory(
 
 
 def _values(file: Path) -> Generator[tuple[int, Any], None, None]:
-    """The values of the lines, with their numbers."""
+    """Yield the values of the lines, with their numbers."""
     for number, text in text_lines(file, LONGEST):
         yield number, parsed(text, file, number)
 
 
 @contextmanager
 def _place(place: str) -> Iterator[None]:
-    """Whatever is wrong, as an error that says where."""
+    """Raise errors again with their place."""
     try:
         yield
     except FormatError as error:
@@ -126,7 +126,7 @@ def _place(place: str) -> Iterator[None]:
 
 
 def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
-    """Embed what has no vectors yet; how many passages that were."""
+    """Embed the steps without vectors, and return the number of their passages."""
     span = max(came.last - came.first, 0) + 1
 
     def advance(step: int) -> None:
@@ -139,7 +139,7 @@ def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
 
 
 class _Import:
-    """Writes what lines say into a journal; everything happens in the caller's transaction."""
+    """A writer of lines into a journal, inside the caller's transaction."""
 
     def __init__(self, archive: Archive, header: Header, append: bool, namespace: str) -> None:
         journal = archive.journal
@@ -157,7 +157,7 @@ class _Import:
         self._made = _Made(archive) if fits else None
 
     def read(self, lines: Iterator[tuple[int, Any]], file: Path, progress: Progress) -> None:
-        """Take in all lines."""
+        """Write all lines."""
         number = 1
         for number, value in lines:
             with _place(f"{file}, line {number}"):
@@ -166,12 +166,12 @@ class _Import:
                 progress(self.steps, 2 * self._header.steps)
         with _place(f"{file}, line {number}"):
             if not self._ended:
-                raise InputError("the file is cut off: the line that tells its end is missing")
+                raise InputError("the file is cut off: its last line, with the counts, is missing")
             self._close()
 
     def _take(self, value: Any) -> None:
         if self._ended:
-            raise InputError("nothing may stand behind the end")
+            raise InputError("nothing may follow the end")
         takes = {
             "step": self._step,
             "episode": self._episode,
@@ -188,11 +188,11 @@ class _Import:
         line = read_step(value)
         number = line.row.number + self._shift
         if number <= self.last:
-            raise InputError(f"the number {line.row.number} does not follow on the one before it")
+            raise InputError(f"the number {line.row.number} is not above the one before it")
         row = self._appended(line, number) if self._append else line.row
         self._journal.add([row])
         if self._made is not None and not self._made.take(number, line):
-            self._made = None  # what comes behind it must be embedded after it
+            self._made = None  # later steps must be embedded after it
         self.steps, self.last = self.steps + 1, number
 
     def _appended(self, line: StepLine, number: int) -> StepRow:
@@ -205,18 +205,18 @@ class _Import:
         if (row := self._summaries.read(value)) is None:
             return
         if row.last + self._shift > self.last:
-            raise InputError(f"the episode of steps {row.first} to {row.last} tells of steps that are not there")
+            raise InputError(f"the episode of steps {row.first} to {row.last} covers steps that are missing")
         self._journal.put_summaries([row._replace(first=row.first + self._shift, last=row.last + self._shift)])
 
     def _open_calls(self, value: Mapping[str, Any]) -> None:
         calls = read_calls(value, self.last - self._shift)
-        if not self._append:  # an old one's late results go into the window of the memory that asked for them
+        if not self._append:  # late results of appended calls belong to the memory that made the calls
             self._journal.keep({OPEN_CALLS: json.dumps(calls)})
 
     def _scratchpad(self, value: Mapping[str, Any]) -> None:
         text = scratchpad_of(value)
         if self._had_scratchpad:
-            raise InputError("there is a scratchpad before this one")
+            raise InputError("there is more than one scratchpad")
         self._had_scratchpad = True
         if self._journal.setting(SCRATCHPAD) is None:
             self._journal.keep({SCRATCHPAD: text})
@@ -240,7 +240,7 @@ class _Import:
 
 
 class _Made:
-    """Vectors that come with the steps, on their way into the journal, as long as every step brings its own."""
+    """A writer of the vectors that come with the steps, for as long as every step has its own."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -250,7 +250,7 @@ class _Made:
         self._tokens: list[TokenIds] = []
 
     def take(self, number: int, line: StepLine) -> bool:
-        """Take a step's vectors; False, and those before are written, when it brings none that fit its passages."""
+        """Add a step's vectors; if none fit its passages, write the earlier ones and return False."""
         passages = passages_of(line.step, self._archive.key)
         if line.made is None or len(line.made[0]) != len(passages):
             self.write()
@@ -275,7 +275,7 @@ class _Made:
             raise InputError(f"token ids must be below {vocabulary}")
 
     def write(self) -> None:
-        """Write what was taken."""
+        """Write the added vectors."""
         journal, dimensions = self._archive.journal, self._archive.embedder.dimensions
         vectors = np.array(self._vectors, np.float32).reshape(len(self._vectors), dimensions)
         journal.put_passages(journal.mark, self._until, self._passages, vectors, self._tokens)

@@ -1,4 +1,4 @@
-"""Lines of text files, gzip'd or not, and the JSON in them, with errors that name the line."""
+"""Lines of text files, plain or gzipped, and the JSON in them, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Line: TypeAlias = tuple[int, str]
 
 
 def text_lines(path: Path, longest: int = -1, raw: BinaryIO | None = None) -> Generator[Line, None, None]:
-    """Lines that are not blank, with their numbers. InputError for one of over `longest` bytes, if that is given."""
+    """Yield the lines that are not blank, with their numbers; InputError for one of over `longest` bytes."""
     number = 0
     try:
-        with nullcontext(raw) if raw else path.open("rb") as stream:  # opened once and peeked at: a pipe will do
+        with nullcontext(raw) if raw else path.open("rb") as stream:  # opened once and peeked at, so that a pipe works
             is_gzip = stream.peek(2)[:2] == GZIP  # type: ignore[attr-defined]
             file = gzip.GzipFile(fileobj=stream) if is_gzip else stream
             some = longest + 1 if longest >= 0 else -1
             for number, line in enumerate(iter(lambda: file.readline(some), b""), 1):
                 if len(line) == some:
-                    raise InputError(f"{path}, line {number}: is longer than {longest} bytes")
+                    raise InputError(f"{path}, line {number}: the line is longer than {longest} bytes")
                 text = _decoded(line, path, number)
                 if text.strip():
                     yield number, text
@@ -51,7 +51,7 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
 
 
 def parsed(text: str, path: Path, number: int) -> Any:
-    """The value of JSON text that starts on line `number` of the file."""
+    """Parse JSON text that starts on line `number` of the file."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

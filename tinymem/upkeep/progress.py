@@ -1,4 +1,4 @@
-"""A bar for people who watch: on a terminal only, if rich is installed, and taken away when it is done."""
+"""A progress bar, on a terminal only, if rich is installed; it disappears at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TextIO, TypeAlias
 
 __all__ = ["Progress", "bar", "unseen"]
 
-Progress: TypeAlias = Callable[[int, int | None], object]  # hears how much is done, and of how much (None: unknown)
+Progress: TypeAlias = Callable[[int, int | None], object]  # called with the work done, and all of it (None: unknown)
 
 
 def unseen(done: int, total: int | None) -> None:
@@ -17,7 +17,7 @@ def unseen(done: int, total: int | None) -> None:
 
 @contextmanager
 def bar(stream: TextIO, doing: str, unit: str) -> Iterator[Progress]:
-    """A bar on `stream`, if that is a terminal: what is being done, and how many of a unit are."""
+    """Show a bar on `stream`, if that is a terminal, with the name of the work and the number of units done."""
     if not stream.isatty():
         yield unseen
         return

@@ -1,4 +1,4 @@
-"""Another embedder for a memory: all its passages embedded again, while it goes on as it is."""
+"""Change of a memory's embedder: all passages are embedded again while the memory stays in use."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def reindex(
 ) -> Reindexed:
     """Give the memory at `path` another embedder: all passages are embedded again, and nothing else changes.
 
-    The vectors in use stay so until all new ones are there; then all are changed at once, and the old ones are gone
-    from the files when this returns. Until then, those that have the memory open, in this process or another, go on
-    adding and recalling; afterwards its next recall is an EmbedderMismatchError, and it must be opened again. A run
-    that was killed is gone on with where it was, and given up by reindexing with the embedder in use. Until the end
-    the journal holds both vectors of a passage. Without an embedder, the memory opens with the new one afterwards.
+    The old vectors are used until all new ones are there; then all are replaced at once, and when this returns, the old
+    ones are gone from the files. Until then, any process that has the memory open goes on adding and recalling;
+    afterwards its next recall is an EmbedderMismatchError, and it must open the memory again. A killed run is continued
+    by the next one, or given up by reindexing with the embedder in use. Until the end the journal holds both vectors
+    of a passage. Afterwards, the memory opens with the new embedder when none is given.
 
     Args:
         path: The memory's folder.
         embedder: The new embedder, or its name.
         namespace: The namespace that is reindexed.
         store: The store that the memory is opened with.
-        progress: Called with the number of passages that are done, and of all.
+        progress: Called with the number of passages done, and of all.
 
     Returns:
         Both fingerprints, and the numbers of passages.
@@ -89,7 +89,7 @@ def reindex(
             done = _embed(journal, new, advance)
         else:
             journal.stop_reindexing()
-            journal.keep({EMBEDDER_NAME: new.name})  # as when a server has moved
+            journal.keep({EMBEDDER_NAME: new.name})  # as after a move to another server
         journal.scrub("it is reindexed", "old vectors stay")
         _make_index(folder, new, index)
         return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
@@ -98,7 +98,7 @@ def reindex(
 
 
 def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:
-    """Embed all passages, and change to their new vectors; how many were embedded."""
+    """Embed all passages and replace their vectors; return the number of passages embedded."""
     fingerprint, tokenizer, count = embedder.fingerprint, token_embedder_from(embedder), 0
     journal.begin_reindexing(fingerprint)
     progress(*journal.reindexed())
@@ -113,7 +113,7 @@ def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:
 
 
 def _texts(journal: Journal, passages: list[Place]) -> dict[int, str]:
-    """The texts of passages by their ids, without those that were forgotten a moment ago."""
+    """Return the texts of passages by their ids, without those that were just forgotten."""
     records = journal.steps(sorted({passage.step for passage in passages}))
     try:
         parts = {number: load_step(record).parts() for number, record in records.items()}
@@ -123,11 +123,11 @@ def _texts(journal: Journal, passages: list[Place]) -> dict[int, str]:
 
 
 def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore) -> None:
-    """Clear the index of old vectors, and embed what nobody has embedded yet."""
+    """Clear the index of old vectors, and embed the steps that still wait."""
     archive = Archive(folder, embedder, lambda: store_from(store, folder / INDEX), counter_from(None), create=False)
     try:
         archive.index.clear()
     except StorageError as error:
-        logger.warning("the index keeps its old vectors until the memory is opened the next time: %s", error)
+        logger.warning("the index keeps its old vectors until the memory is opened again: %s", error)
     finally:
         archive.close()

@@ -19,25 +19,24 @@ __all__ = ["Salvaged", "salvage", "salvage_to"]
 
 
 class Salvaged(NamedTuple):
-    """The number of steps, and of numbers before the last of them that have none: damaged, or forgotten."""
+    """The number of steps, and of missing numbers before the last one, whose steps are damaged or forgotten."""
 
     steps: int
     missing: int
 
 
 def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
-    """Read the steps of a damaged memory that can be read, in order, with their numbers; nothing there is changed.
+    """Read the readable steps of a damaged memory, in order, with their numbers; nothing there is changed.
 
-    The engine is not asked: every page of the journal's file is looked at by itself, so a damaged one costs the steps
-    that it holds and no others, be it the first. A step
-    must be whole, and have the id or the number that stand beside it; a letter that was changed into another is not
-    noticed. What was forgotten does not come back. No process may have the memory open.
+    The database engine is not used. Every page of the journal's file is read by itself, so a damaged page, even the
+    first, costs only its own steps. A step must be whole, and have the id or the number that stand beside it; a changed
+    letter is not noticed. Forgotten steps do not come back. No process may have the memory open.
 
     >>> for step in salvage("./memory"):  # doctest: +SKIP
     ...     print(step.step_number, step.text)
 
-    Into a new memory they go by `add_steps`; a tool result whose call is lost has to be left out. Summaries and
-    vectors are made again there. The scratchpad is not read.
+    Add them to a new memory with `add_steps`, without tool results whose calls are lost. It makes summaries and vectors
+    again. The scratchpad is not read.
 
     Args:
         path: The memory's folder, a namespace's folder in it, or a `journal.db`.
@@ -53,7 +52,7 @@ def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
     path = a_path("path", path)
     file = damaged_file(path) or damaged_file(namespace_folder(path, namespace, create=False))
     if file is None:
-        raise NotAMemoryError(f"the journal of {path} is no file")
+        raise NotAMemoryError(f"the journal of {path} is not a file")
     try:
         file.open("rb").close()
     except OSError as error:
@@ -62,7 +61,7 @@ def salvage(path: str | Path, namespace: str = "default") -> Iterator[Step]:
 
 
 def salvage_to(file: str | Path, path: str | Path, namespace: str = "default") -> Salvaged:
-    """Write what `salvage` finds into a new `file`, a line of JSON for each step, as `Step.from_dict` reads it.
+    """Write the steps that `salvage` finds into a new `file`, each as a line of JSON for `Step.from_dict`.
 
     Raises:
         InputError: The file is there already.
@@ -77,7 +76,7 @@ def salvage_to(file: str | Path, path: str | Path, namespace: str = "default") -
                 stream.write(f"{dump_step(step)}\n")
                 numbers.append(step.step_number or 0)
     except FileExistsError as error:
-        raise InputError(f"{file} is there already: choose another name, so that nothing is overwritten") from error
+        raise InputError(f"{file} exists already: choose another name, so that nothing is overwritten") from error
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror or error}") from error
     return Salvaged(len(numbers), max(numbers, default=0) - len(numbers))
@@ -93,7 +92,7 @@ def _steps(rows: Iterable[SavedStep]) -> Iterator[Step]:
 
 
 def _step(row: SavedStep) -> Step | None:
-    """The step of a row, if it is one, and whole."""
+    """Return the step of a row, if it is whole."""
     try:
         step = load_step(row.record)
     except TinymemError:

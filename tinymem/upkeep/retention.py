@@ -29,17 +29,17 @@ AT_ONCE = 500  # steps that are read at once
 
 @dataclass(frozen=True)
 class Retention:
-    """The limits of a memory; None does not limit. What is over is forgotten.
+    """The limits of a memory; steps over a limit are forgotten, and None means no limit.
 
-    `max_age` is how long ago a step may have happened (its timestamp), `max_steps` how many there may be, window
-    included, and `max_bytes` how large the journal's file may be (an index beside it takes about as much as the vectors
-    in it). What is over `max_age` goes whatever it is. Over the others, what is least useful for its share of the limit
-    goes first, and of equals what was added first: repetitions, words that many steps have, questions, and what an
-    assistant said without calling a tool. `tinymem.upkeep.usefulness.usefulness` has how that is reckoned; for
-    `max_bytes` it is divided by the bytes that a step takes. A call goes with its results.
+    `max_age` limits the age of a step by its timestamp, `max_steps` the number of steps, window included, and
+    `max_bytes` the size of the journal's file (an index beside it takes about as much as the vectors in it). All steps
+    over `max_age` are removed. Over the other limits, the steps that are least useful for their share of the limit are
+    removed first, and of equals the oldest: repetitions, words that many steps have, questions, and an assistant's
+    words without a tool call. `tinymem.upkeep.usefulness.usefulness` computes this; for `max_bytes` it is divided by
+    the bytes of a step. A call is removed together with its results.
 
-    Exempt are the window, pinned steps, and milestones: final answers, and what was marked as one. They count, but stay
-    even when they alone are over a limit.
+    The window, pinned steps and milestones (final answers, and steps marked as one) are exempt. They count, but stay
+    even if they alone are over a limit.
 
     >>> Retention(max_age=timedelta(days=90), max_bytes=500_000_000).max_steps is None
     True
@@ -59,7 +59,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class Retired:
-    """A step that went; `reason` is the limit that it went for: `"max_age"`, `"max_steps"` or `"max_bytes"`."""
+    """A removed step; `reason` is the limit that it was over: `"max_age"`, `"max_steps"` or `"max_bytes"`."""
 
     number: int
     id: str
@@ -71,7 +71,7 @@ class Retired:
 
 @dataclass(frozen=True)
 class RetentionReport:
-    """The steps that went, by number; the number of steps `kept`; the journal's size before and after."""
+    """The removed steps, by number; the number of steps `kept`; the journal's size before and after."""
 
     removed: tuple[Retired, ...]
     kept: int
@@ -83,7 +83,7 @@ class RetentionReport:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Count the steps that went, by reason."""
+        """Count the removed steps, by reason."""
         counted = Counter(one.reason for one in self.removed)
         return {limit.name: counted[limit.name] for limit in fields(Retention) if limit.name in counted}
 
@@ -95,7 +95,7 @@ def retain(
     now: datetime,
     dry_run: bool = False,
 ) -> RetentionReport:
-    """Keep an archive within its limits: `remove` is given the numbers of what must go, unless it is a `dry_run`."""
+    """Keep an archive within its limits: call `remove` with the numbers of steps over them, unless `dry_run`."""
     before, gone = archive.journal.size(), list[Retired]()
     while over := _over(archive, retention, now):  # bytes can only be estimated, so it may take more than once
         gone += over
@@ -126,7 +126,7 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
         share = (size - retention.max_bytes) / size
 
         def weight(rows: Iterable[StepRow | Retired]) -> int:
-            return sum(weights.get(row.number, 1) for row in rows)  # 1: it came, or went, a moment ago
+            return sum(weights.get(row.number, 1) for row in rows)  # 1: it was added or removed a moment ago
 
         heavy = share * sum(weights.values()) - weight(found.values())
         take("max_bytes", first_of(least_useful(reckoned(), weight), heavy, found, weight))
@@ -134,7 +134,7 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
 
 
 def _ago(now: datetime, age: timedelta) -> float | None:
-    """Seconds since 1970 at that time; None for before all time."""
+    """Return the seconds since 1970 at that time; None for a time before all others."""
     try:
         return (now - age).timestamp()
     except OverflowError:
@@ -142,7 +142,7 @@ def _ago(now: datetime, age: timedelta) -> float | None:
 
 
 def _from_before(archive: Archive, oldest: float) -> Iterator[Group]:
-    """The groups that happened wholly before a time and are not exempt."""
+    """Return the groups that lie wholly before a time and are not exempt."""
     if numbers := archive.journal.matching({"before": oldest}):
         for group, rows in _groups(archive):
             if rows[0].number > numbers[-1]:
@@ -152,9 +152,9 @@ def _from_before(archive: Archive, oldest: float) -> Iterator[Group]:
 
 
 def useful_groups(archive: Archive) -> list[tuple[float, Group]]:
-    """The groups that are not exempt, those that were added first at first, and how useful each is.
+    """Return the groups that are not exempt, in the order in which they were added, and the usefulness of each.
 
-    All groups count for that: what a pinned step says is not lost with another that says it too.
+    Exempt groups count for it too: the words of a pinned step are not lost with another step that repeats them.
     """
     found: list[Group | None] = []
 
@@ -167,14 +167,14 @@ def useful_groups(archive: Archive) -> list[tuple[float, Group]]:
 
 
 def least_useful(some: Iterable[tuple[float, Group]], cost: Callable[[Group], int]) -> Iterator[Group]:
-    """The groups by how useful they are for what they `cost`, the least so first, and of equals the first."""
+    """Return the groups by usefulness for their `cost`, the least useful first, and of equals the oldest."""
     return (rows for _, rows in sorted(some, key=lambda one: one[0] / cost(one[1])))
 
 
 def first_of(
     some: Iterable[Group], excess: float, but: Container[int], cost: Callable[[Group], int]
 ) -> Iterator[Group]:
-    """The first groups, so many that they `cost` as much as the `excess`, without those that go anyway."""
+    """Return as many of the first groups as `cost` the `excess`, without those that are removed anyway."""
     for group in some:
         if excess <= 0:
             return
@@ -184,9 +184,9 @@ def first_of(
 
 
 def _groups(archive: Archive) -> Iterator[tuple[Sequence[Step], Group]]:
-    """All groups with their rows, those that were added first at first."""
+    """Yield all groups with their rows, in the order in which they were added."""
     rows: dict[str, StepRow] = {}
-    held: list[Step] = []  # a group that is not whole yet, and what came after it
+    held: list[Step] = []  # a group that is not whole yet, and the steps after it
     after = 0
     while some := archive.journal.rows(after, AT_ONCE):
         after = some[-1].number
@@ -198,7 +198,7 @@ def _groups(archive: Archive) -> Iterator[tuple[Sequence[Step], Group]]:
 
 
 def _split(steps: Sequence[Step]) -> tuple[list[list[Step]], list[Step]]:
-    """The groups that are whole, and the steps from the first on that waits for results: the newest action's come."""
+    """Split off whole groups from the steps, which begin, after these, with the first that still waits for results."""
     found = groups(steps)
     newest = max((at for at, step in enumerate(steps) if isinstance(step, ActionStep)), default=0)
     if not open_calls(steps[newest:]):
