@@ -49,7 +49,7 @@ def check_new(steps: Sequence[Step], window: Container[str], waiting: Mapping[st
 
 
 def check_step(step: Step, held: Container[str]) -> None:
-    """Raise InputError for what is no step, or is `held` already."""
+    """Raise InputError for anything but a step, or for one that is `held` already."""
     if not isinstance(step, Step):
         raise InputError(f"only steps can be added, not {kind_of(step)}")
     if step.id in held:
@@ -65,7 +65,7 @@ def is_result(step: Step) -> TypeGuard[MessageStep]:
 
 
 def note_calls(step: Step, waiting: dict[str, int]) -> None:
-    """Bring `waiting`, the calls without a result, up to what they are after a step."""
+    """Update `waiting`, the calls without a result, for a step."""
     if isinstance(step, ActionStep):
         waiting.update(dict.fromkeys(sorted(open_calls([step])), step.step_number or 0))
     elif is_result(step):

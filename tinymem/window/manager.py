@@ -85,10 +85,13 @@ class MemoryManager(StepCollection):
 
     @classmethod
     def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:
-        """Make a memory that starts with `steps` and goes on counting from `next_number`, or behind the last of them.
+        """Make a memory that starts with `steps`; the next number is `next_number`, or follows the last step's.
 
-        Steps keep their numbers, those without get the next one; nothing is pruned yet. `options` are those of the
-        class. Raises InputError when numbers do not grow.
+        Steps keep their numbers, and those without get the next one. Nothing is pruned yet. `options` are those of the
+        class.
+
+        Raises:
+            InputError: The numbers do not grow.
         """
         memory = cls(**options)
         memory._begin_with(steps)
@@ -96,7 +99,7 @@ class MemoryManager(StepCollection):
         return memory
 
     def _begin_with(self, steps: Iterable[Step]) -> None:
-        """Hold steps under the numbers that they have, and those without under the next ones."""
+        """Hold steps under their numbers, and those without a number under the next ones."""
         for step in some("steps", steps):
             check_step(step, self._window)
             number = self._next if step.step_number is None else step.step_number
@@ -106,7 +109,7 @@ class MemoryManager(StepCollection):
 
     @classmethod
     def from_list(cls: type[ManagerT], records: Iterable[Mapping[str, Any]], **options: Any) -> ManagerT:
-        """Make the memory whose `to_list` gave these records; `options` as in `from_steps`."""
+        """Make a memory from the records of `to_list`; `options` as in `from_steps`."""
         return cls.from_steps([Step.from_dict(record) for record in some("records", records)], **options)
 
     def add(self, step: Step) -> Step:
@@ -139,11 +142,11 @@ class MemoryManager(StepCollection):
         return self._apply(change)
 
     def _full(self, new: Sequence[Step]) -> bool:
-        """Return whether the window is to be pruned when the steps `new` come to it."""
+        """Return whether adding the steps `new` must prune the window."""
         return self._auto_prune_at is not None and len(self) + len(new) > self._auto_prune_at
 
     def as_kept(self, step: Step) -> Step:
-        """Return what is kept of a step that is added, or that a strategy made."""
+        """Return the step to keep for one that is added, or that a strategy made."""
         return step
 
     def _apply(self, change: Change) -> list[Step]:
@@ -157,7 +160,7 @@ class MemoryManager(StepCollection):
         return list(change.added)
 
     def _show(self, change: Change) -> None:
-        """Make the window what it is after a change."""
+        """Apply a change to the window."""
         for step in change.added:
             if step.id not in self._window:
                 self._hold(step)
@@ -240,7 +243,7 @@ class MemoryManager(StepCollection):
         return self._add_chained(made, on_conflict == "skip")
 
     def _add_chained(self, made: Callable[[], Sequence[Step]], skip: bool = False) -> list[Step]:
-        """Append steps of messages of one session, under ids by which they are known when they are given again."""
+        """Append steps of one session's messages, under ids that identify them when they are given again."""
         steps: Sequence[Step] | None = None
         while True:
             with self._changing():
@@ -248,16 +251,16 @@ class MemoryManager(StepCollection):
                 new = to_add(steps, skip, self.as_kept, self._ids_held, self._head_of)
                 try:
                     return self._added(new)
-                except InputError:  # it may be that another process has added one of them since
+                except InputError:  # another process may have added one of them since
                     if not self._ids_held([step.id for step in new]):
                         raise
 
     def _ids_held(self, ids: Sequence[str]) -> Collection[str]:
-        """Return the ids that steps have which were added."""
+        """Return the ids among these that belong to added steps."""
         return self._window.keys() & set(ids)
 
     def _head_of(self, session: str | None) -> str | None:
-        """Return the id of the session's newest step that is no system prompt."""
+        """Return the id of the session's newest step other than a system prompt."""
         return self._heads.get(session)
 
     @contextmanager
@@ -306,7 +309,7 @@ class MemoryManager(StepCollection):
         return Change(added, {step.id for step in removed}, put, report=report)
 
     def _tell(self, other: Callable[[Any], Any] | None, what: object) -> Any:
-        """Call what the user brought; it may read this memory, but not change it."""
+        """Call the user's function, which may read this memory but not change it."""
         self._busy = True
         try:
             return None if other is None else other(what)
@@ -332,13 +335,13 @@ class MemoryManager(StepCollection):
             change = Change(put=put, back=back)
             numbers = [step.step_number or 0 for step in self._after(change).values()]
             if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= self._next:
-                raise InputError("the report is of another memory: its numbers are taken, or were never given here")
+                raise InputError("the report is of another memory: its numbers are taken, or were never used here")
             self._apply(change)
 
     def clear(self, keep_system: bool = False) -> PruneReport:
-        """Take out everything, or everything but the system prompts; numbers go on from where they were.
+        """Remove all steps, or all but the system prompts; the numbers of new steps go on from the last one.
 
-        `on_prune` is not asked; the report can be restored.
+        `on_prune` is not called. The report can be restored.
         """
         with self._changing():
             stays = SystemPromptStep if keep_system else ()
@@ -363,13 +366,13 @@ class MemoryManager(StepCollection):
 
     @property
     def next_number(self) -> int:
-        """The number that the next step gets."""
+        """The number of the next step."""
         with self._lock:
             return self._next
 
     @property
     def open_calls(self) -> frozenset[str]:
-        """Ids of the calls whose results have not come yet, be the call in the window or not."""
+        """The ids of the calls without a result yet, in the window or not."""
         with self._lock:
             return frozenset(self._open)
 

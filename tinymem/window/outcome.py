@@ -1,9 +1,8 @@
-"""The outcome of a strategy: whatever it returned is made into a window, so that nothing is lost and no agent stops.
+"""The outcome of a strategy: a valid window made of the steps that it returned, so that nothing is lost.
 
-Any iterable of steps is taken. Order is restored, a step that came twice is there once, a call and its results stay
-together as soon as one of them stays, and system prompt, current task and pinned steps are put back. A new step takes
-the place of what was taken out before it (`tinymem.steps.standins`); where nothing was taken out there is no place for
-it, and it is left out.
+A strategy may return any iterable of steps. Order is restored, a duplicate is dropped, a call and its results stay if
+one of them stays, and system prompt, current task and pinned steps are put back. A new step replaces the steps that
+were removed before it (`tinymem.steps.standins`); if none were, it is left out.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ __all__ = ["Outcomes", "check_window", "steps_of"]
 
 logger = logging.getLogger(__name__)
 
-WORTH_SAYING = ("lost", "changed", "added")  # what is mended so that the window is another than the strategy wanted
+WORTH_SAYING = ("lost", "changed", "added")  # repairs after which the window differs from what the strategy wanted
 
 
 class Outcomes:
-    """Makes windows of what strategies return, and says once of each strategy what it had to mend."""
+    """A maker of windows from the results of strategies, which logs its repairs once for each strategy."""
 
     def __init__(self) -> None:
         self._said: set[tuple[str, str]] = set()
 
     def __call__(self, before: Sequence[Step], returned: object, strategy: Callable[..., object]) -> list[Step]:
-        """The window that `strategy` made of `before`; InputError unless it returned steps."""
+        """Return the window that `strategy` makes of `before`; InputError unless it returns steps."""
         outcome = _Outcome(before, steps_of(returned))
         for kind in WORTH_SAYING:
             if kind in outcome.mended and (key := (name_of(strategy), kind)) not in self._said:
@@ -46,7 +45,7 @@ class Outcomes:
 
 
 def steps_of(returned: object) -> list[Step]:
-    """Return what a strategy returned as a list; InputError if there is anything but steps in it."""
+    """Return a strategy's result as a list; InputError if it has anything but steps."""
     if isinstance(returned, Iterable) and not isinstance(returned, (str, bytes)):
         found = list(returned)
         if all(isinstance(step, Step) for step in found):
@@ -55,7 +54,7 @@ def steps_of(returned: object) -> list[Step]:
 
 
 def check_window(before: Sequence[Step], after: object) -> None:
-    """Raise InputError where a memory would have to mend `after`, which a strategy made of `before`: for its tests.
+    """Raise InputError if a memory would have to repair `after`, which a strategy made of `before`; for tests of it.
 
     >>> from tinymem import TaskStep
     >>> check_window([TaskStep("Ship it", id="task")], [])
@@ -103,7 +102,7 @@ class _Outcome:
         self.mended.setdefault(kind, said)
 
     def _sorted_out(self) -> list[_New]:
-        """Note which steps are kept; the steps that are new, in the order of their return."""
+        """Note the kept steps, and return the new ones in the order of their return."""
         once = {step.id: step for step in reversed(self.returned)}
         if len(once) < len(self.returned):
             self._mend("twice", "returned a step twice")
@@ -131,7 +130,7 @@ class _Outcome:
         return new.evolve(step_number=old.step_number, pinned=old.pinned)
 
     def _put_back(self) -> None:
-        """Keep what must stay, and the whole of every group of which anything stays."""
+        """Keep the steps that must stay, and the whole of every group that keeps a step."""
         must = {step.id for step in critical(self.before, "current")}
         for at, step in enumerate(self.before):
             if step.id in must and at not in self._kept:
@@ -144,7 +143,7 @@ class _Outcome:
                 self._mend("split", f"split a call from its results: step {missing[0].id} is put back")
 
     def _placed(self, new: list[_New], gone: list[int]) -> dict[int, Step]:
-        """The new steps at the places that they take, of those that are `gone`."""
+        """Return the new steps by their places, which are among those that are `gone`."""
         free = list(gone)
         placed: dict[int, Step] = {}
         others: list[_New] = []
@@ -217,7 +216,7 @@ def _ranked(old: Step, new: Step) -> Step:
 
 
 def _shape(step: Step) -> tuple[object, ...]:
-    """Return what shortening must leave alone, so that calls keep their results, and stand-ins what they cover."""
+    """Return the parts that shortening must not change: calls, results, and the ids that a stand-in covers."""
     calls = [(call.id, call.answered) for call in step.tool_calls] if isinstance(step, ActionStep) else []
     answers = (step.role, step.tool_call_id) if isinstance(step, MessageStep) else ()
     return type(step), calls, answers, covers_of(step)

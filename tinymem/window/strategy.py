@@ -1,8 +1,8 @@
-"""The type of a strategy, and what all strategies share: groups, prices, checks.
+"""The type of a strategy, and the shared parts of all strategies: groups, prices, checks.
 
-A `PruneStrategy` gets the window and returns the new one, in the same order. A step that is missing from it was taken
-out; a step that came back under its id but changed was shortened, or makes way for a stand-in. Any callable of that
-shape will do; `tinymem.window.outcome` makes a window of what it returned.
+A `PruneStrategy` gets the window and returns the new one, in the same order. A step that is missing from it is removed;
+a step that comes back changed under its id is shortened, or replaced by a stand-in. Any such callable is a strategy;
+`tinymem.window.outcome` makes a window of its result.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def newest_within(
 
 
 def split(found: Iterable[Group], wanted: Iterable[Step]) -> tuple[list[Group], list[Group]]:
-    """The groups that hold one of `wanted`, and the rest."""
+    """Return the groups with one of `wanted`, and the rest."""
     ids = {step.id for step in wanted}
     halves: tuple[list[Group], list[Group]] = ([], [])
     for group in found:
@@ -135,13 +135,13 @@ def split(found: Iterable[Group], wanted: Iterable[Step]) -> tuple[list[Group], 
 
 
 def in_order(steps: Sequence[Step], kept: Iterable[Group]) -> list[Step]:
-    """The steps of `kept`, as they are there, in the order of `steps`."""
+    """Return the steps of `kept` in the order of `steps`."""
     held = {step.id: step for group in kept for step in group}
     return [held[step.id] for step in steps if step.id in held]
 
 
 def low_mark(low_water: int | None, name: str, high: int) -> int:
-    """The low-water mark, by default the high one; InputError if it is above that."""
+    """Return the low-water mark, by default the high one; InputError if it is above that."""
     target = high if low_water is None else whole_number("low_water", low_water)
     if target > high:
         raise InputError(f"low_water must be at most {name} ({high}), not {target}")
@@ -163,6 +163,6 @@ def a_strategy(name: str, value: PrunesT) -> PrunesT:
 
 
 def check_report(report: PruneReport) -> None:
-    """Raise InputError for what is no report."""
+    """Raise InputError for anything but a report."""
     if not isinstance(report, PruneReport):
         raise InputError(f"report must be the PruneReport of a pruning, not {kind_of(report)}")
