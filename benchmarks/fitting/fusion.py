@@ -49,7 +49,7 @@ TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
 SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
 # (row, feature) that stay 0: a stretch asks nothing; for a question the features of a stretch are not computed, and a
 # passage answers it or does not, whatever stands in the rest of its step.
-NEVER = ((0, "answers"), (1, "introduces"), (1, "typed"), (1, "step_cosine"), (1, "step_bm25"))
+NEVER = ((0, "answers"), (0, "named"), (1, "introduces"), (1, "typed"), (1, "step_cosine"), (1, "step_bm25"))
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,7 +63,8 @@ class Settings:
     rate: float = 0.05
     l2: float = 1e-2  # on weights of features that are scaled to a deviation of 1
     act_below_tool: float = 2.0  # the bias of an agent's acts against that of tool output
-    milestone: float = 0.5  # set, not fitted: too few questions are about final answers
+    milestone: float = 0.5  # set, not fitted: too few questions are about final answers,
+    named: float = 8.0  # or name a rare identifier
 
 
 class Lists:
@@ -75,7 +76,7 @@ class Lists:
             raise InputError("nothing to train on: every file has a single haystack, or no query has its evidence")
         sizes = [len(asked.kinds) for asked in queries]
         x = np.concatenate([asked.features for asked in queries])
-        x[:, NAMES.index("milestone")] = 0
+        x[:, [NAMES.index("milestone"), NAMES.index("named")]] = 0
         self.scale = x.std(axis=0) + np.float32(1e-3)
         self.x = x / self.scale
         self.kinds = np.concatenate([asked.kinds for asked in queries])
@@ -123,6 +124,7 @@ def fit(files: Sequence[Sequence[Asked]], settings: Settings) -> Fusion:
     weights, bias = _descend(Lists(files), settings)
     weights = weights[SHARED]
     weights[:, NAMES.index("milestone")] = settings.milestone
+    weights[QUESTION, NAMES.index("named")] = settings.named
     fusion = Fusion(weights.astype(np.float32), bias.astype(np.float32))
     return _calibrated(fusion, [asked for file in files for asked in file], settings)
 

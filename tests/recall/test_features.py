@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,11 +20,12 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.candidates import Candidates
-from tinymem.recall.catalog import Catalog
-from tinymem.recall.features import NAMES, Steps, features
+from tinymem.recall.catalog import ACT, SAID, Catalog
+from tinymem.recall.features import ASKED, CALLED, NAMES, Steps, features
 from tinymem.recall.late import max_sim
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY
+from tinymem.recall.query.identifiers import NUMBER
 from tinymem.recall.search import Search
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
@@ -116,9 +118,23 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     typed = {name for row in range(len(catalog)) if catalog.kind[row] == 1 for name in names[row]}
     shown = set(query.identifiers.tolist())
 
+    def hidden(row: int) -> list[int]:
+        return [name for name in names[row] if name not in shown and name % 2 != NUMBER] if query.is_stretch else []
+
     def noted(row: int, of_interest: Callable[[int], bool]) -> float:
-        count = sum(of_interest(name) for name in names[row] if name not in shown)
-        return math.log(1 + count) if query.is_stretch else 0.0
+        return math.log(1 + sum(of_interest(name) for name in hidden(row)))
+
+    def rarity(name: int) -> float:
+        frequency = sum(name in of_row for of_row in names)
+        return max(0.0, math.log((len(names) + 1) / (frequency + 0.5)) / math.log(len(names) + 1))
+
+    held = {row: 0.0 if query.is_stretch else sum(map(rarity, shown & set(names[row]))) for row in rows}
+
+    def called(row: int) -> float:
+        kind = catalog.kind[row]
+        own = held[row] * (ASKED if kind == ACT or (kind == SAID and catalog.asks[row]) else 1)
+        mates = [held[other] for other in rows if catalog.step[other] == catalog.step[row]]
+        return max(own, CALLED * max(mates)) if kind not in (ACT, SAID) else own
 
     def dated(time: float) -> float:
         gaps = [(max(start - time, time - end, 0.0), end - start) for start, end in query.spans]
@@ -145,8 +161,15 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "day": sum(that_day[:3]) / 3,
             "introduces": noted(row, lambda name, row=row: first[name] == row),  # type: ignore[misc]
             "typed": noted(row, lambda name: name in typed),
+            "named": called(row),
         })  # fmt: skip
     return expected
+
+
+def codes(dice: np.random.Generator, count: int) -> npt.NDArray[np.uint32]:
+    """Hashes of identifiers of all classes."""
+    found = dice.choice(60, count, replace=False)
+    return (2 * found + found % 2).astype("<u4")
 
 
 @MODERATE
@@ -166,8 +189,8 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
         kind=kinds[dice.integers(0, 4, count)].tolist(),
         type=["final_answer" if value else "message" for value in dice.integers(0, 2, count)],
         asks=(steps % 2).tolist(),
-        time=(START.timestamp() + np.sort(dice.integers(0, int(4 * DAY), count))).tolist(),
-        identifiers=[dice.choice(60, dice.integers(0, 6), replace=False).astype("<u4").tobytes() for _ in range(count)],
+        time=(START.timestamp() + np.sort(dice.integers(0, int(2 * DAY), count))).tolist(),
+        identifiers=[codes(dice, int(dice.integers(0, 6))).tobytes() for _ in range(count)],
     )
     text = data.draw(st.sampled_from(["What did Ana say?", "What?", "a\nb\nc\nben\nd"]))
     vectors = unit_vectors(1, 8, seed=7)
@@ -176,7 +199,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
         vectors,
         np.unique(dice.integers(1, 29, 4)).astype(np.uint16),
         LATER,
-        dice.choice(60, 10, replace=False).astype(np.uint32),
+        codes(dice, 10),
         tuple((START.timestamp() + at, START.timestamp() + at + DAY) for at in dice.integers(-86_400, 5 * 86_400, 2)),
     )
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
@@ -197,14 +220,14 @@ def test_no_candidates_are_an_empty_matrix() -> None:
 
 
 def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:
-    codes = [np.array(names, "<u4").tobytes() for names in ([1, 2, 3], [3], [1, 4])]
+    codes = [(2 * np.array(names, "<u4")).tobytes() for names in ([1, 2, 3], [3], [1, 4])]
     catalog = catalog_of(
         unit_vectors(3, 8), tokens=[[29]] * 3, identifiers=codes, kind=["observation", "call", "error"]
     )
     found = Candidates(np.arange(3), np.ones(3, np.float32), np.zeros(3, np.float32))
 
     def columns(text: str, *shown: int) -> list[list[float]]:
-        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, np.array(shown, np.uint32))
+        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, 2 * np.array(shown, np.uint32))
         matrix = features(query, found, catalog, Steps(catalog), TABLE)
         return [np.expm1(matrix[:, NAMES.index(name)]).round(3).tolist() for name in ("introduces", "typed")]
 

@@ -147,7 +147,7 @@ def test_terminal_sequences_and_names_with_line_breaks_are_neutralised() -> None
     text = one("red \x1b[31m bell \x07 nul \x00", speaker="Ana\nSystem\x1b")
     assert "Ana System\ufffd: red \ufffd[31m bell \ufffd nul \ufffd" in text
     call = ActionStep(None, [ToolCall("ls\nrm\x07", {"a": 1}, observation="fine")], step_number=4)
-    assert line_of(excerpt(call, 1)) == '#4 observation of ls rm\ufffd({"a": 1}):\nfine'
+    assert line_of(excerpt(call, 1)) == "#4 ls rm\ufffd:\nfine"
 
 
 @pytest.mark.parametrize("separator", ["\r", "\r\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c"])
@@ -173,9 +173,9 @@ def test_a_label_says_what_a_step_is_and_its_number_where_there_is_more_to_open(
     assert shown(FinalAnswerStep("done")) == "#7 final answer: "
     action = ActionStep("think", [ToolCall("a", {}, observation="1"), ToolCall("b"), ToolCall("c", {}, error="2")])
     assert [shown(action, part) for part in range(6)] == [
-        *["#7 "] * 4, "#7 observation of a({}):\n", "#7 error of c({}):\n"
+        *["#7 "] * 4, "#7 a:\n", "#7 c error:\n"
     ]  # fmt: skip
-    assert shown(ActionStep("think", code="x()", observation="1"), 2) == "#7 observation of code:\n"
-    long = ActionStep(None, tool_name="bash", tool_args={"cmd": "x" * 200}, observation="1")
-    assert len(shown(long, 1)) < 90
+    assert shown(ActionStep("think", code="x()", observation="1"), 2) == "#7 code:\n"
+    long = ActionStep(None, tool_name="x" * 200, observation="1")
+    assert len(shown(long, 1)) < 50
     assert header(said("x", 1)) == "[2025-03-01]"

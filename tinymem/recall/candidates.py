@@ -19,6 +19,7 @@ __all__ = ["Candidates", "gather", "highest"]
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
 AROUND = 60  # the best of each signal bring their neighbours along
+NAMED = 500  # passages that hold an identifier of the question, up to which all of them are candidates
 DATED = 100_000  # passages of the days in the question up to which these are searched exactly, index or not
 LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index is not asked for still more of them
 
@@ -62,13 +63,18 @@ def gather(
     bm25[at] = lexical[1][held]
     if len(catalog) <= EVERYTHING:
         return Candidates(np.flatnonzero(allowed), cosine, bm25)
-    chosen = np.zeros(len(catalog), np.bool_)
+    chosen: npt.NDArray[np.bool_] = np.zeros(len(catalog), np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
         dated = allowed & inside(catalog.time, query.spans)
         signals.append((cosine, dated))
         if nearest and np.count_nonzero(dated) <= DATED:  # an index knows nothing of time
             cosine[dated] = products(catalog.vectors[dated], query.vectors).max(axis=1)
+    if not query.is_stretch and len(query.identifiers):
+        named, _ = catalog.rows_with(query.identifiers)
+        if len(named) <= NAMED:
+            chosen[named] = True
+            _mark_around(chosen, named, catalog.step)
     for signal, among in signals:
         usable = np.flatnonzero(among & (signal > 0))
         best = usable[highest(signal[usable], NEAREST)]

@@ -85,6 +85,12 @@ class _Ragged:
         where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
         return self._values.array[where], lengths
 
+    def find(self, wanted: npt.NDArray[Any]) -> tuple[Ids, npt.NDArray[Any]]:
+        """Return the rows of all values that are among those `wanted`, and these values."""
+        values = self._values.array
+        places = np.flatnonzero(np.isin(values, wanted))
+        return np.searchsorted(self._ends.array, places, "right"), values[places]
+
     def __len__(self) -> int:
         """Return the number of values."""
         return len(self._values.array)
@@ -212,3 +218,7 @@ class Catalog:
     def identifiers_of(self, rows: Ids) -> tuple[Codes, Ids]:
         """Return the hashed identifiers of passages `rows`, one passage after the other, and the count of each."""
         return self._identifiers.of(rows)
+
+    def rows_with(self, codes: Codes) -> tuple[Ids, Codes]:
+        """Return the rows that hold one of these identifiers, a row once for each, and which one it is."""
+        return self._identifiers.find(codes)

@@ -13,10 +13,11 @@ import numpy as np
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates, highest
-from tinymem.recall.catalog import SAID, Catalog
+from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.late import max_sim
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY, closeness
+from tinymem.recall.query.identifiers import NUMBER, classes
 
 __all__ = ["NAMES", "Steps", "features"]
 
@@ -40,6 +41,7 @@ NAMES = (
     "day",  # as session, of the passages of a day
     "introduces",  # where the question is a stretch of a run: ln(1 + identifiers that come up here first),
     "typed",  # and that the agent has typed, wherever they came up; not counting those that the stretch itself shows
+    "named",  # where it is a question: the rare identifiers of the question that stand here
 )
 
 CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
@@ -107,6 +109,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         closeness(catalog.time[rows], query.spans),
         _together(base, (catalog.time[rows] // DAY).astype(np.int64)),
         *_identifiers(query, catalog, rows),
+        _named(query, catalog, rows, at),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -115,17 +118,44 @@ def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> tuple[Vectors, Ve
     """Count the identifiers that each passage introduces, and those of its own that the agent has typed, as logarithms.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
+    Numbers do not count: a log is full of them.
     """
     if not query.is_stretch:
         return np.zeros(len(rows), np.float32), np.zeros(len(rows), np.float32)
     codes, lengths = catalog.identifiers_of(rows)
     of_row = np.repeat(np.arange(len(rows)), lengths)
-    hidden = ~np.isin(codes, query.identifiers)
+    hidden = ~np.isin(codes, query.identifiers) & (classes(codes) != NUMBER)
     introduced = hidden & catalog.seen.introduced(codes, rows[of_row])
     typed = hidden & catalog.seen.typed(codes)
     counts = (np.bincount(of_row[which], minlength=len(rows)) for which in (introduced, typed))
     first, again = (np.log1p(count).astype(np.float32) for count in counts)
     return first, again
+
+
+CALLED = 0.8  # of what an identifier in a call is worth to the call's result, which says something about it,
+ASKED = 0.5  # and to the call itself, or to a question that names it
+
+
+def _named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vectors:
+    """Sum the rarity of the question's identifiers that each passage of `rows` holds; `at` are the places of its steps.
+
+    The rarity of an identifier in df of n passages is ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 in one passage
+    only, and 0 in all of them.
+    """
+    found = np.zeros(len(catalog), np.float32)
+    if query.is_stretch or not len(query.identifiers):
+        return found[rows]
+    held, codes = catalog.rows_with(query.identifiers)
+    _, which, frequency = np.unique(codes, return_inverse=True, return_counts=True)
+    rarity = np.log((len(found) + 1) / (frequency + 0.5)) / np.log(len(found) + 1)
+    np.add.at(found, held, np.maximum(rarity, 0)[which].astype(np.float32))
+    own = found[rows]
+    of_step = np.zeros(int(at.max()) + 1, np.float32)
+    np.maximum.at(of_step, at, own)
+    kind = catalog.kind[rows]
+    own *= np.where((kind == ACT) | ((kind == SAID) & catalog.asks[rows]), ASKED, 1)
+    named: Vectors = np.where((kind != ACT) & (kind != SAID), np.maximum(own, CALLED * of_step[at]), own)
+    return named
 
 
 def _together(base: Vectors, groups: Ids) -> Vectors:

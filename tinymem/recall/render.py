@@ -34,7 +34,7 @@ __all__ = [
     "without_echoes",
 ]
 
-CALL_SHOWN = 60  # characters of a call that stand before its result
+TOOL_SHOWN = 40  # characters of a tool's name that stand before its result
 KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context
 SHORTEST = 8  # digits of a mark, 32 bits
 _BLOCK = re.compile(rf"\s*<((?:{'|'.join(KINDS)})-([0-9a-f]+)) [^>\n]*>\n(.*)\n</\1>\s*", re.DOTALL)
@@ -97,7 +97,7 @@ def label(step: Step, part: Part, whole: bool = True) -> str:
     name = one_line(step.speaker or "")
     if isinstance(step, ActionStep):
         if part.kind in ("observation", "error"):
-            return f"{number}{part.kind} of {_call(step, part.message)}:\n"
+            return f"{number}{_tool(step, part.message)}{' error' if part.kind == 'error' else ''}:\n"
         return f"{number}{name + ': ' if name else ''}"
     if isinstance(step, MessageStep):
         who = name or ("result" if step.role == "tool" else step.role)
@@ -110,12 +110,10 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).splitlines())
 
 
-def _call(step: ActionStep, message: int) -> str:
+def _tool(step: ActionStep, message: int) -> str:
+    """Return the name of the tool whose result is in a message of the step; "code" where there was none."""
     answered = [call for call in step.tool_calls if call.answered]
-    if not answered:
-        return "code"
-    text = one_line(answered[message - 1].text)
-    return text if len(text) <= CALL_SHOWN else f"{text[:CALL_SHOWN]}…"
+    return one_line(answered[message - 1].name[:TOOL_SHOWN]) if answered else "code"
 
 
 MOST = 100  # fences that are tried in one text: a hostile one may hold millions

@@ -1,8 +1,8 @@
-"""Identifiers in text: the paths, symbols and ids that an agent copies out of what it saw, word for word.
+"""Identifiers in text: the paths, symbols, ids and addresses that are copied word for word.
 
-Most of what an agent types next consists of them, so two numbers of a passage matter: the identifiers that it
-introduces, that is, has before any other passage of the memory; and those of its own that the agent has typed before.
-They are kept as 32-bit hashes, which `Catalog` looks up.
+Most of what an agent types next consists of them, so it matters which ones a passage introduces, that is, has before
+any other passage of the memory, and which of its own the agent has typed before. A question that names a rare one asks
+for the passages that hold it. They are kept as 32-bit hashes, whose lowest bit is their class.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids
 
-__all__ = ["Codes", "Seen", "hashes", "identifiers", "read"]
+__all__ = ["NAME", "NUMBER", "Codes", "Seen", "classes", "hashes", "identifiers", "read"]
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
+NAME, NUMBER = range(2)  # classes
 LEAST = 4  # characters of an identifier,
-LEAST_PATH = 6  # and of a path or a dotted name
+LEAST_PATH = 6  # of a path or a dotted name,
+LEAST_NUMBER = 5  # and of a number
 LONGEST = 200  # a longer run is no name but data
 
 _RUN = re.compile(r"\w(?:[\w./-]*\w)?")
@@ -29,16 +31,20 @@ _WORD = re.compile(r"\w+")
 # A letter, and a sign that this is a name and no word of a language: an underscore, a digit or a hump inside.
 _NAME = re.compile(r"(?=.*[^\W\d_])(?:.*[^_]_+[^_]|.*\d|.*[a-z][A-Z])")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
+_ADDRESS = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-.]?\w+)*")  # an IP address, or a version
+_LABEL = re.compile(r"(?!\d{4}-\d\d-\d\d)(?=.*\d)(?=.*[^\W\d_])[\w-]+")  # a number of something, as ORD-54741
 
 
 def identifiers(text: str) -> list[str]:
     """Find the identifiers of `text`, each once, in order.
 
-    They are names with underscores, digits or humps, paths, dotted names, and the parts of these that are identifiers
-    themselves.
+    They are names with underscores, digits or humps, paths, dotted names, addresses, labels as ORD-54741, numbers of
+    five digits and more, and the parts of these that are identifiers themselves.
 
     >>> identifiers("see src/app.py: load_config, not main")
     ['src/app.py', 'load_config']
+    >>> identifiers("ORD-54741 went to node-13 (10.0.0.7)")
+    ['ORD-54741', '54741', 'node-13', '10.0.0.7']
     """
     found: dict[str, None] = {}
     for run in _RUN.findall(text):
@@ -47,18 +53,39 @@ def identifiers(text: str) -> list[str]:
         if run.isalpha() and (run.islower() or run.istitle()):  # nearly all of them: words of a language
             continue
         parts = _WORD.findall(run)
-        if len(parts) > 1 and ("/" in run or "." in run) and len(run) >= LEAST_PATH and _LETTERS.search(run):
+        if len(parts) > 1 and _is_joined(run):
             found[run] = None
         for part in parts:
-            if len(part) >= LEAST and _NAME.match(part):
+            if (len(part) >= LEAST and _NAME.match(part)) or _is_number(part, run):
                 found[part] = None
     return list(found)
 
 
+def _is_number(part: str, run: str) -> bool:
+    return len(part) >= LEAST_NUMBER and part.isdecimal() and "." not in run
+
+
+def _is_joined(run: str) -> bool:
+    """Return True if a run of several words is a path, a dotted name, an address or a label."""
+    if "/" in run or "." in run:
+        return (len(run) >= LEAST_PATH and bool(_LETTERS.search(run))) or bool(_ADDRESS.fullmatch(run))
+    return len(run) >= LEAST and bool(_LABEL.fullmatch(run))
+
+
+def classes(codes: Codes) -> Codes:
+    """Return the class of each hash: NAME or NUMBER."""
+    return codes & np.uint32(1)
+
+
 def hashes(text: str) -> bytes:
     """Hash the identifiers of `text`, in 4 bytes each, for `read`."""
-    codes = [zlib.crc32(name.encode("utf-8", "replace")) for name in identifiers(text)]
-    return np.array(codes, "<u4").tobytes()
+    return np.array([_hashed(name) for name in identifiers(text)], "<u4").tobytes()
+
+
+def _hashed(name: str) -> int:
+    """Hash an identifier, written in small or capital letters."""
+    kind = NUMBER if name.isdecimal() else NAME
+    return zlib.crc32(name.lower().encode("utf-8", "replace")) & ~1 | kind
 
 
 def read(kept: bytes) -> Codes:
@@ -78,23 +105,26 @@ class Seen:
         self._first = np.full(size, -1, np.int32)
         self._typed = np.zeros(size, np.bool_)
 
+    def _slots(self, codes: Codes) -> Codes:
+        return codes >> np.uint32(1) & self._mask
+
     def has_room(self, count: int) -> bool:
         """Return True if there is room for so many identifiers."""
         return 2 * count <= len(self._first)
 
     def extend(self, codes: Codes, rows: Ids, typed: npt.NDArray[np.bool_]) -> None:
         """Take in the identifiers of passages `rows`, which ascend; the agent `typed` the marked ones."""
-        slots = codes & self._mask
+        slots = self._slots(codes)
         new = np.flatnonzero(self._first[slots] < 0)[::-1]
         self._first[slots[new]] = rows[new]  # of several the last one counts, which is the earliest row
         self._typed[slots[typed]] = True
 
     def introduced(self, codes: Codes, rows: Ids) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that come up first in their own passage, of `rows`."""
-        introduced: npt.NDArray[np.bool_] = self._first[codes & self._mask] == rows
+        introduced: npt.NDArray[np.bool_] = self._first[self._slots(codes)] == rows
         return introduced
 
     def typed(self, codes: Codes) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that the agent typed."""
-        typed: npt.NDArray[np.bool_] = self._typed[codes & self._mask]
+        typed: npt.NDArray[np.bool_] = self._typed[self._slots(codes)]
         return typed
