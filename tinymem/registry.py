@@ -24,7 +24,7 @@ from tinymem.embedders.objects import ObjectEmbedder
 from tinymem.errors import InputError
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenEmbedder, VectorStore
 from tinymem.steps.checks import a_path
-from tinymem.summarizers.function import FunctionSummarizer
+from tinymem.summarizers.writing import FunctionSummarizer
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store", "known_store",
            "store_from", "store_names", "summarizer_from", "summarizer_names", "token_embedder_from"]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tinymem.errors import InputError, MessageError, kind_of, shown
@@ -17,8 +17,10 @@ from tinymem.messages.encodings import encoding_name, encoding_of
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import a_text, some
 from tinymem.steps.content import as_text, to_json
+from tinymem.steps.step import Step, Style
 
-__all__ = ["EstimatingCounter", "TiktokenCounter", "count_message", "count_tokens", "counter_from", "default_counter"]
+__all__ = ["EstimatingCounter", "Prices", "TiktokenCounter", "count_message", "count_tokens", "counter_from",
+           "default_counter"]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
@@ -198,3 +200,26 @@ def count_tokens(messages: Iterable[Mapping[str, Any]], counter: TokenCounter | 
     """
     counted = counter_from(counter)
     return PER_REPLY + sum(count_message(message, counted) for message in some("messages", messages))
+
+
+class Prices:
+    """Tokens of each step, counted once as long as the step stays in the window.
+
+    A shortened step has the id of its original, so the cache compares objects; it holds the steps of the newest window
+    only.
+    """
+
+    def __init__(self, counter: TokenCounter, style: Style) -> None:
+        self._counter, self._style = counter, style
+        self._known: dict[str, tuple[Step, int]] = {}
+
+    def __call__(self, steps: Sequence[Step]) -> dict[str, int]:
+        """Count the tokens of each of `steps`, by id."""
+        known = self._known
+        fresh = {s.id: known[s.id] if s.id in known and known[s.id][0] is s else (s, self.count(s)) for s in steps}
+        self._known = fresh  # one assignment: threads that share a strategy see the old or the new one
+        return {key: cost for key, (_, cost) in fresh.items()}
+
+    def count(self, step: Step) -> int:
+        """Count the tokens of `step` as it is sent, overhead included."""
+        return sum(count_message(message, self._counter) for message in step.to_messages(style=self._style))

@@ -6,21 +6,40 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tinymem.errors import own_place, warn_hourly, without_content
+from tinymem.errors import name_of, own_place, warn_hourly, without_content
 from tinymem.messages.fitting import fitted
-from tinymem.messages.prices import Prices
-from tinymem.protocols import Summarizer, TokenCounter
+from tinymem.messages.tokens import Prices
+from tinymem.protocols import Summarizer, Summarizes, TokenCounter
 from tinymem.steps.content import as_text, clean
 from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Step
 from tinymem.steps.types import SummaryStep
 from tinymem.summarizers.fence import summary_block, unfenced
 
-__all__ = ["SummaryWriter"]
+__all__ = ["FunctionSummarizer", "SummaryWriter"]
 
 logger = logging.getLogger(__name__)
 
 LEAST_SUMMARY = 16  # tokens below which a summary is not worth its fence
+
+
+class FunctionSummarizer:
+    """A Summarizer made of a function `steps -> str`; the steps are a list, oldest first.
+
+    The function does not learn how long its text may be: the caller of `summarize` cuts a text that is too long.
+
+    >>> from tinymem import MessageStep
+    >>> FunctionSummarizer(lambda steps: f"{len(steps)} steps").summarize([MessageStep("user", "Hello.")], 100)
+    '1 steps'
+    """
+
+    def __init__(self, function: Summarizes) -> None:
+        self._function = function
+        self.name = name_of(function)
+
+    def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
+        """Return the function's text for `steps`, even one longer than `max_tokens`."""
+        return self._function(list(steps))
 
 
 @dataclass

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.messages.prices import Prices
+from tinymem.messages.tokens import Prices
 from tinymem.protocols import Vectors
 from tinymem.steps.step import Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, with_texts

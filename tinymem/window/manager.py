@@ -11,8 +11,7 @@ from tinymem.errors import InputError
 from tinymem.messages.answers import pending_calls
 from tinymem.messages.chains import to_add
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
-from tinymem.messages.prices import Prices
-from tinymem.messages.tokens import count_tokens, default_counter
+from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, a_callable, an_aware_time, one_of, some, whole_number
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content, checked

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from tinymem.errors import InputError, kind_of
 from tinymem.messages.conversion import groups
-from tinymem.messages.prices import Prices
-from tinymem.messages.tokens import PER_REPLY, counter_from
+from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import one_of, whole_number

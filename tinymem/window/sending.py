@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinymem.messages.conversion import groups, messages_of_each
-from tinymem.messages.prices import Prices
 from tinymem.messages.sendable import raw_calls
-from tinymem.messages.tokens import PER_REPLY, count_message
+from tinymem.messages.tokens import PER_REPLY, Prices, count_message
 from tinymem.messages.validity import CallIds, valid
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from tinymem.errors import InputError
 from tinymem.messages.conversion import groups
-from tinymem.messages.prices import Prices
-from tinymem.messages.tokens import PER_REPLY, counter_from
+from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.step import Step, Style

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 
 from tinymem.errors import InputError
 from tinymem.messages.conversion import groups
-from tinymem.messages.prices import Prices
-from tinymem.messages.tokens import PER_REPLY, counter_from
+from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
 from tinymem.registry import summarizer_from
 from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.step import Step, Style
 from tinymem.summarizers.extractive import ExtractiveSummarizer
-from tinymem.summarizers.function import FunctionSummarizer
-from tinymem.summarizers.writing import SummaryWriter
+from tinymem.summarizers.writing import FunctionSummarizer, SummaryWriter
 from tinymem.window.excerpts import fitted as shortened
 from tinymem.window.strategy import (
     Group,
