@@ -74,9 +74,6 @@ def test_a_conversation_and_an_import_open_with_it_too(tmp_path: Path) -> None:
     with ConversationMemory(tmp_path, store="exact") as conversation:
         assert conversation.memory.stats().embedder == "hashing:64" and len(conversation) == 1
     export_memory(tmp_path, tmp_path / "all.jsonl", namespace="conversation")
-    written(tmp_path, "hashing:32", namespace="other")
-    import_memory(tmp_path, tmp_path / "all.jsonl", namespace="other", append=True)
-    assert opened_with(tmp_path, namespace="other") == "hashing:32"
     import_memory(tmp_path, tmp_path / "all.jsonl", namespace="new")
     assert opened_with(tmp_path, namespace="new") == "static", "a file does not decide where texts are sent"
 
@@ -192,7 +189,5 @@ def test_after_a_reindex_every_command_works_without_naming_the_embedder(tinymem
     for command in (["show"], ["retain", "--max-steps", "9"], ["doctor"], ["rebuild"], ["export", "all.jsonl"]):
         tinymem(*command)
     tinymem("forget", "--type", "message", "--yes")
-    tinymem("import", "all.jsonl", "--append")
-    assert json.loads(tinymem("stats", "--json"))["embedder"] == "hashing:64"
     tinymem("import", "all.jsonl", "--namespace", "new")
     assert json.loads(tinymem("stats", "--json", "--namespace", "new"))["embedder"] == "static"

@@ -91,13 +91,11 @@ def test_an_export_asks_before_it_overwrites(
     assert file.read_text("utf-8") == written != "mine"
 
 
-def test_an_import_into_a_namespace_in_use_is_a_mistake_unless_it_appends(tinymem: Run, memory: Path) -> None:
+def test_an_import_into_a_namespace_in_use_is_a_mistake(tinymem: Run, memory: Path) -> None:
     tinymem("export", "memory.jsonl")
-    Path("memory.jsonl").write_text(Path("memory.jsonl").read_text().replace('"id":"', '"id":"again-'))
     done = tinymem("import", "memory.jsonl")
     assert done.status == 2 and "is in use" in done.err and len(done.err.splitlines()) == 1
-    assert tinymem("import", "memory.jsonl", "--append").status == 0
-    assert steps(tinymem) == 86
+    assert steps(tinymem) == 43
 
 
 def test_what_is_wrong_with_a_file_is_one_line(tinymem: Run, memory: Path) -> None:

@@ -238,9 +238,7 @@ def test_what_is_added_meanwhile_is_not_in_the_export(tmp_path: Path) -> None:
 
 def test_a_namespace_that_is_in_use_is_refused(tmp_path: Path, memory: Path) -> None:
     before = exported(memory)
-    with pytest.raises(
-        InputError, match=r"namespace 'default' is in use \(holds 37 steps.*choose a new one, or append"
-    ):
+    with pytest.raises(InputError, match=r"namespace 'default' is in use \(holds 37 steps.*choose a new one"):
         take_in(memory, written(tmp_path, before))
     assert exported(memory) == before
     with open_memory(tmp_path / "noted") as noted:
@@ -248,50 +246,7 @@ def test_a_namespace_that_is_in_use_is_refused(tmp_path: Path, memory: Path) -> 
     with pytest.raises(InputError, match="is in use"):
         take_in(tmp_path / "noted", written(tmp_path, before))
     with pytest.raises(EmbedderMismatchError):
-        import_memory(memory, written(tmp_path, before), embedder="hashing:32", append=True)
-
-
-@pytest.mark.parametrize("vectors", [False, True])
-def test_appended_steps_come_behind_those_that_are_there(tmp_path: Path, memory: Path, vectors: bool) -> None:
-    with open_memory(tmp_path / "mine") as mine:
-        own = mine.add_steps([said("My own first."), said("My own second.")])
-        mine.long_term.embed_pending()
-    file = written(tmp_path, exported(memory, vectors=vectors))
-    came = take_in(tmp_path / "mine", file, append=True)
-    assert came.scratchpad and (came.embedded == 0) == vectors
-    with open_memory(tmp_path / "mine") as mine, open_memory(memory) as other:
-        assert mine.short_term.steps == tuple(own)
-        rows, theirs = mine.long_term.journal.rows(), other.long_term.journal.rows()
-        assert [row.number for row in rows] == [1, 2, *(row.number + 2 for row in theirs)]
-        assert [(row.id, row.milestone) for row in rows[2:]] == [(row.id, row.milestone) for row in theirs]
-        assert rows[2].position == rows[1].position + rows[1].tokens + theirs[0].position
-        assert mine.get("ladder").step_number == other.get("ladder").step_number + 2  # type: ignore[operator]
-        assert "behind the shed" in mine.recall("Where is the ladder?", 200, now=LATER).text
-        summaries = [episode.summary for episode in mine.medium_term]
-        assert summaries[: EPISODES - 1] == [episode.summary for episode in other.medium_term][: EPISODES - 1]
-        assert problems(mine.context("gauge 7 of pump 3", max_tokens=2_000).messages) == []
-        assert mine.add(said("Next.")).step_number == 4 * EPISODES + 5
-        before = exported(tmp_path / "mine")
-    with pytest.raises(InputError, match=r"line 2: a step with this id or number is in the memory already"):
-        take_in(tmp_path / "mine", file, append=True)
-    assert exported(tmp_path / "mine") == before
-
-
-def test_vectors_are_not_taken_past_steps_that_wait(tmp_path: Path, memory: Path) -> None:
-    with open_memory(tmp_path / "mine") as mine:
-        mine.add(said("My own waits for its vector."))
-        assert mine.stats().waiting_steps == 1
-        came = take_in(tmp_path / "mine", written(tmp_path, exported(memory, vectors=True)), append=True)
-        assert came.embedded > came.steps
-        assert "My own waits" in mine.recall("What waits?", 100, now=LATER).text
-
-
-def test_the_scratchpad_that_is_there_stays(tmp_path: Path, memory: Path) -> None:
-    with open_memory(tmp_path / "mine") as mine:
-        mine.scratchpad.observe("Mine.")
-    assert not take_in(tmp_path / "mine", written(tmp_path, exported(memory)), append=True).scratchpad
-    with open_memory(tmp_path / "mine") as mine:
-        assert mine.scratchpad.observations == ["Mine."]
+        import_memory(memory, written(tmp_path, before), embedder="hashing:32")
 
 
 # all or nothing

@@ -50,7 +50,6 @@ def export(
 def import_file(
     target: Target,
     file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)],
-    append: Annotated[bool, typer.Option("--append", help="Add to what is in the namespace.")] = False,
 ) -> None:
     """Make a memory from an exported file: all of it, or nothing.
 
@@ -59,9 +58,9 @@ def import_file(
     from tinymem.upkeep.importing import import_memory
     from tinymem.upkeep.progress import bar
 
-    path, namespace, embedder = target.path, target.namespace, target.embedder
+    path, namespace = target.path, target.namespace
     with bar(sys.stderr, "importing", "steps read and embedded") as progress:
-        came = import_memory(path, file, namespace=namespace, embedder=embedder, append=append, progress=progress)
+        came = import_memory(path, file, namespace=namespace, embedder=target.embedder, progress=progress)
     scratchpad = " and the scratchpad" if came.scratchpad else ""
     target.answer(
         dataclasses.asdict(came),

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinymem.archive.archive import Archive, row_of
+from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import namespace_folder
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, StepRow, TokenIds, Vectors
+from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, TokenIds, Vectors
 from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.passages import passages_of
 from tinymem.registry import embedder_from
@@ -57,7 +57,6 @@ def import_memory(
     *,
     namespace: str = "default",
     embedder: str | Embedder | Embeds | None = None,
-    append: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """Make a namespace of the memory at `path` from a `file` that `export_memory` wrote, gzip'd or not.
@@ -71,10 +70,8 @@ def import_memory(
     Args:
         path: The memory's folder, made if there is none.
         file: The file, which is not trusted.
-        namespace: A new namespace, unless `append`.
+        namespace: A new namespace.
         embedder: The embedder of the namespace, or its name.
-        append: Add the steps after those that are there, under new numbers, to the archive and not to the window; the
-            scratchpad is imported only if there was none.
         progress: Called with the work done and in all: each step counts twice, once read and once embedded.
 
     Returns:
@@ -97,7 +94,7 @@ def import_memory(
             archive = Archive(folder, new, ExactStore, counter_from(None))  # no store is opened here
             try:
                 with archive.journal.together():
-                    came = _Import(archive, header, append, namespace)
+                    came = _Import(archive, header, namespace)
                     came.read(lines, file, advance)
             except BaseException:
                 archive.journal.close()
@@ -127,10 +124,10 @@ def _place(place: str) -> Iterator[None]:
 
 def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
     """Embed the steps without vectors, and return the number of their passages."""
-    span = max(came.last - came.first, 0) + 1
+    span = max(came.last, 1)
 
     def advance(step: int) -> None:
-        share = min(max(step - came.first, 0) / span, 1)
+        share = min(max(step - 1, 0) / span, 1)
         progress(came.steps + round(share * came.steps), 2 * came.steps)
 
     done = archive.embed_pending(advance=advance)
@@ -141,20 +138,16 @@ def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
 class _Import:
     """A writer of lines into a journal, inside the caller's transaction."""
 
-    def __init__(self, archive: Archive, header: Header, append: bool, namespace: str) -> None:
+    def __init__(self, archive: Archive, header: Header, namespace: str) -> None:
         journal = archive.journal
-        held = journal.next_number() - 1
-        if not append and (held or journal.setting(SCRATCHPAD) is not None):
+        if journal.next_number() > 1 or journal.setting(SCRATCHPAD) is not None:
             what = f"holds {journal.counts()['steps']} steps, or did so"
-            raise InputError(f"namespace {namespace!r} is in use ({what}): choose a new one, or append")
-        self.steps = self.episodes = 0
-        self.scratchpad = self._had_scratchpad = self._ended = False
-        self.first, self.last = held + 1, held
-        self._archive, self._journal, self._header, self._append = archive, journal, header, append
-        self._shift, self._position = held, journal.end()
+            raise InputError(f"namespace {namespace!r} is in use ({what}): choose a new one")
+        self.steps = self.episodes = self.last = 0
+        self.scratchpad = self._ended = False
+        self._journal, self._header = journal, header
         self._summaries = Episodes()
-        fits = header.fingerprint == archive.embedder.fingerprint and not journal.counts()["waiting_steps"]
-        self._made = _Made(archive) if fits else None
+        self._made = _Made(archive) if header.fingerprint == archive.embedder.fingerprint else None
 
     def read(self, lines: Iterator[tuple[int, Any]], file: Path, progress: Progress) -> None:
         """Write all lines."""
@@ -186,41 +179,31 @@ class _Import:
 
     def _step(self, value: Mapping[str, Any]) -> None:
         line = read_step(value)
-        number = line.row.number + self._shift
+        number = line.row.number
         if number <= self.last:
-            raise InputError(f"the number {line.row.number} is not above the one before it")
-        row = self._appended(line, number) if self._append else line.row
-        self._journal.add([row])
-        if self._made is not None and not self._made.take(number, line):
+            raise InputError(f"the number {number} is not above the one before it")
+        self._journal.add([line.row])
+        if self._made is not None and not self._made.take(line):
             self._made = None  # later steps must be embedded after it
         self.steps, self.last = self.steps + 1, number
-
-    def _appended(self, line: StepLine, number: int) -> StepRow:
-        step = line.step.evolve(step_number=number)
-        row = row_of(step, line.row.tokens, line.row.position + self._position, window=False)
-        return replace(row, milestone=line.row.milestone)
 
     def _episode(self, value: Mapping[str, Any]) -> None:
         self.episodes += 1
         if (row := self._summaries.read(value)) is None:
             return
-        if row.last + self._shift > self.last:
-            raise InputError(f"the episode of steps {row.first} to {row.last} covers steps that are missing")
-        self._journal.put_summaries([row._replace(first=row.first + self._shift, last=row.last + self._shift)])
+        if row.last > self.last:
+            raise InputError(f"the episode of steps {row.first} to {row.last} tells of steps that are not there")
+        self._journal.put_summaries([row])
 
     def _open_calls(self, value: Mapping[str, Any]) -> None:
-        calls = read_calls(value, self.last - self._shift)
-        if not self._append:  # late results of appended calls belong to the memory that made the calls
-            self._journal.keep({OPEN_CALLS: json.dumps(calls)})
+        self._journal.keep({OPEN_CALLS: json.dumps(read_calls(value, self.last))})
 
     def _scratchpad(self, value: Mapping[str, Any]) -> None:
         text = scratchpad_of(value)
-        if self._had_scratchpad:
-            raise InputError("there is more than one scratchpad")
-        self._had_scratchpad = True
-        if self._journal.setting(SCRATCHPAD) is None:
-            self._journal.keep({SCRATCHPAD: text})
-            self.scratchpad = True
+        if self.scratchpad:
+            raise InputError("there is a scratchpad before this one")
+        self._journal.keep({SCRATCHPAD: text})
+        self.scratchpad = True
 
     def _end(self, value: Mapping[str, Any]) -> None:
         expected, held = read_end(value), (self.steps, self.episodes)
@@ -231,10 +214,9 @@ class _Import:
         self._ended = True
 
     def _close(self) -> None:
-        next_number = self._header.next_number + self._shift
-        if next_number <= self.last:
-            raise InputError(f"next_number must be above {self.last - self._shift}, the number of the last step")
-        self._journal.go_on_from(next_number)
+        if self._header.next_number <= self.last:
+            raise InputError(f"next_number must be above {self.last}, the number of the last step")
+        self._journal.go_on_from(self._header.next_number)
         if self._made is not None:
             self._made.write()
 
@@ -249,7 +231,7 @@ class _Made:
         self._vectors: list[Vectors] = []
         self._tokens: list[TokenIds] = []
 
-    def take(self, number: int, line: StepLine) -> bool:
+    def take(self, line: StepLine) -> bool:
         """Add a step's vectors; if none fit its passages, write the earlier ones and return False."""
         passages = passages_of(line.step, self._archive.key)
         if line.made is None or len(line.made[0]) != len(passages):
@@ -257,10 +239,10 @@ class _Made:
             return False
         vectors, tokens = line.made
         self._check(vectors, tokens)
-        self._passages += [(number, passage) for passage in passages]
+        self._passages += [(line.row.number, passage) for passage in passages]
         self._vectors += [*vectors]
         self._tokens += tokens
-        self._until = Mark(number + 1, 0)
+        self._until = Mark(line.row.number + 1, 0)
         if len(self._passages) >= BATCH:
             self.write()
         return True
