@@ -14,7 +14,6 @@ import pytest
 
 from tinymem import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep
 from tinymem.cli.ingestion.readers import read_runs
-from tinymem.cli.ingestion.recorded import PIECE
 from tinymem.errors import InputError
 
 Write = Callable[..., Path]
@@ -126,27 +125,20 @@ def test_mini_swe_agent_trajectory(write: Write) -> None:
 
 
 def test_a_long_run_is_one_run(write: Write) -> None:
-    """It is read in pieces; only its first user message is the task, and calls keep their results."""
-    run = [*RUN[:2], *(m for at in range(PIECE) for m in [*call(f"c{at}"), {"role": "user", "content": f"go on {at}"}])]
+    """Only its first user message is the task, and calls keep their results."""
+    run = [*RUN[:2], *(m for at in range(300) for m in [*call(f"c{at}"), {"role": "user", "content": f"go on {at}"}])]
     (steps,) = read(write(*run))
     assert messages(steps) == run
     assert sum(isinstance(step, TaskStep) for step in steps) == 1
     assert all(step.tool_calls[0].answered for step in steps if isinstance(step, ActionStep))
 
 
-def test_a_result_in_a_later_piece_than_its_call(write: Write) -> None:
+def test_a_result_long_after_its_call(write: Write) -> None:
     asked, result = call("late")
-    between = [{"role": "user", "content": str(at)} for at in range(PIECE + 5)]
+    between = [{"role": "user", "content": str(at)} for at in range(300)]
     run = [*RUN[:2], asked, *between, result]
     (steps,) = read(write(*run))
     assert messages(steps) == run
-
-
-def test_lines_are_read_as_they_are_needed(write: Write) -> None:
-    """A bad line far behind is not looked at before it is reached."""
-    lines = [{"role": "user", "content": str(at)} for at in range(4 * PIECE)]
-    runs = read_runs(write(*lines, "{bad"))
-    assert next(next(runs).steps).text == "0"
 
 
 def test_blank_lines_and_byte_order_mark(write: Write) -> None:
@@ -204,8 +196,8 @@ def test_malformed_message(write: Write, bad: dict[str, Any], what: str, shape: 
     assert what in said
 
 
-def test_malformed_message_in_a_later_piece(write: Write) -> None:
-    run = [m for at in range(PIECE) for m in call(f"c{at}")]
+def test_malformed_message_far_behind(write: Write) -> None:
+    run = [m for at in range(300) for m in call(f"c{at}")]
     before, said = fails(write(*run, {"role": "robot", "content": "?"}))
     assert messages(before) == run
     assert f"line {len(run) + 1}: " in said
@@ -222,7 +214,7 @@ def test_truncated_gzip(write: Write) -> None:
     path = write(*(RUN[1:2] * 5000), name="run.jsonl.gz")
     path.write_bytes(path.read_bytes()[:-30])
     before, said = fails(path)
-    assert len(before) > PIECE
+    assert len(before) > 256
     assert "after line" in said
     assert "gzip" in said
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tinymem.recall import Excerpt
     from tinymem.steps.terminal import Shown
 
-__all__ = ["Target", "agreed", "check_memory", "excerpt_record", "on_memory", "print_json"]
+__all__ = ["Target", "agreed", "excerpt_record", "on_memory", "print_json"]
 
 MOST_NAMES = 5  # of namespaces in an error
 
@@ -46,7 +45,23 @@ class Target:
 
     def check(self) -> None:
         """Raise NotAMemoryError, which says what to type, where there is no such memory."""
-        check_memory(self.path, self.namespace)
+        from tinymem.archive.folders import folder_name, namespaces
+        from tinymem.stores.journals import has_journal
+
+        path, namespace = self.path, self.namespace
+        folder = path / folder_name(namespace)
+        names = namespaces(path)
+        if namespace in names or has_journal(folder):
+            return
+        if not names:
+            place = str(path) if path.is_absolute() or path.parts[:1] == ("..",) else f"./{path}"
+            raise NotAMemoryError(
+                f"there is no memory at {place}: make one with `tinymem ingest FILE --path {quote(place)}`, "
+                "or give --path"
+            )
+        some = ", ".join(map(repr, names[:MOST_NAMES]))
+        more = f" and {len(names) - MOST_NAMES:,} more (tinymem namespaces --path {path})" if names[MOST_NAMES:] else ""
+        raise NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {some}{more}")
 
     def answer(self, record: Any, text: str | Shown) -> None:
         """Print the record as JSON if that was asked for, else the text."""
@@ -75,25 +90,6 @@ def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[...
         return run
 
     return decorate
-
-
-def check_memory(path: Path, namespace: str) -> None:
-    """Raise NotAMemoryError, which says what to type, where there is no such memory."""
-    from tinymem.archive.folders import folder_name, namespaces
-    from tinymem.stores.journals import has_journal
-
-    folder_name(namespace)
-    names = namespaces(path)
-    if namespace in names or has_journal(path / folder_name(namespace)):
-        return
-    if not names:
-        place = str(path) if path.is_absolute() or path.parts[:1] == ("..",) else f"./{path}"
-        raise NotAMemoryError(
-            f"there is no memory at {place}: make one with `tinymem ingest FILE --path {quote(place)}`, or give --path"
-        )
-    some = ", ".join(map(repr, names[:MOST_NAMES]))
-    more = f" and {len(names) - MOST_NAMES:,} more (tinymem namespaces --path {path})" if names[MOST_NAMES:] else ""
-    raise NotAMemoryError(f"there is no namespace {namespace!r} in the memory at {path}: it has {some}{more}")
 
 
 def agreed(question: str) -> bool:

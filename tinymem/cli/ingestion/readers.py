@@ -42,7 +42,7 @@ class Run:
 
 
 def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
-    """Read the runs in a file, in order; JSON lines are read as they are needed.
+    """Read the runs in a file, in order, one at a time.
 
     The N-th run is named `FILE#N`, and so is the session of its steps.
 

@@ -7,15 +7,10 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from tinymem.errors import InputError, MessageError
-from tinymem.messages.answers import OpenCall, open_calls, pending_calls
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.step import Step
-from tinymem.steps.types import MessageStep
 
 __all__ = ["Said", "is_message", "said", "steps_of_messages"]
-
-PIECE = 256  # messages that become steps at once, so that a long run is never in memory whole
-_CONTINUED = {"role": "user", "content": "(before)"}  # stands for the pieces before, or a user message would be a task
 
 
 class Said(NamedTuple):
@@ -58,45 +53,22 @@ def _moment(clock: Any, place: str) -> datetime | None:
 
 
 def steps_of_messages(messages: Iterable[Said], session: str) -> Iterator[Step]:
-    """Convert the messages of a run to steps, piece by piece."""
-    pending: list[OpenCall] = []
-    for number, piece in enumerate(_pieces(messages)):
-        steps = []
-        for step in _of_piece(piece, session, pending, continued=number > 0):
-            steps.append(step)
-            yield step
-        answered = {step.tool_call_id for step in steps if isinstance(step, MessageStep)}
-        pending = [call for call in pending if call.id not in answered]
-        pending = [*pending_calls(steps, open_calls(steps)), *pending]
-
-
-def _pieces(messages: Iterable[Said]) -> Iterator[list[Said]]:
-    """Cut messages into pieces of about PIECE, calls and results together; yield those before a bad line, then fail."""
-    piece: list[Said] = []
+    """Convert the messages of a run to steps; yield those before a malformed message, then fail."""
+    good: list[Said] = []
+    fault: InputError | None = None
     try:
         for one in messages:
-            if len(piece) >= PIECE and one.message["role"] not in ("tool", "function"):
-                yield piece
-                piece = []
-            piece.append(one)
-    except InputError:
-        yield piece
-        raise
-    yield piece
-
-
-def _of_piece(piece: list[Said], session: str, pending: list[OpenCall], continued: bool) -> Iterator[Step]:
-    before = [_CONTINUED] if continued else []
-    good, fault = piece, None
+            good.append(one)
+    except InputError as error:
+        fault = error
     while True:
         try:
-            messages = [*before, *(one.message for one in good)]
-            steps = steps_from_messages(messages, session=session, pending=pending)[len(before) :]
+            steps = steps_from_messages([one.message for one in good], session=session)
             break
         except MessageError as error:
-            at = (error.index or 0) - len(before)
+            at = error.index or 0
             what = str(error).removeprefix(f"message {error.index}: ")
-            good, fault = good[:at], InputError(f"{piece[at].place}: {what}")
+            good, fault = good[:at], InputError(f"{good[at].place}: {what}")
     at = 0
     for step in steps:
         moment = good[at].moment
