@@ -73,11 +73,6 @@ class Steps(Database):
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
         return [StepRow(*row) for row in self._along(sql, (before, *given.values(), limit), _STEP, down=True)]
 
-    def newest_ids(self, limit: int, type: str) -> list[str]:
-        """Return the ids of up to `limit` steps of a type, the newest first."""
-        sql = "SELECT id FROM steps WHERE type = ? ORDER BY number DESC LIMIT ?"
-        return [id for (id,) in self._read(sql, (type, limit))]
-
     def newest_of(self, session: str | None) -> str | None:
         """Return the id of the session's newest step other than a system prompt."""
         sql = "SELECT id FROM steps WHERE session IS ? AND type != 'system_prompt' ORDER BY number DESC LIMIT 1"
@@ -132,10 +127,6 @@ class Steps(Database):
         sql = "SELECT position FROM steps WHERE number >= ? ORDER BY number LIMIT 1"
         first = self._read(sql, (self.mark.step,))
         return self.end() - int(first[0][0]) if first else 0
-
-    def waiting_steps(self) -> int:
-        """Count the steps from the mark on."""
-        return self._number("SELECT count(*) FROM steps WHERE number >= ?", (self.mark.step,))
 
     def _has(self, number: int) -> bool:
         """Return whether there is a step of this number, without reading it, since it may be large."""

@@ -399,7 +399,6 @@ def test_the_newest_steps_of_a_type_are_read_from_the_end_backwards(journal: Sql
     assert [row.number for row in journal.newest(2, 6, type="message", session="s0")] == [2]
     assert [row.number for row in journal.newest(2, type="message", session="s1")] == [7, 5]
     assert journal.newest(5, 1, type="message") == journal.newest(5, type="message", session="s9") == []
-    assert journal.newest_ids(4, "message") == ["id-000007", "id-000006", "id-000005", "id-000003"]
     assert (journal.count("message"), journal.count("task"), journal.count("action")) == (6, 1, 0)
 
 

@@ -215,7 +215,7 @@ class Embedding(ABC):
     @property
     def trouble(self) -> str:
         """The embedder's failure and its consequences; "" if it works."""
-        waiting = self.journal.waiting_steps() if self._questions.problem or self._documents.problem else 0
+        waiting = self.journal.counts()["waiting_steps"] if self._questions.problem or self._documents.problem else 0
         if not (self._questions.problem or (self._documents.problem and waiting)):
             return ""
         message = "the embedder fails, so words alone must do" if self._questions.problem else "the embedder fails"

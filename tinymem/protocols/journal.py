@@ -111,9 +111,6 @@ class Journal(Protocol):
         If a type or a session is given, only those of it are returned.
         """
 
-    def newest_ids(self, limit: int, type: str) -> list[str]:
-        """Return the ids of up to `limit` steps of a type, the newest first."""
-
     def newest_of(self, session: str | None) -> str | None:
         """Return the id of the session's newest step that is no system prompt."""
 
@@ -207,9 +204,6 @@ class Journal(Protocol):
 
     def waiting_tokens(self) -> int:
         """Return the tokens of the steps from the mark on."""
-
-    def waiting_steps(self) -> int:
-        """Count the steps from the mark on."""
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 

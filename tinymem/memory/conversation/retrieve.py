@@ -173,7 +173,7 @@ class RetrieveMessage:
 
     def _offer(self, nanoid: str | None = None) -> str:
         """Suggest what the model may try instead."""
-        ids = self._memory.long_term.journal.newest_ids(NEAR, MessageStep.type)
+        ids = [row.id for row in self._memory.long_term.journal.newest(NEAR, type=MessageStep.type)]
         if not ids:
             return "No message is kept yet."
         close = difflib.get_close_matches(nanoid[:SHOWN], ids, OFFERED) if nanoid else []
