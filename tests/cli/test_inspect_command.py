@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Done, Run, process
+from commands import Done, Run
 from commands import tinymem as tinymem  # the fixture
 from hostile import HOSTILE
 from memories import START
@@ -123,11 +123,6 @@ def test_json_holds_what_the_reports_hold(tinymem: Run, memory: Path) -> None:
     assert sorted(explained["items"], key=lambda item: int(item["step"])) == recalled["items"]
     assert explained["tokens"] == recalled["tokens"] <= explained["budget"] == 100
     assert {"rank", "reason", "score", "why", "text"} <= explained["left_out"][0].keys()
-
-
-def test_an_output_that_has_ascii_only_gets_a_picture_in_ascii(memory: Path) -> None:
-    done = process("show", cwd=memory.parent, PYTHONIOENCODING="ascii")
-    assert done.status == 0 and done.out.isascii() and "====" in done.out
 
 
 def test_a_picture_has_the_width_that_is_asked_for(tinymem: Run, memory: Path) -> None:

@@ -256,7 +256,7 @@ def hostile_memory(path: Path) -> HierarchicalMemory:
 
 def test_hostile_texts_are_shown_as_text_plain_and_through_rich(tmp_path: Path) -> None:
     with hostile_memory(tmp_path) as memory:
-        for report in (debug_memory(memory), draw_memory(memory, 120, ascii=False), memory.explain("[red]")):
+        for report in (debug_memory(memory), draw_memory(memory, 120), memory.explain("[red]")):
             assert not OBEYED.search(str(report).replace("\n", ""))
             shown = drawn(report, 140, force_terminal=True, color_system="truecolor")
             assert "[red]" in str(report) and "[red]" in shown

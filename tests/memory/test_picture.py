@@ -51,7 +51,7 @@ def test_examples() -> None:
 def test_a_picture_shows_tiers_window_sessions_and_episodes_with_their_numbers(memory: HierarchicalMemory) -> None:
     memory.add_steps([SystemPromptStep("Be brief."), *chatter(60, session="may", timestamp=START)])
     memory.add_steps([TaskStep("Count."), *chatter(30, 60, session="june", timestamp=START + timedelta(days=31))])
-    picture, stats = draw_memory(memory, 100, ascii=False), memory.stats()
+    picture, stats = draw_memory(memory, 100), memory.stats()
     found = sections(picture)
     title = f"HierarchicalMemory yard: 92 steps, {stats.tokens:,} tokens"
     assert str(picture).splitlines()[0] == title
@@ -68,7 +68,7 @@ def test_a_picture_shows_tiers_window_sessions_and_episodes_with_their_numbers(m
 def test_what_is_not_shown_is_counted(memory: HierarchicalMemory) -> None:
     for day in range(13):
         memory.add_steps(chatter(50, session=f"day {day}"))
-    picture = draw_memory(memory, 100, ascii=False)
+    picture = draw_memory(memory, 100)
     found, stats = sections(picture), memory.stats()
     assert len(picture.window) == len(found["window"]) == stats.window_steps
     assert len(picture.sessions) == 10 and picture.sessions[-1].session == "day 12"
@@ -79,7 +79,7 @@ def test_what_is_not_shown_is_counted(memory: HierarchicalMemory) -> None:
 
 
 def test_the_steps_of_a_long_window_are_counted_too() -> None:
-    picture = draw_memory(holding(*chatter(40)), 100, ascii=False)
+    picture = draw_memory(holding(*chatter(40)), 100)
     rest = picture.tiers[1].tokens - sum(step.tokens for step in picture.window)
     assert sections(picture)["window"][0] == f"… 24 earlier steps, {rest} tokens"
     assert [step.number for step in picture.window] == [*range(24, 40)]
@@ -101,11 +101,11 @@ def test_of_an_empty_memory_there_is_a_picture(memory: HierarchicalMemory) -> No
 
 
 @MODERATE
-@given(histories(), st.integers(30, 200), st.booleans())
-def test_bars_are_to_scale(held: list[Step], width: int, ascii: bool) -> None:
+@given(histories(), st.integers(30, 200))
+def test_bars_are_to_scale(held: list[Step], width: int) -> None:
     """A bar has a mark for every so many tokens as its section says, the last of them perhaps not full."""
-    picture = draw_memory(holding(*held), width, ascii=ascii)
-    mark = "=" if ascii else BAR
+    picture = draw_memory(holding(*held), width)
+    mark = BAR
     numbers = {"tiers": [t.tokens for t in picture.tiers], "window": [s.tokens for s in picture.window]}
     for block in str(picture).split("\n\n")[1:]:
         head, *lines = block.splitlines()
@@ -124,18 +124,17 @@ def test_bars_are_to_scale(held: list[Step], width: int, ascii: bool) -> None:
 
 
 @MODERATE
-@given(histories(), st.integers(1, 200), st.booleans())
-def test_no_line_is_wider_than_asked(held: list[Step], width: int, ascii: bool) -> None:
-    text = str(draw_memory(holding(*held), width, ascii=ascii))
+@given(histories(), st.integers(1, 200))
+def test_no_line_is_wider_than_asked(held: list[Step], width: int) -> None:
+    text = str(draw_memory(holding(*held), width))
     for line in text.splitlines():
         assert cells(line) <= width and cell_len(line) <= width
-    assert not ascii or text.isascii()
 
 
 @pytest.mark.parametrize("width", [1, 7, 20, 39, 80, 300])
 def test_hostile_texts_are_within_the_width_plain_and_through_rich(tmp_path: Path, width: int) -> None:
     with hostile_memory(tmp_path) as memory:
-        picture = draw_memory(memory, width, ascii=False)
+        picture = draw_memory(memory, width)
         plain = str(picture).splitlines()
         assert max(map(cell_len, plain)) <= width
         through_rich = drawn(picture, 400).splitlines()
@@ -143,7 +142,7 @@ def test_hostile_texts_are_within_the_width_plain_and_through_rich(tmp_path: Pat
 
 
 def test_on_a_narrower_console_it_is_drawn_anew_instead_of_wrapped() -> None:
-    picture = draw_memory(holding(*chatter(9)), 120, ascii=False)
+    picture = draw_memory(holding(*chatter(9)), 120)
     shown = [line.rstrip() for line in drawn(picture, 50).splitlines()]
     assert max(map(len, shown)) <= 50 and len(shown) == len(str(picture).splitlines())
     assert "one █ is 1 token" in str(picture) and "one █ is 2 tokens" in "\n".join(shown)  # shorter bars
@@ -161,24 +160,6 @@ def test_the_width_is_that_of_the_terminal_or_eighty(monkeypatch: pytest.MonkeyP
 def test_a_width_that_is_none_is_refused(width: object) -> None:
     with pytest.raises(InputError, match="width must be"):
         draw_memory(MemoryManager(), width)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("encoding", "ascii"), [("utf-8", False), ("cp437", True), ("latin-1", True), ("ascii", True)])
-def test_what_standard_output_can_encode_decides(monkeypatch: pytest.MonkeyPatch, encoding: str, ascii: bool) -> None:
-    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    memory = holding(TaskStep("日本 " * 40))
-    with monkeypatch.context() as patch:
-        patch.setattr("sys.stdout", stream)
-        picture = draw_memory(memory, 60)
-    assert picture.ascii is ascii
-    assert str(picture).isascii() is ascii
-    if ascii:
-        stream.write(str(picture))  # raises where a character is missing
-
-
-def test_without_standard_output_it_is_drawn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdout", None)
-    assert not draw_memory(holding(*chatter(2)), 60).ascii
 
 
 def test_through_rich_it_has_colours_and_none_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -435,16 +435,6 @@ def test_steps_that_are_added_at_once_are_pruned_at_once() -> None:
     assert words(memory) == ["w2", "w3"] and reports[0].removed == tuple(added[:2])
 
 
-def test_what_the_callbacks_refuse_is_not_done() -> None:
-    def refuse(what: object) -> None:
-        raise RuntimeError("no")
-
-    memory = AdaptiveMemoryManager(100, counter=WORDS, on_add=refuse)
-    with pytest.raises(RuntimeError):
-        memory.add(said("w0"))
-    assert (memory.tokens, len(memory)) == (3, 0)
-
-
 def test_another_style_and_the_summary_mode_are_valid_too() -> None:
     memory = AdaptiveMemoryManager(500, "Be brief.", counter=WORDS)
     memory.add(ActionStep("Look.", [ToolCall("look", {}, "c1")]))

@@ -28,7 +28,6 @@ from tinymem.steps.types import (
     Step,
     SystemPromptStep,
     TaskStep,
-    ToolCall,
 )
 from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, no_pruning, prune_old_observations, token_budget
@@ -427,24 +426,6 @@ def test_when_on_prune_raises_the_window_stays_as_it_was() -> None:
     with pytest.raises(OSError, match="full"):
         memory.add_message("user", "c")
     assert texts(memory) == ["a", "b", "c"]  # added, not pruned: nothing is lost
-
-
-def test_when_on_add_raises_the_step_is_not_added() -> None:
-    def full(steps: Sequence[Step]) -> None:
-        raise OSError("the disk is full")
-
-    memory = MemoryManager(on_add=full)
-    with pytest.raises(OSError, match="full"):
-        memory.add(ActionStep(tool_calls=[ToolCall("f", id="1")]))
-    assert len(memory) == 0 and memory.next_number == 0 and not memory.open_calls
-
-
-def test_on_add_sees_the_numbered_steps_before_the_window_does() -> None:
-    seen: list[tuple[list[int | None], int]] = []
-    memory = MemoryManager(on_add=lambda steps: seen.append(([step.step_number for step in steps], len(memory))))
-    memory.add_steps([TaskStep("a"), TaskStep("b")])
-    memory.add(TaskStep("c"))
-    assert seen == [([0, 1], 0), ([2], 2)]
 
 
 def test_who_is_asked_may_look_but_not_change() -> None:

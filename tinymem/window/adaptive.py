@@ -53,14 +53,13 @@ class AdaptiveMemoryManager(MemoryManager):
         low_water: int | None = None,
         counter: TokenCounter | str | None = None,
         style: Style = "auto",
-        on_add: Callable[[Sequence[Step]], None] | None = None,
         on_prune: Callable[[PruneReport], None] | None = None,
         extra_keys: Collection[str] = (),
     ) -> None:
         one_of("style", style, *STYLES)
         self._sending = Sending(counter_from(counter), style, some_texts("extra_keys", extra_keys))
         self._max_tokens, self._low_water = _marks(max_tokens, low_water)
-        super().__init__(system_prompt, self._newest, None, on_add=on_add, on_prune=on_prune)
+        super().__init__(system_prompt, self._newest, None, on_prune=on_prune)
 
     @classmethod
     def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:

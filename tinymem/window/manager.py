@@ -38,11 +38,10 @@ class MemoryManager(StepCollection):
 
     Args:
         system_prompt: The content of the first step.
-        prune_strategy: Decides what stays. It is asked by `prune`, and by `add` when the window is full. Like the two
-            callbacks, it must not change the memory while it runs.
+        prune_strategy: Decides what stays. It is asked by `prune`, and by `add` when the window is full. Like
+            `on_prune`, it must not change the memory while it runs.
         auto_prune_at: The most steps that are held before `add` prunes; None for no limit.
         steps: What the window shows at first.
-        on_add: Called with numbered steps before they are in the window. When it raises, they are not added.
         on_prune: Called with the report of every pruning that changes something, before it takes effect. When it
             raises, nothing is pruned.
 
@@ -63,14 +62,13 @@ class MemoryManager(StepCollection):
         auto_prune_at: int | None = 1000,
         *,
         steps: Iterable[Step] = (),
-        on_add: Callable[[Sequence[Step]], None] | None = None,
         on_prune: Callable[[PruneReport], None] | None = None,
     ) -> None:
         a_strategy("prune_strategy", prune_strategy)
         if auto_prune_at is not None:
             whole_number("auto_prune_at", auto_prune_at)
         self._strategy, self._auto_prune_at = prune_strategy, auto_prune_at
-        self._on_add, self._on_prune = a_callable("on_add", on_add), a_callable("on_prune", on_prune)
+        self._on_prune = a_callable("on_prune", on_prune)
         self._window_of = Outcomes()
         self._lock: AbstractContextManager[object] = threading.RLock()
         self._busy = False
@@ -121,8 +119,8 @@ class MemoryManager(StepCollection):
             InputError: It is no step, or is held already.
             MessageError: It is a tool's result that answers no open call.
 
-        What the strategy or `on_add` raises comes out too. In all these cases nothing has changed. When `on_prune`
-        raises, the step was added and nothing pruned.
+        What the strategy raises comes out too. In all these cases nothing has changed. When `on_prune` raises, the
+        step was added and nothing pruned.
         """
         return self.add_steps([step])[0]
 
@@ -151,7 +149,6 @@ class MemoryManager(StepCollection):
     def _apply(self, change: Change) -> list[Step]:
         """Carry out a change, and return the steps that were added as they are held now."""
         if change.added:
-            self._tell(self._on_add, change.added)
             self._show(Change(change.added))
         if change.report is not None and change.report.changed:
             self._tell(self._on_prune, change.report)
@@ -266,7 +263,7 @@ class MemoryManager(StepCollection):
     def _changing(self) -> Iterator[None]:
         with self._lock:
             if self._busy:
-                raise InputError("a strategy, on_add or on_prune must not change the memory that called it")
+                raise InputError("a strategy or on_prune must not change the memory that called it")
             yield
 
     def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:

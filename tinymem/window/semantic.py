@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tinymem.errors import InputError, kind_of
-from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
 from tinymem.registry import embedder_from
@@ -18,17 +17,7 @@ from tinymem.steps.types import TaskStep
 from tinymem.window.excerpts import fitted
 from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
-from tinymem.window.strategy import (
-    Group,
-    PruneStrategy,
-    Tasks,
-    critical,
-    fill_with_newest,
-    in_order,
-    low_mark,
-    split,
-    tokens_needed,
-)
+from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay
 
 __all__ = ["SemanticPruning", "semantic_pruning"]
 
@@ -123,10 +112,7 @@ class SemanticPruning:
         costs = self.price(steps)
         if PER_REPLY + sum(costs.values()) <= self.max_tokens:
             return list(steps)
-        kept, rest = split(groups(steps), critical(steps, "current"))
-        older_tasks, others = split(rest, critical(steps, self.tasks))
-        used = tokens_needed(kept, costs, self.max_tokens)
-        used = fill_with_newest(kept, older_tasks, costs, used, self.max_tokens, self.max_tokens)
+        kept, others, used = must_stay(steps, costs, self.max_tokens, self.max_tokens, self.tasks)
         recent, used = self._recent(others, costs, used)
         candidates = others[: len(others) - len(recent)]
         text = self._question(steps, recent or others[-1:])

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 from weakref import WeakValueDictionary
@@ -78,7 +79,7 @@ class StepIndex:
         self._embedder = embedder
         self._entries: OrderedDict[tuple[Any, ...], _Entry] = OrderedDict()
         self._texts: WeakValueDictionary[str, _Text] = WeakValueDictionary()
-        self._queries: OrderedDict[str, Query] = OrderedDict()
+        self._query = lru_cache(QUERIES)(self._analysed)
         self._lock = threading.Lock()
 
     def score(self, steps: Sequence[Step], text: str) -> Listed:
@@ -103,13 +104,8 @@ class StepIndex:
         place = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows])
         return Listed(*place, scores, texts)
 
-    def _query(self, text: str) -> Query:
-        if text not in self._queries:
-            self._queries[text] = analyse(text, self._embedder, token_embedder_from(self._embedder), EPOCH)
-        self._queries.move_to_end(text)
-        while len(self._queries) > QUERIES:
-            self._queries.popitem(last=False)
-        return self._queries[text]
+    def _analysed(self, text: str) -> Query:
+        return analyse(text, self._embedder, token_embedder_from(self._embedder), EPOCH)
 
     def _entries_of(self, steps: Sequence[Step], parts: Sequence[Sequence[Part]]) -> list[_Entry]:
         keys = [(step.id, *found) for step, found in zip(steps, parts, strict=True)]

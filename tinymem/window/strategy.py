@@ -117,12 +117,22 @@ def newest_within(
 
     `costs` has the tokens of each step, by id. BudgetError if the critical steps alone are over `max_tokens`.
     """
+    kept, others, used = must_stay(steps, costs, max_tokens, max_tokens, tasks)
+    fill_with_newest(kept, others, costs, used, target, max_tokens)
+    return in_order(steps, kept)
+
+
+def must_stay(
+    steps: Sequence[Step], costs: Mapping[str, int], max_tokens: int, limit: int, tasks: Tasks
+) -> tuple[list[Group], list[Group], int]:
+    """Return the groups of critical steps, earlier tasks only up to `limit`; all others; and the tokens used so far.
+
+    Raises BudgetError if critical steps, with the current task alone, are over `max_tokens`.
+    """
     kept, rest = split(groups(steps), critical(steps, "current"))
     older_tasks, others = split(rest, critical(steps, tasks))
     used = tokens_needed(kept, costs, max_tokens)
-    used = fill_with_newest(kept, older_tasks, costs, used, max_tokens, max_tokens)
-    fill_with_newest(kept, others, costs, used, target, max_tokens)
-    return in_order(steps, kept)
+    return kept, others, fill_with_newest(kept, older_tasks, costs, used, limit, limit)
 
 
 def split(found: Iterable[Group], wanted: Iterable[Step]) -> tuple[list[Group], list[Group]]:

@@ -19,12 +19,11 @@ from tinymem.window.strategy import (
     PruneStrategy,
     Tasks,
     critical,
-    fill_with_newest,
     in_order,
     low_mark,
+    must_stay,
     newest_groups,
     split,
-    tokens_needed,
 )
 
 __all__ = ["summarize_strategy"]
@@ -153,10 +152,7 @@ def _by_tokens(
         costs = writer.price(steps)
         if PER_REPLY + sum(costs.values()) <= max_tokens:
             return list(steps)
-        kept, rest = split(groups(steps), critical(steps, "current"))
-        older_tasks, others = split(rest, critical(steps, tasks))
-        used = tokens_needed(kept, costs, max_tokens)
-        used = fill_with_newest(kept, older_tasks, costs, used, max_tokens - share, max_tokens - share)
+        kept, others, used = must_stay(steps, costs, max_tokens, max_tokens - share, tasks)
         recent: list[Group] = []
         for group in reversed(others):
             wanted = len(recent) < least

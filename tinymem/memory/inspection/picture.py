@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +20,6 @@ __all__ = ["MemoryPicture", "draw_memory"]
 WINDOW, SESSIONS, EPISODES = 16, 10, 8  # lines of each section at most, the newest
 NARROW = 80  # columns where there is no terminal
 BAR = "█"
-ASCII = str.maketrans({BAR: "=", "…": "~"})
 LETTERS = {
     "system_prompt": "S", "task": "T", "planning": "P", "action": "A", "message": "M", "scratchpad": "N",
     "summary": "U", "final_answer": "F",
@@ -38,7 +36,7 @@ class _Row(NamedTuple):
     kind: str
 
 
-def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None = None) -> MemoryPicture:
+def draw_memory(memory: Memory, width: int | None = None) -> MemoryPicture:
     r"""Draw a memory: tiers, window, sessions and episodes as bars. Nothing is embedded.
 
     The length of a bar is its tokens, on the scale that its section names. A long section shows its newest lines, and
@@ -47,15 +45,14 @@ def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None 
     >>> from tinymem import MemoryManager
     >>> window = MemoryManager("You are a careful engineer.")
     >>> step = window.add_message("user", "Find the slow query.")
-    >>> print("\n".join(str(draw_memory(window, 60, ascii=True)).splitlines()[3:6]))
-    tiers (one = is 1 token)
-    fixed   10  ==========  1 step
-    window   9  =========   1 step
+    >>> print("\n".join(str(draw_memory(window, 60)).splitlines()[3:6]))
+    tiers (one █ is 1 token)
+    fixed   10  ██████████  1 step
+    window   9  █████████   1 step
 
     Args:
         memory: A HierarchicalMemory or a MemoryManager.
         width: Columns of a line at most; those of the terminal unless given, 80 without one.
-        ascii: Draw with ASCII characters only; unless given, if standard output cannot encode others.
 
     Raises:
         InputError: It is no memory, or the width is below 1.
@@ -76,17 +73,7 @@ def draw_memory(memory: Memory, width: int | None = None, *, ascii: bool | None 
         episodes=episodes,
         episode_count=count,
         width=shutil.get_terminal_size((NARROW, 24)).columns if width is None else width,
-        ascii=not _can_print(f"{BAR}…") if ascii is None else ascii,
     )
-
-
-def _can_print(text: str) -> bool:
-    """Return True if standard output can encode these characters."""
-    try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except (UnicodeError, LookupError):
-        return False
-    return True
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,20 +93,15 @@ class MemoryPicture(Shown):
     episodes: tuple[EpisodeLine, ...]
     episode_count: int
     width: int
-    ascii: bool
 
     def blocks(self) -> Iterable[Line]:
         """The lines of the picture, none wider than `width`."""
         for line in self._lines():
-            cut = _cut([(self._printable(text), style) for text, style in line], self.width)
-            yield [(self._printable(text), style) for text, style in cut]  # the cut has left a mark
-
-    def _printable(self, text: str) -> str:
-        return safe(text).translate(ASCII).encode("ascii", "replace").decode() if self.ascii else safe(text)
+            yield _cut([(safe(text), style) for text, style in line], self.width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        width, ascii = min(self.width, options.max_width), self.ascii or options.ascii_only
-        yield from Shown.__rich_console__(replace(self, width=width, ascii=ascii), console, options)
+        fitting = replace(self, width=min(self.width, options.max_width))
+        yield from Shown.__rich_console__(fitting, console, options)
 
     def _lines(self) -> Iterator[Line]:
         steps, tokens = sum(tier.steps for tier in self.tiers), sum(tier.tokens for tier in self.tiers)
@@ -161,7 +143,7 @@ class MemoryPicture(Shown):
         rows = list(found)
         if not rows:
             return
-        label = max(cells(self._printable(row.label)) for row in rows)
+        label = max(cells(safe(row.label)) for row in rows)
         number = max(len(f"{row.tokens:,}") for row in rows)
         room = max(1, (self.width - label - number - 4) * 2 // 5)
         scale = max(1, -(-max(row.tokens for row in rows) // room))
@@ -172,7 +154,7 @@ class MemoryPicture(Shown):
         for row in rows:
             bar = BAR * -(-row.tokens // scale)
             yield [
-                (f"{padded(self._printable(row.label), label)}  {row.tokens:>{number},}  ", ""),
+                (f"{padded(safe(row.label), label)}  {row.tokens:>{number},}  ", ""),
                 (padded(bar, longest), STYLES.get(row.kind, "")),
                 (f"  {row.note}", "dim"),
             ]
