@@ -74,7 +74,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for step in run(20):
         index.score([step], step.text[:9])
     gc.collect()
-    assert len(index._entries) == 5 and len(index._queries) == 2
+    assert len(index._entries) == 5 and index._query.cache_info().currsize == 2
     assert len(index._texts) <= 5 * 12
     index.score(run(8), "q")
     assert len(index._entries) == 8  # one window is held whole
