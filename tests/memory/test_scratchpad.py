@@ -118,10 +118,10 @@ def test_what_it_starts_with_over_a_bound_is_archived_by_the_next_update() -> No
         ({"variables": {"a b": 1}}, "name must be a Python identifier"),
         ({"variables": {"store": 1}}, "the name 'store' is taken"),
         ({"variables": {3: 1}}, "name must be a string, not int"),
-        ({"observations": "text"}, "observations must be a list of strings, not a str of length 4"),
-        ({"observations": 3}, "observations must be a list of strings, not an int"),
-        ({"failed_approaches": [3]}, "an item of failed_approaches must be a string, not int"),
-        ({"failed_approaches": {"a": 1}}, "failed_approaches must be a list of strings, not a dict"),
+        ({"observations": "text"}, "observations must be a list, not a str of length 4"),
+        ({"observations": 3}, "observations must be a list, not an int"),
+        ({"failed_approaches": [3]}, "failed_approaches must be a list of strings, and an int is in it"),
+        ({"failed_approaches": {"a": 1}}, "failed_approaches must be a list, not a dict"),
     ],
 )
 def test_a_senseless_start_is_an_input_error(given_first: dict[str, Any], named: str) -> None:

@@ -183,7 +183,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         (bad(result={"host": object()}), r"ExecutionResult.more\['host'\]: a value of type object cannot be saved"),
         (bad(result={"more": 3}), "ExecutionResult.more must be a mapping"),
         (bad(result={3: 3}), "ExecutionResult.result must be a mapping of names to values"),
-        (bad(result={"execution_time": -1}), "execution_time must be seconds of 0 or more"),
+        (bad(result={"execution_time": -1}), "execution_time must be a number of 0 or more"),
         (bad(result={"execution_time": float("nan")}), "execution_time must be"),
         (bad(result={"execution_time": "1"}), "execution_time must be"),
         (bad(result={"error": ValueError()}), "error must be a string, not ValueError"),

@@ -19,7 +19,7 @@ from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import fenced
-from tinymem.steps.checks import some_tokens, whole_number
+from tinymem.steps.checks import a_number, some_tokens, whole_number
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.summarizers.extractive import ExtractiveSummarizer
@@ -29,6 +29,7 @@ __all__ = ["ChatSummarizer"]
 
 logger = logging.getLogger(__name__)
 
+LEAST = 0.001  # seconds
 MOST_CHARACTERS = 16  # a token: a run that is longer is shortened without being counted
 INSTRUCTIONS = """\
 You write the summary that an agent has instead of its earlier steps. They are in the user's message, between two \
@@ -80,7 +81,8 @@ class ChatSummarizer:
     ) -> None:
         if not model:
             raise InputError("a model is needed, as gpt-4o-mini")
-        self._model, self._timeout, self._rest = model, _seconds("timeout", timeout), _seconds("rest", rest)
+        self._model, longest = model, threading.TIMEOUT_MAX
+        self._timeout, self._rest = a_number("timeout", timeout, LEAST, longest), a_number("rest", rest, LEAST, longest)
         self._most = some_tokens("max_input_tokens", max_input_tokens)
         self._counter = counter_from(counter)
         self._extractive = ExtractiveSummarizer(self._counter)
@@ -177,9 +179,3 @@ class ChatSummarizer:
 
     def __repr__(self) -> str:
         return f"<ChatSummarizer {self._model} at {address(self._client)}>"
-
-
-def _seconds(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < threading.TIMEOUT_MAX:
-        raise InputError(f"{name} must be a number of seconds above 0, not {value!r}")
-    return value

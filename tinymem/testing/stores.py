@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
 import numpy as np
 
@@ -12,9 +13,17 @@ from tinymem.testing.samples import DIMENSIONS, ROUNDING, exact_neighbours, requ
 __all__ = ["STORE_CHECKS", "check_persistence", "check_store"]
 
 
+@contextmanager
+def _emptied(open_store: Callable[[], VectorStore]) -> Iterator[VectorStore]:
+    """Open a store, clear it, and close it at the end."""
+    with closing(open_store()) as store:
+        store.clear()
+        yield store
+
+
 def starts_empty(open_store: Callable[[], VectorStore]) -> None:
     """An empty store counts 0, answers with nothing, and deletes nothing without an error."""
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         ids, similarities = store.query(unit_vectors(1)[0], 5)
         require(store.count() == 0 and len(ids) == 0 and len(similarities) == 0, "an empty store has nothing")
         store.delete([1, 2])
@@ -25,7 +34,7 @@ def starts_empty(open_store: Callable[[], VectorStore]) -> None:
 def finds_what_exact_search_finds(open_store: Callable[[], VectorStore]) -> None:
     """The 10 nearest of 500 random vectors, as exact search has them, in order; an approximate one may miss 1 of 20."""
     ids, vectors = list(range(7, 1507, 3)), unit_vectors(500)
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert(ids[:200], vectors[:200])
         store.upsert(ids[200:], vectors[200:])
         hits = 0
@@ -43,7 +52,7 @@ def finds_what_exact_search_finds(open_store: Callable[[], VectorStore]) -> None
 def gives_all_when_asked_for_more(open_store: Callable[[], VectorStore]) -> None:
     """`k` above the count gives all; `k` of 1 the best; opposite vectors have similarity -1."""
     vector = unit_vectors(1)[0]
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert([4, 2], np.stack([-vector, vector]))
         ids, similarities = store.query(vector, 100)
         require(ids.tolist() == [2, 4], f"both come, the closer first, not {ids}")
@@ -54,7 +63,7 @@ def gives_all_when_asked_for_more(open_store: Callable[[], VectorStore]) -> None
 def breaks_ties_by_lower_id(open_store: Callable[[], VectorStore]) -> None:
     """Equal vectors come in the order of their ids, numbers and not texts, whatever order they were added in."""
     vector = unit_vectors(1)
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert([10, 9, 100, 2], vector.repeat(4, axis=0))
         ids = store.query(vector[0], 4)[0].tolist()
         require(ids == [2, 9, 10, 100], f"ties come in the order of their ids, not {ids}")
@@ -63,7 +72,7 @@ def breaks_ties_by_lower_id(open_store: Callable[[], VectorStore]) -> None:
 def replaces_on_upsert(open_store: Callable[[], VectorStore]) -> None:
     """A vector under an id that is held replaces the one that was there."""
     old, new = unit_vectors(2)
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert([5], old[np.newaxis])
         store.upsert([5, 6], np.stack([new, old]))
         require(store.count() == 2, "an id that is held is not added again")
@@ -74,7 +83,7 @@ def replaces_on_upsert(open_store: Callable[[], VectorStore]) -> None:
 def deletes(open_store: Callable[[], VectorStore]) -> None:
     """Deleted ids are found no more, the others are; ids that are not held are no error; a deleted id can come back."""
     vectors = unit_vectors(40)
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert(range(40), vectors)
         store.delete([*range(0, 40, 2), 999])
         store.delete([])
@@ -88,7 +97,7 @@ def deletes(open_store: Callable[[], VectorStore]) -> None:
 def keeps_zero_vectors_far(open_store: Callable[[], VectorStore]) -> None:
     """A zero vector, as blank text has, can be held and asked with, and has similarity 0."""
     vectors = np.concatenate([np.zeros((1, DIMENSIONS), dtype=np.float32), unit_vectors(1)])
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert([1, 2], vectors)
         similarities = store.query(vectors[1], 2)[1]
         require(bool(np.allclose(similarities, [1, 0], atol=ROUNDING)), f"1 and 0, not {similarities}")
@@ -98,7 +107,7 @@ def keeps_zero_vectors_far(open_store: Callable[[], VectorStore]) -> None:
 
 def clears(open_store: Callable[[], VectorStore]) -> None:
     """After `clear` the store is as new, and takes vectors of other dimensions."""
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert(range(20), unit_vectors(20))
         store.clear()
         require(store.count() == 0, "nothing is left")
@@ -131,7 +140,7 @@ STORE_CHECKS: tuple[Callable[[Callable[[], VectorStore]], None], ...] = (
 def check_persistence(open_store: Callable[[], VectorStore]) -> None:
     """For a store with files: what was written, replaced, deleted and cleared is so after closing and opening again."""
     vectors = unit_vectors(30)
-    with _Empty(open_store) as store:
+    with _emptied(open_store) as store:
         store.upsert(range(30), vectors)
         store.delete([3])
     store = open_store()
@@ -152,17 +161,3 @@ def check_store(open_store: Callable[[], VectorStore]) -> None:
     """
     for check in STORE_CHECKS:
         check(open_store)
-
-
-class _Empty:
-    """`with _Empty(open_store) as store`: opened, cleared, and closed at the end."""
-
-    def __init__(self, open_store: Callable[[], VectorStore]) -> None:
-        self._store = open_store()
-
-    def __enter__(self) -> VectorStore:
-        self._store.clear()
-        return self._store
-
-    def __exit__(self, *error: object) -> None:
-        self._store.close()

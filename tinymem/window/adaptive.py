@@ -58,7 +58,11 @@ class AdaptiveMemoryManager(MemoryManager):
     ) -> None:
         one_of("style", style, *STYLES)
         self._sending = Sending(counter_from(counter), style, some_texts("extra_keys", extra_keys))
-        self._max_tokens, self._low_water = _marks(max_tokens, low_water)
+        self.max_tokens = whole_number("max_tokens", max_tokens)
+        tokens_needed([], {}, max_tokens)  # the reply alone
+        self.low_water = low_mark(
+            int(max_tokens * LOW_WATER) if low_water is None else low_water, "max_tokens", max_tokens
+        )
         super().__init__(system_prompt, self._newest, None, on_prune=on_prune)
 
     @classmethod
@@ -68,16 +72,6 @@ class AdaptiveMemoryManager(MemoryManager):
         if memory._full(()):
             memory.prune()
         return memory
-
-    @property
-    def max_tokens(self) -> int:
-        """The most tokens that `to_messages()` has."""
-        return self._max_tokens
-
-    @property
-    def low_water(self) -> int:
-        """The tokens to which a pruning goes."""
-        return self._low_water
 
     @property
     def tokens(self) -> int:
@@ -104,7 +98,7 @@ class AdaptiveMemoryManager(MemoryManager):
             return copies(self._sending(self.steps))
 
     def _full(self, new: Sequence[Step]) -> bool:
-        return self._sending.tokens((*self._window.values(), *new)) > self._max_tokens
+        return self._sending.tokens((*self._window.values(), *new)) > self.max_tokens
 
     def _apply(self, change: Change) -> list[Step]:
         if change.taken or change.put or change.back:  # a user's strategy may make texts longer
@@ -112,19 +106,19 @@ class AdaptiveMemoryManager(MemoryManager):
         return super()._apply(change)
 
     def _check_tokens(self, steps: Sequence[Step]) -> None:
-        if (needed := self._sending.tokens(steps)) > self._max_tokens:
-            raise BudgetError(needed, self._max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
+        if (needed := self._sending.tokens(steps)) > self.max_tokens:
+            raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
 
     def _newest(self, steps: Sequence[Step]) -> list[Step]:
         """The strategy: `steps` as they are if they are within `max_tokens`, else pruned to `low_water`."""
-        if self._sending.tokens(steps) <= self._max_tokens:
+        if self._sending.tokens(steps) <= self.max_tokens:
             return list(steps)
         shown = self._with_newest_fitted(steps)
-        costs, most = self._sending.costs(shown), self._max_tokens
+        costs, most = self._sending.costs(shown), self.max_tokens
         while True:
-            kept = newest_within(shown, costs, most, min(self._low_water, most), "current")
+            kept = newest_within(shown, costs, most, min(self.low_water, most), "current")
             # Of calls with one id the first keeps it: where that one goes, the next has it, and may cost more by it.
-            if (over := self._sending.tokens(kept) - self._max_tokens) <= 0:
+            if (over := self._sending.tokens(kept) - self.max_tokens) <= 0:
                 return kept
             most -= over
 
@@ -135,7 +129,7 @@ class AdaptiveMemoryManager(MemoryManager):
         must, costs = critical(steps, "current"), self._sending.costs(steps)
         kept, _ = split(earlier, must)
         base = PER_REPLY + sum(costs[step.id] for group in kept for step in group)
-        if base + sum(costs[step.id] for step in newest) <= self._max_tokens:
+        if base + sum(costs[step.id] for step in newest) <= self.max_tokens:
             return list(steps)
         held = {step.id for step in must}
 
@@ -144,8 +138,8 @@ class AdaptiveMemoryManager(MemoryManager):
 
         if held.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
             least = cost(LEAST)
-            tokens_needed(kept, costs, self._max_tokens, {"newest group": least})
-        room = max(self._low_water, (base + self._max_tokens) // 2) - base  # the next steps want some of it
+            tokens_needed(kept, costs, self.max_tokens, {"newest group": least})
+        room = max(self.low_water, (base + self.max_tokens) // 2) - base  # the next steps want some of it
         longest = most_characters(lambda most: cost(most) <= room, room, LEAST)
         return [step for group in [*earlier, _cut(newest, longest, held)] for step in group]
 
@@ -153,11 +147,3 @@ class AdaptiveMemoryManager(MemoryManager):
 def _cut(group: Group, most: int, held: Collection[str]) -> Group:
     """`group` with its texts cut to `most` characters; steps whose ids are `held` as they are."""
     return [step if step.id in held else step.shortened(most) for step in group]
-
-
-def _marks(max_tokens: int, low_water: int | None) -> tuple[int, int]:
-    """The high-water and the low-water mark, checked."""
-    whole_number("max_tokens", max_tokens)
-    tokens_needed([], {}, max_tokens)  # the reply alone
-    low = int(max_tokens * LOW_WATER) if low_water is None else low_water
-    return max_tokens, low_mark(low, "max_tokens", max_tokens)

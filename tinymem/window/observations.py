@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from tinymem.errors import InputError
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import Time, an_aware_time, whole_number
+from tinymem.steps.checks import Time, a_number, an_aware_time, whole_number
 from tinymem.steps.content import Content, as_text, map_text, shorten
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
@@ -17,6 +16,7 @@ from tinymem.window.strategy import PruneStrategy
 __all__ = ["prune_old_observations"]
 
 LAST = 5  # actions whose results stay whole, unless said otherwise
+LONGEST_AGE = timedelta.max.total_seconds() // 2
 
 
 def prune_old_observations(
@@ -60,7 +60,9 @@ def prune_old_observations(
     whole_number("max_length", max_length)
     whole_number("batch", batch)
     clock = _clock(now)
-    age = None if max_age_seconds is None else _seconds(max_age_seconds)
+    age = None
+    if max_age_seconds is not None:
+        age = timedelta(seconds=min(a_number("max_age_seconds", max_age_seconds), LONGEST_AGE))
 
     def prune_observations(steps: Sequence[Step]) -> list[Step]:
         border = 0 if keep_last_n is None else _border(steps, keep_last_n)
@@ -88,15 +90,6 @@ def _clock(now: Time | Callable[[], Time] | None) -> Callable[[], datetime]:
         return lambda: an_aware_time("what now() gives", now()) or utc_now()
     time = an_aware_time("now", now)
     return lambda: time or utc_now()
-
-
-def _seconds(value: float) -> timedelta:
-    try:
-        if isinstance(value, bool) or not value >= 0:
-            raise ValueError
-        return timedelta(seconds=value)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"max_age_seconds must be a number of 0 or more, not {value!r}") from None
 
 
 def _with_short_results(step: Step, max_length: int) -> Step:

@@ -15,7 +15,7 @@ from tinymem.errors import InputError, kind_of, own_place, shown, trace_of, warn
 from tinymem.memory.scratchpad.sections import Section, packed
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.steps.checks import a_callable, a_text, some_tokens, whole_number
+from tinymem.steps.checks import a_callable, a_text, some_texts, some_tokens, whole_number
 from tinymem.steps.display import one_line, short_repr
 from tinymem.steps.step import Step
 from tinymem.steps.types import ScratchpadStep
@@ -78,8 +78,10 @@ class AgentMemory:
         counter: TokenCounter | str | None = None,
     ) -> None:
         self.variables: dict[str, Any] = _variables(variables)
-        self.observations: list[str] = _texts("observations", observations)
-        self.failed_approaches: list[str] = _texts("failed_approaches", failed_approaches)
+        self.observations: list[str] = some_texts("observations", () if observations is None else observations)
+        self.failed_approaches: list[str] = some_texts(
+            "failed_approaches", () if failed_approaches is None else failed_approaches
+        )
         self._max_observations = _bound("max_observations", max_observations)
         self._max_failed_approaches = _bound("max_failed_approaches", max_failed_approaches)
         self._archive, self._on_change = a_callable("archive", archive), a_callable("on_change", on_change)
@@ -265,16 +267,6 @@ def _variables(given: Mapping[str, Any] | None) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise InputError(f"variables must be a mapping of names to values, not {kind_of(given)}")
     return {_variable(name): value for name, value in (given or {}).items()}
-
-
-def _texts(name: str, given: Iterable[str] | None) -> list[str]:
-    """Copy the texts that a scratchpad starts with."""
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(() if given is None else given, Iterable):
-        raise InputError(f"{name} must be a list of strings, not {kind_of(given)}")
-    texts = [] if given is None else list(given)
-    for text in texts:
-        a_text(f"an item of {name}", text)
-    return texts
 
 
 def _shown_name(name: object) -> str:

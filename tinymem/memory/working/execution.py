@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tinymem.errors import FormatError, InputError, StepError, kind_of, shown
 from tinymem.steps.actions import ActionStep
+from tinymem.steps.checks import a_number, a_text, whole_number
 from tinymem.steps.content import Content, as_text
 from tinymem.steps.display import short_repr
 from tinymem.steps.values import decode, encode
@@ -23,6 +23,17 @@ FIELDS = ("step_number", "thought", "action", "result")
 REPRS = "local_reprs"  # in the record of a result: local variables of which only the repr is kept
 RESULT_SHOWN = 100_000  # characters of the repr of a result
 KEPT = 10_000  # characters of the repr of a local variable whose value is kept
+
+
+@contextmanager
+def _errors_of_steps() -> Iterator[None]:
+    """Raise errors of arguments as errors of the step that they belong to."""
+    try:
+        yield
+    except StepError:
+        raise
+    except InputError as error:
+        raise StepError(str(error)) from error
 
 
 class _Repr(str):
@@ -57,12 +68,14 @@ class ExecutionResult:
     local_variables: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    @_errors_of_steps()
     def __post_init__(self) -> None:
         for name in ("execution_status", "task_status"):
-            _text_of(f"ExecutionResult.{name}", getattr(self, name))
+            a_text(f"ExecutionResult.{name}", getattr(self, name))
         for name in ("error", "next_step"):
             _text_or_none(f"ExecutionResult.{name}", getattr(self, name))
-        _seconds(self.execution_time)
+        if self.execution_time is not None:
+            a_number("ExecutionResult.execution_time", self.execution_time)
         _by_name("local_variables", self.local_variables)
         _by_name("more", self.more)
         object.__setattr__(self, "result", _copy("result", self.result))
@@ -129,6 +142,7 @@ def execution_result(step: ActionStep) -> ExecutionResult:
     return ExecutionResult.from_dict({"result": encode(_plain(step.observation)), "error": step.error, **kept})
 
 
+@_errors_of_steps()
 def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | None]:
     """Make an ActionStep of what `WorkingMemory.add` takes; return the step number of a dict, too."""
     if isinstance(step, ActionStep):
@@ -137,7 +151,7 @@ def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | N
     given = _known("a step", step, FIELDS)
     if all(given.get(name) is None for name in FIELDS[1:]):
         raise StepError("a step needs one of thought, action and result, and this has none")
-    number = None if given.get("step_number") is None else _number(given["step_number"])
+    number = None if given.get("step_number") is None else whole_number("step_number", given["step_number"])
     result = _result(given.get("result"))
     acted = ActionStep(_text_or_none("thought", given.get("thought")), **_action(given.get("action"), result))
     return acted.evolve(metadata=_record(acted, result)), number
@@ -160,7 +174,8 @@ def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
         raise StepError(f"action.arguments must be a mapping or JSON text, not {type(arguments).__name__}")
     if came and came["observation"] is came["error"] is None:
         came["observation"] = ""  # or the call would count as unanswered
-    return {"tool_name": _text_of("action.tool", call.get("tool")), "tool_args": arguments, **came}
+    a_text("action.tool", call.get("tool"))
+    return {"tool_name": call["tool"], "tool_args": arguments, **came}
 
 
 def _record(step: ActionStep, result: ExecutionResult | None) -> dict[str, Any]:
@@ -202,27 +217,10 @@ def _known(name: str, given: object, fields: Any) -> Mapping[str, Any]:
     return given
 
 
-def _text_of(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise StepError(f"{name} must be a string, not {type(value).__name__}")
-    return value
-
-
 def _text_or_none(name: str, value: Any) -> str | None:
-    return None if value is None else _text_of(name, value)
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise StepError(f"step_number must be a whole number of 0 or more, not {shown(value)}")
+    if value is not None:
+        a_text(name, value)
     return value
-
-
-def _seconds(value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise StepError(f"ExecutionResult.execution_time must be seconds of 0 or more, or None, not {shown(value)}")
 
 
 def _copy(name: str, value: Any) -> Any:
