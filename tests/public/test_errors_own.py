@@ -153,7 +153,6 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     "TiktokenCounter.count": lambda at: (TiktokenCounter().count, {"text": "x"}),
     # the window
     "MemoryManager": lambda at: (MemoryManager, {}),
-    "MemoryManager.from_steps": lambda at: (MemoryManager.from_steps, {"steps": [STEP]}),
     "MemoryManager.from_list": lambda at: (MemoryManager.from_list, {"records": [STEP.to_dict()]}),
     "MemoryManager.add": lambda at: (MemoryManager().add, {"step": STEP}),
     "MemoryManager.add_steps": lambda at: (MemoryManager().add_steps, {"steps": [STEP]}),

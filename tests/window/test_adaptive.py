@@ -62,7 +62,7 @@ def check(memory: AdaptiveMemoryManager) -> None:
 def resized(memory: AdaptiveMemoryManager, max_tokens: int, **options: Any) -> AdaptiveMemoryManager:
     """A memory of the same steps with room for another number of tokens."""
     options |= {"max_tokens": max_tokens, "counter": WORDS, "style": memory._sending.style}
-    return AdaptiveMemoryManager.from_steps(memory.steps, next_number=memory.next_number, **options)
+    return AdaptiveMemoryManager(steps=memory.steps, **options)
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,7 @@ def test_each_step_is_counted_once_and_again_for_each_late_result_of_its_group(s
 def test_however_it_is_used_it_stays_within_its_tokens(steps: list[Step], sizes: list[int], style: Style) -> None:
     reports: list[PruneReport] = []
     try:
-        memory = AdaptiveMemoryManager.from_steps(
-            steps, max_tokens=200, counter=WORDS, style=style, on_prune=reports.append
-        )
+        memory = AdaptiveMemoryManager(steps=steps, max_tokens=200, counter=WORDS, style=style, on_prune=reports.append)
     except BudgetError:
         return
     for size in sizes:
@@ -422,7 +420,7 @@ def test_another_strategy_may_not_bring_it_over_its_tokens() -> None:
 
 def test_a_memory_of_too_many_steps_starts_pruned() -> None:
     steps = [said(f"w{i}") for i in range(20)]
-    memory = AdaptiveMemoryManager.from_steps(steps, max_tokens=100, counter=WORDS)
+    memory = AdaptiveMemoryManager(steps=steps, max_tokens=100, counter=WORDS)
     assert words(memory) == ["w18", "w19"] and memory.add(said("w20")).step_number == 20
     again = AdaptiveMemoryManager.from_list(memory.to_list(), max_tokens=100, counter=WORDS)
     assert again.steps == memory.steps and isinstance(again, AdaptiveMemoryManager)

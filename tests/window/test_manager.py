@@ -206,7 +206,6 @@ def test_a_saved_window_comes_back_exactly(steps: list[Step], strategy: PruneStr
     assert again.steps == memory.steps
     assert again.next_number <= memory.next_number
     assert again.open_calls <= memory.open_calls
-    assert MemoryManager.from_steps(memory.steps, next_number=memory.next_number).next_number == memory.next_number
 
 
 def test_a_damaged_record_or_a_wrong_order_is_refused() -> None:
@@ -219,12 +218,10 @@ def test_a_damaged_record_or_a_wrong_order_is_refused() -> None:
         MemoryManager.from_list([{**records[0], "role": "robot"}])
     with pytest.raises(FormatError):
         MemoryManager.from_list([{**records[0], "format": 2}])
-    with pytest.raises(InputError, match="next_number"):
-        MemoryManager.from_list(records, next_number=-1)
 
 
 def test_steps_without_a_number_get_the_next_one() -> None:
-    memory = MemoryManager.from_steps([TaskStep("a"), TaskStep("b", step_number=7), TaskStep("c")])
+    memory = MemoryManager(steps=[TaskStep("a"), TaskStep("b", step_number=7), TaskStep("c")])
     assert [step.step_number for step in memory] == [0, 7, 8]
 
 

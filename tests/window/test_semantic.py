@@ -123,7 +123,7 @@ def test_what_bears_on_the_task_stays_where_the_newest_steps_would_have_pushed_i
 
 
 def test_a_shortened_step_says_what_is_left_out_and_its_original_is_reported() -> None:
-    memory = MemoryManager.from_steps(needle_run(), prune_strategy=semantic_pruning("static", 2_000))
+    memory = MemoryManager(steps=needle_run(), prune_strategy=semantic_pruning("static", 2_000))
     originals = {step.id: step for step in memory.steps}
     report = memory.prune()
     assert report.shortened and all(step == originals[step.id] for step in report.shortened)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 from tinymem.errors import BudgetError
 from tinymem.messages.fitting import LEAST, most_characters
@@ -14,7 +13,7 @@ from tinymem.steps.content import Content
 from tinymem.steps.step import STYLES, Message, Step, Style
 from tinymem.window.change import Change
 from tinymem.window.defaults import LOW_WATER
-from tinymem.window.manager import ManagerT, MemoryManager, PruneReport
+from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.sending import Sending, copies
 from tinymem.window.strategy import Group, critical, low_mark, newest_within, split, tokens_needed
 
@@ -53,6 +52,7 @@ class AdaptiveMemoryManager(MemoryManager):
         low_water: int | None = None,
         counter: TokenCounter | str | None = None,
         style: Style = "auto",
+        steps: Iterable[Step] = (),
         on_prune: Callable[[PruneReport], None] | None = None,
         extra_keys: Collection[str] = (),
     ) -> None:
@@ -63,15 +63,12 @@ class AdaptiveMemoryManager(MemoryManager):
         self.low_water = low_mark(
             int(max_tokens * LOW_WATER) if low_water is None else low_water, "max_tokens", max_tokens
         )
-        super().__init__(system_prompt, self._newest, None, on_prune=on_prune)
+        super().__init__(system_prompt, self._newest, None, steps=steps, on_prune=on_prune)
 
-    @classmethod
-    def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:
-        """A memory that starts with `steps`, pruned at once if they are too many; see `MemoryManager.from_steps`."""
-        memory = super().from_steps(steps, next_number=next_number, **options)
-        if memory._full(()):
-            memory.prune()
-        return memory
+    def _begin_with(self, steps: Iterable[Step]) -> None:
+        super()._begin_with(steps)
+        if self._full(()):
+            self.prune()
 
     @property
     def tokens(self) -> int:

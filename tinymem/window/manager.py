@@ -41,7 +41,7 @@ class MemoryManager(StepCollection):
         prune_strategy: Decides what stays. It is asked by `prune`, and by `add` when the window is full. Like
             `on_prune`, it must not change the memory while it runs.
         auto_prune_at: The most steps that are held before `add` prunes; None for no limit.
-        steps: What the window shows at first.
+        steps: The window at first. Steps keep their numbers, which must grow; those without get the next one.
         on_prune: Called with the report of every pruning that changes something, before it takes effect. When it
             raises, nothing is pruned.
 
@@ -80,21 +80,6 @@ class MemoryManager(StepCollection):
             self.add(SystemPromptStep(checked(system_prompt, "system_prompt") or ""))
         self._begin_with(steps)
 
-    @classmethod
-    def from_steps(cls: type[ManagerT], steps: Iterable[Step], *, next_number: int = 0, **options: Any) -> ManagerT:
-        """Make a memory that starts with `steps`; the next number is `next_number`, or follows the last step's.
-
-        Steps keep their numbers, and those without get the next one. Nothing is pruned yet. `options` are those of the
-        class.
-
-        Raises:
-            InputError: The numbers do not grow.
-        """
-        memory = cls(**options)
-        memory._begin_with(steps)
-        memory._next = max(memory._next, whole_number("next_number", next_number))
-        return memory
-
     def _begin_with(self, steps: Iterable[Step]) -> None:
         """Hold steps under their numbers, and those without a number under the next ones."""
         for step in some("steps", steps):
@@ -106,8 +91,8 @@ class MemoryManager(StepCollection):
 
     @classmethod
     def from_list(cls: type[ManagerT], records: Iterable[Mapping[str, Any]], **options: Any) -> ManagerT:
-        """Make a memory from the records of `to_list`; `options` as in `from_steps`."""
-        return cls.from_steps([Step.from_dict(record) for record in some("records", records)], **options)
+        """Make a memory from the records of `to_list`; `options` are those of the class."""
+        return cls(steps=[Step.from_dict(record) for record in some("records", records)], **options)
 
     def add(self, step: Step) -> Step:
         """Append a step. Its number is above those of all steps before.
