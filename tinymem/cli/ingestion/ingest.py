@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from tinymem.cli.ingestion.readers import Run, read_runs
+from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
-from tinymem.messages.chains import Chained, Chains, Known, known_of, unknown
+from tinymem.messages.chains import Chained, Chains, known_of, unknown
 from tinymem.steps.step import Step
 from tinymem.upkeep.progress import Progress, unseen
 
@@ -25,7 +21,6 @@ __all__ = ["Ingested", "ingest_files"]
 
 BATCH = 64  # steps that are added in one transaction
 STDIN = Path("-")
-Reader: TypeAlias = Callable[[], Iterator[Run]]  # reads the runs of a file from the first one on
 
 
 @dataclass
@@ -60,32 +55,25 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
 
 def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested) -> Iterator[None]:
     """Add a file, and yield whenever a batch of steps is safe."""
-    with _readable(file) as runs:
-        known = _known(memory, runs)
-        chains = Chains(memory.as_kept)
-        for run in runs():
-            done.runs += 1
-            for batch in _batches(run.steps):
-                added = _add(memory, list(unknown(map(chains.place, batch), known)))
-                done.steps += added
-                done.known += len(batch) - min(added, len(batch))
-                yield
-
-
-def _known(memory: HierarchicalMemory, runs: Reader) -> Known:
-    """Find how far the memory holds each session of a file already."""
-    journal = memory.long_term.journal
-    return known_of(_chain(memory, runs), journal.held) if journal.next_number() > 1 else Known()
-
-
-def _chain(memory: HierarchicalMemory, runs: Reader) -> Iterator[Chained]:
-    """Yield the steps of all runs up to the first damage, with their links."""
-    chains = Chains(memory.as_kept)
-    try:
-        for run in runs():
-            yield from map(chains.place, run.steps)
-    except InputError:
-        return  # reported once the steps before it are added
+    held, chains = memory.long_term.journal.held, Chains(memory.as_kept)
+    for run in read_runs("stdin", sys.stdin.buffer) if file == STDIN else read_runs(file):
+        done.runs += 1
+        chain: list[Chained] = []
+        fault: InputError | None = None
+        try:
+            for step in run.steps:
+                chain.append(chains.place(step))
+        except InputError as error:
+            fault = error  # reported once the steps before it are added
+        known = known_of(chain, held)
+        for at in range(0, len(chain), BATCH):
+            batch = chain[at : at + BATCH]
+            added = _add(memory, list(unknown(batch, known)))
+            done.steps += added
+            done.known += len(batch) - min(added, len(batch))
+            yield
+        if fault is not None:
+            raise fault
 
 
 def _add(memory: HierarchicalMemory, steps: list[Step]) -> int:
@@ -99,41 +87,3 @@ def _add(memory: HierarchicalMemory, steps: list[Step]) -> int:
                 raise
             steps = [step for step in steps if step.id not in held]
     return 0
-
-
-def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
-    """Group steps into batches of BATCH; yield the steps before a damaged one, then fail."""
-    batch: list[Step] = []
-    try:
-        for step in steps:
-            batch.append(step)
-            if len(batch) == BATCH:
-                yield batch
-                batch = []
-    except InputError:
-        yield batch
-        raise
-    yield batch
-
-
-@contextmanager
-def _readable(file: Path) -> Iterator[Reader]:
-    """Return the reader of a file; a pipe, which can be read only once, is copied to a private file first."""
-    if file.is_file() or (file.is_dir() and file != STDIN):
-        yield partial(read_runs, file)
-        return
-    with tempfile.TemporaryFile() as copy:
-        try:
-            if file == STDIN:
-                shutil.copyfileobj(sys.stdin.buffer, copy)
-            else:
-                with file.open("rb") as stream:
-                    shutil.copyfileobj(stream, copy)
-        except OSError as error:
-            raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
-
-        def again() -> Iterator[Run]:
-            copy.seek(0)
-            return read_runs("stdin" if file == STDIN else file, copy)
-
-        yield again

@@ -174,8 +174,9 @@ def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
         raise StepError(f"action.arguments must be a mapping or JSON text, not {type(arguments).__name__}")
     if came and came["observation"] is came["error"] is None:
         came["observation"] = ""  # or the call would count as unanswered
-    a_text("action.tool", call.get("tool"))
-    return {"tool_name": call["tool"], "tool_args": arguments, **came}
+    tool: Any = call.get("tool")
+    a_text("action.tool", tool)
+    return {"tool_name": tool, "tool_args": arguments, **came}
 
 
 def _record(step: ActionStep, result: ExecutionResult | None) -> dict[str, Any]:
@@ -220,7 +221,8 @@ def _known(name: str, given: object, fields: Any) -> Mapping[str, Any]:
 def _text_or_none(name: str, value: Any) -> str | None:
     if value is not None:
         a_text(name, value)
-    return value
+    text: str | None = value
+    return text
 
 
 def _copy(name: str, value: Any) -> Any:
