@@ -14,12 +14,13 @@ import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-from tinymem.cli.ingestion.recorded import Said, is_message, said, steps_of_messages
-from tinymem.errors import InputError
+from tinymem.errors import InputError, MessageError
+from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.checks import a_path
 from tinymem.steps.step import Step
 from tinymem.upkeep.lines import Line, parsed, text_lines
@@ -69,7 +70,7 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
             runs = _of_document(path, first, lines)
         else:
             rest = ((number, parsed(text, path, number)) for number, text in lines)
-            runs = _of_lines(path, chain([(first[0], value)], rest), is_message(value))
+            runs = _of_lines(path, chain([(first[0], value)], rest), _is_message(value))
         for run in runs:
             yield Run(run.name, _guarded(run.steps, lines))
 
@@ -95,9 +96,9 @@ def _guarded(steps: Iterator[Step], lines: Generator[Line, None, None]) -> Itera
 def _of_lines(path: Path, values: Iterable[tuple[int, Any]], one_run: bool) -> Iterator[Run]:
     """Read JSON lines: one run of messages, or a run or more a line."""
     if one_run:
-        messages = (said(value, f"{path}, line {number}") for number, value in values)
+        messages = (_said(value, f"{path}, line {number}") for number, value in values)
         name = f"{path.name}#1"
-        yield Run(name, steps_of_messages(messages, name))
+        yield Run(name, _steps_of(messages, name))
         return
     count = 0
     for number, value in values:
@@ -123,8 +124,8 @@ def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
     place = f"{path}, {where}" if where else str(path)
     if isinstance(value, Mapping):
         yield Run(name, _of_mapping(value, place, name))
-    elif isinstance(value, list) and value and is_message(value[0]):
-        yield Run(name, steps_of_messages(_listed(value, place), name))
+    elif isinstance(value, list) and value and _is_message(value[0]):
+        yield Run(name, _steps_of(_listed(value, place), name))
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
         for at, one in enumerate(value):
             if not isinstance(one, Mapping):
@@ -139,9 +140,77 @@ def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
 def _of_mapping(value: Mapping[str, Any], place: str, name: str) -> Iterator[Step]:
     for key in ("messages", "traj"):
         if isinstance(value.get(key), list):
-            return steps_of_messages(_listed(value[key], place), name)
+            return _steps_of(_listed(value[key], place), name)
     raise InputError(f"{place}: should be {SHAPES}, and has only {', '.join(map(repr, value)) or 'nothing'}"[:400])
 
 
-def _listed(messages: list[Any], place: str) -> Iterator[Said]:
-    return (said(message, f"{place}, message {at}") for at, message in enumerate(messages))
+def _listed(messages: list[Any], place: str) -> Iterator[_Said]:
+    return (_said(message, f"{place}, message {at}") for at, message in enumerate(messages))
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+class _Said(NamedTuple):
+    """A message, its place in the file, and when it was said, if the file has that."""
+
+    place: str
+    message: Mapping[str, Any]
+    moment: datetime | None = None
+
+
+def _is_message(value: Any) -> bool:
+    """Return True for what looks like a chat message."""
+    return isinstance(value, Mapping) and isinstance(value.get("role"), str)
+
+
+def _said(value: Any, place: str) -> _Said:
+    """Check a message, and remove what mini-swe-agent adds to it; its closing role "exit" becomes "user"."""
+    if not _is_message(value):
+        keys = f"has only {', '.join(map(repr, value))[:200]}" if isinstance(value, Mapping) else None
+        raise InputError(f"{place}: should be a message with a role, and {keys or f'is {type(value).__name__}'}")
+    extra = value.get("extra")
+    clock = value.get("timestamp", extra.get("timestamp") if isinstance(extra, Mapping) else None)
+    message = {key: one for key, one in value.items() if key not in ("extra", "timestamp")}
+    if message["role"] == "exit":
+        message["role"] = "user"
+    return _Said(place, message, _moment(clock, place))
+
+
+def _moment(clock: Any, place: str) -> datetime | None:
+    """Parse a time: ISO 8601 (UTC where it has no zone), or seconds since 1970."""
+    if clock is None or clock == "":
+        return None
+    try:
+        if isinstance(clock, str):
+            time = datetime.fromisoformat(clock.replace("Z", "+00:00"))
+            return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+        return datetime.fromtimestamp(clock, timezone.utc)
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        raise InputError(f"{place}: {clock!r} is no time") from error
+
+
+def _steps_of(messages: Iterable[_Said], session: str) -> Iterator[Step]:
+    """Convert the messages of a run to steps; yield those before a malformed message, then fail."""
+    good: list[_Said] = []
+    fault: InputError | None = None
+    try:
+        for one in messages:
+            good.append(one)
+    except InputError as error:
+        fault = error
+    while True:
+        try:
+            steps = steps_from_messages([one.message for one in good], session=session)
+            break
+        except MessageError as error:
+            at = error.index or 0
+            what = str(error).removeprefix(f"message {error.index}: ")
+            good, fault = good[:at], InputError(f"{good[at].place}: {what}")
+    at = 0
+    for step in steps:
+        moment = good[at].moment
+        at += len(step.to_messages(style="tools"))
+        yield step if moment is None else step.evolve(timestamp=moment)
+    if fault is not None:
+        raise fault
