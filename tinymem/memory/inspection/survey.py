@@ -86,7 +86,7 @@ class EpisodeLine:
 
 
 class Survey:
-    """The content of a memory. `stats` and `path` are those of a HierarchicalMemory."""
+    """The content of a memory: of a MemoryManager its window. `stats` and `path` are those of a HierarchicalMemory."""
 
     path: str | None = None
     stats: Stats | None = None
@@ -94,7 +94,7 @@ class Survey:
     def __init__(self, memory: Memory, window: Sequence[Step], tokens: Mapping[str, int]) -> None:
         """Survey `memory`; `tokens` has those of the steps in the window, by id."""
         self.kind = type(memory).__name__
-        self._tokens = tokens
+        self._window, self._tokens = window, tokens
         self._fixed = {step.id for step in fixed_steps(window)} & tokens.keys()
 
     @property
@@ -110,11 +110,13 @@ class Survey:
 
     def window(self, most: int) -> tuple[StepLine, ...]:
         """Return the newest steps of the window, fixed ones too, at most so many, in order."""
-        raise NotImplementedError
+        shown = self._window[max(0, len(self._window) - most) :]
+        return tuple(self._line(step, self._tokens[step.id]) for step in shown)
 
     def sessions(self) -> list[SessionLine]:
         """Return all sessions, in the order in which they began."""
-        raise NotImplementedError
+        times = ((step, step.timestamp.timestamp()) for step in self._window)
+        return _sessions((step.session, step.type, 1, self._tokens[step.id], time, time) for step, time in times)
 
     def episodes(self, most: int) -> tuple[int, tuple[EpisodeLine, ...]]:
         """Count the episodes; return the newest too, at most so many, in order."""
@@ -134,23 +136,6 @@ class Survey:
             shortened=shortened,
             words=first_words(text, WORDS),
         )
-
-
-class _OfWindow(Survey):
-    """The content of a MemoryManager, all of it its window."""
-
-    def __init__(self, memory: MemoryManager) -> None:
-        self._steps = memory.steps
-        counted = memory.step_tokens()  # a step that another thread adds or removes now counts 0
-        super().__init__(memory, self._steps, {step.id: counted.get(step.id, 0) for step in self._steps})
-
-    def window(self, most: int) -> tuple[StepLine, ...]:
-        shown = self._steps[max(0, len(self._steps) - most) :]
-        return tuple(self._line(step, self._tokens[step.id]) for step in shown)
-
-    def sessions(self) -> list[SessionLine]:
-        times = ((step, step.timestamp.timestamp()) for step in self._steps)
-        return _sessions((step.session, step.type, 1, self._tokens[step.id], time, time) for step, time in times)
 
 
 class _OfJournal(Survey):
@@ -194,7 +179,8 @@ class _OfJournal(Survey):
 def survey(memory: Memory) -> Survey:
     """Survey `memory`. Raises InputError for what is no memory, ClosedError for one that was closed."""
     if isinstance(memory, MemoryManager):
-        return _OfWindow(memory)
+        steps, counted = memory.steps, memory.step_tokens()  # a step that another thread adds now counts 0
+        return Survey(memory, steps, {step.id: counted.get(step.id, 0) for step in steps})
     from tinymem.memory.hierarchy import HierarchicalMemory  # a window alone needs none of it
 
     if isinstance(memory, HierarchicalMemory):
