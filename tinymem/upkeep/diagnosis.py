@@ -15,14 +15,13 @@ from tinymem.archive.folders import INDEX, namespace_folder
 from tinymem.archive.index import Index
 from tinymem.protocols.settings import FILLED, WATERMARK
 from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
-from tinymem.steps.checks import a_path, a_text, whole_number
+from tinymem.steps.checks import a_path, a_text
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.doctor_journal import examine, texts_of
 from tinymem.upkeep.findings import REBUILD, Diagnosis, Finding
 
 __all__ = ["doctor", "rebuild"]
 
-SAMPLE = 200  # passages that are looked up in the index
 LONGEST = 600.0  # seconds for reading the index
 
 
@@ -31,7 +30,6 @@ def doctor(
     namespace: str = "default",
     *,
     store: str = DEFAULT_STORE,
-    sample: int = SAMPLE,
     timeout: float = LONGEST,
 ) -> Diagnosis:
     """Check the files of a memory: the journal, its full-text index, and the index in `store`.
@@ -43,7 +41,6 @@ def doctor(
         path: The memory's folder.
         namespace: The namespace that is checked.
         store: The name of the store that the memory is opened with.
-        sample: The number of passages that are queried in the index; of all others only the presence is checked.
         timeout: The seconds after which the check of the index ends. It is read in a process of its own, since a
             damaged one can end the process that reads it, or never answer.
 
@@ -64,11 +61,10 @@ def doctor(
     (True, 1)
     """
     known_store(a_text("store", store))
-    whole_number("sample", sample)
     folder = namespace_folder(a_path("path", path), namespace, create=False)
     counts, findings = examine(folder)
     if "in_index" in counts:
-        findings += _of_index(folder, store, sample, timeout)
+        findings += _of_index(folder, store, timeout)
     return Diagnosis(tuple(findings), counts)
 
 
@@ -113,9 +109,9 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
             return Index(journal, folder / INDEX, lambda: opened).renew()
 
 
-def _of_index(folder: Path, store: str, sample: int, timeout: float) -> list[Finding]:
+def _of_index(folder: Path, store: str, timeout: float) -> list[Finding]:
     """Return the findings about the index from a process of its own, or a finding that this process failed."""
-    command = [sys.executable, "-m", "tinymem.upkeep.doctor_index", str(folder), store, str(sample)]
+    command = [sys.executable, "-m", "tinymem.upkeep.doctor_index", str(folder), store]
     paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
     try:
         done = subprocess.run(

@@ -1,6 +1,6 @@
 """The index's part of `doctor`, a program of its own, since a damaged index can end the process that reads it.
 
-    python -m tinymem.upkeep.doctor_index FOLDER STORE SAMPLE
+    python -m tinymem.upkeep.doctor_index FOLDER STORE
 
 It writes findings as JSON: [[problem, advice], ...].
 """
@@ -25,13 +25,14 @@ from tinymem.upkeep.findings import BUSY, REBUILD, Finding
 
 __all__ = ["compare", "main"]
 
+SAMPLE = 200  # passages that are asked for; of all others it is only seen if they are there
 ASKED_FOR = 20  # nearest vectors, for each of the sample
 OFF = 0.01  # tolerance of a cosine, since vectors are kept in half precision
 TWIN = 0.999  # a passage found with this cosine has the same words, and counts as the one that was looked for
 MISSES = 0.02  # share of the sample that an approximate index may not find itself
 
 
-def compare(journal: Journal, store: VectorStore, watermark: int, sample: int) -> Iterator[Finding]:
+def compare(journal: Journal, store: VectorStore, watermark: int) -> Iterator[Finding]:
     """Find the differences between `store` and `journal`."""
     ids, vectors = _journaled(journal)
     due = ids[ids <= watermark]
@@ -45,7 +46,7 @@ def compare(journal: Journal, store: VectorStore, watermark: int, sample: int) -
     if unknown:
         yield Finding(f"the index has {unknown} vectors of passages that the journal does not have", REBUILD)
     common = np.flatnonzero(np.isin(ids, held) & (ids <= watermark) & vectors.any(axis=1))
-    chosen = np.linspace(0, len(common) - 1, min(sample, len(common))).astype(np.int64)
+    chosen = np.linspace(0, len(common) - 1, min(SAMPLE, len(common))).astype(np.int64)
     yield from _asked(store, ids, vectors, common[np.unique(chosen)])
 
 
@@ -77,7 +78,7 @@ def _journaled(journal: Journal) -> tuple[Ids, Vectors]:
     return np.array([id for id, _ in rows], np.int64), units
 
 
-def main(folder: Path, name: str, sample: int) -> list[Finding]:
+def main(folder: Path, name: str) -> list[Finding]:
     """Find the faults of the index in `folder`."""
     from filelock import Timeout
 
@@ -87,7 +88,7 @@ def main(folder: Path, name: str, sample: int) -> list[Finding]:
         try:
             if getattr(store, "in_memory", False):
                 return []  # filled again whenever a memory is opened
-            return list(compare(journal, store, Index(journal, folder / INDEX, lambda: store).watermark, sample))
+            return list(compare(journal, store, Index(journal, folder / INDEX, lambda: store).watermark))
         finally:
             store.close()
     except TinymemError as error:
@@ -99,5 +100,5 @@ def main(folder: Path, name: str, sample: int) -> list[Finding]:
 
 
 if __name__ == "__main__":
-    _findings = main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    _findings = main(Path(sys.argv[1]), sys.argv[2])
     sys.stdout.write(json.dumps([[finding.problem, finding.advice] for finding in _findings]) + "\n")

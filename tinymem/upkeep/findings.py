@@ -32,8 +32,8 @@ class Finding:
 class Diagnosis:
     """The `findings` about a memory, and the `counts` of the items that were checked.
 
-    The counts are steps, passages, terms (passages in the full-text index), dimensions, in_index (passages that the
-    index should hold) and sample (those of them that were queried).
+    The counts are steps, passages, terms (passages in the full-text index), dimensions, and in_index (passages that the
+    index should hold).
 
     >>> Diagnosis().sound
     True
