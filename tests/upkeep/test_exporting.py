@@ -473,7 +473,7 @@ def test_when_the_embedder_fails_the_steps_are_in_and_wait(tmp_path: Path, good:
         import_memory(tmp_path / "memory", path, embedder=Failing(64))
     with open_memory(tmp_path / "memory") as memory:
         assert memory.stats().waiting_steps == 4
-        assert "It is 1." in memory.recall("What is it?", 200, now=LATER).text
+        assert "It is 1." in memory.recall("What is it?", 400, now=LATER).text
 
 
 KILLED = """

@@ -192,7 +192,7 @@ class _Import:
         if (row := self._summaries.read(value)) is None:
             return
         if row.last > self.last:
-            raise InputError(f"the episode of steps {row.first} to {row.last} tells of steps that are not there")
+            raise InputError(f"the episode of steps {row.first} to {row.last} covers steps that are missing")
         self._journal.put_summaries([row])
 
     def _open_calls(self, value: Mapping[str, Any]) -> None:
@@ -201,7 +201,7 @@ class _Import:
     def _scratchpad(self, value: Mapping[str, Any]) -> None:
         text = scratchpad_of(value)
         if self.scratchpad:
-            raise InputError("there is a scratchpad before this one")
+            raise InputError("there is more than one scratchpad")
         self._journal.keep({SCRATCHPAD: text})
         self.scratchpad = True
 
