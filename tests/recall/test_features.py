@@ -21,7 +21,7 @@ from tinymem.embedders.static import StaticEmbedder
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import ACT, SAID, Catalog
-from tinymem.recall.features import ASKED, CALLED, NAMES, Steps, features
+from tinymem.recall.features import ASKED, CALLED, NAMES, features
 from tinymem.recall.late import max_sim
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY
@@ -205,7 +205,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
     found = Candidates(rows, catalog.vectors @ vectors[0], bm25)
-    matrix = features(query, found, catalog, Steps(catalog), TABLE)
+    matrix = features(query, found, catalog, TABLE)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))
     for line, values in zip(matrix.tolist(), expected, strict=True):
@@ -216,7 +216,7 @@ def test_no_candidates_are_an_empty_matrix() -> None:
     catalog = catalog_of(unit_vectors(5, 8), tokens=[[29]] * 5)
     query = Query("x", unit_vectors(1, 8), np.array([1], np.uint16), LATER)
     nothing = Candidates(np.empty(0, np.int64), np.zeros(5, np.float32), np.zeros(5, np.float32))
-    assert features(query, nothing, catalog, Steps(catalog), TABLE).shape == (0, len(NAMES))
+    assert features(query, nothing, catalog, TABLE).shape == (0, len(NAMES))
 
 
 def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:
@@ -228,7 +228,7 @@ def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -
 
     def columns(text: str, *shown: int) -> list[list[float]]:
         query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, 2 * np.array(shown, np.uint32))
-        matrix = features(query, found, catalog, Steps(catalog), TABLE)
+        matrix = features(query, found, catalog, TABLE)
         return [np.expm1(matrix[:, NAMES.index(name)]).round(3).tolist() for name in ("introduces", "typed")]
 
     assert columns("Which port?") == [[0, 0, 0], [0, 0, 0]]

@@ -1,11 +1,11 @@
-"""The catalog: arrays over all passages in memory, loaded once from the journal, then extended.
+"""The catalog: arrays over all passages, read from the journal into memory and then extended, or mapped from files.
 
 Row i of every array is the same passage. Rows are in the order of the journal, which is the order of time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from tinymem.errors import kind_of
 from tinymem.protocols import Ids, TokenIds, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 
-__all__ = ["KINDS", "Catalog", "Growing"]
+__all__ = ["COLUMNS", "KINDS", "Catalog", "Growing", "NameCodes", "Names", "columns"]
 
 # Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
 KINDS = {
@@ -24,23 +24,46 @@ KINDS = {
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
 }  # fmt: skip
 ACT, SAID = 1, 2
+AT_ONCE = 65_536  # passages whose identifiers are noted at once
 EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in rounded seconds since 1970
 
 
+# The fields that recall looks up for some passages only; those that it searches stand in columns of their own.
+PLACE = np.dtype(
+    [(name, "<i8") for name in ("part", "start", "end", "speaker", "type", "tools")]
+    + [("kind", "i1"), ("reply", "?"), ("asks", "?"), ("milestone", "?")],
+    align=True,
+)
+COLUMNS: dict[str, npt.DTypeLike] = {
+    "vectors": "<f4", "id": "<i8", "step": "<i8", "session": "<i8", "time": "<f8", "places": PLACE,
+    "tokens": "<u2", "token_ends": "<i8", "identifiers": "<u4", "identifier_ends": "<i8",
+}  # fmt: skip
+
+
 class Growing:
-    """A numpy array that grows at its end, by doubling, so that appending is cheap."""
+    """A numpy array that grows at its end, by doubling, so that appending is cheap.
+
+    It may begin as the first `used` rows of `data`; where these cannot be written, they are copied when it grows.
+    """
 
     def __init__(self, dtype: npt.DTypeLike, width: int | None = None) -> None:
         self._shape = () if width is None else (width,)
-        self._data = np.empty((0, *self._shape), dtype)
+        self._data: npt.NDArray[Any] = np.empty((0, *self._shape), dtype)
         self._used = 0
+
+    @classmethod
+    def over(cls, data: npt.NDArray[Any], used: int) -> Growing:
+        """Return one that begins as the first `used` rows of `data`."""
+        growing = cls(data.dtype, *data.shape[1:])
+        growing._data, growing._used = data, used
+        return growing
 
     def extend(self, rows: Any) -> None:
         """Append `rows`, of shape `(n,)` or `(n, width)`."""
         added = np.asarray(rows, self._data.dtype).reshape(-1, *self._shape)
         need = self._used + len(added)
-        if need > len(self._data):
-            data = np.empty((max(need, 2 * len(self._data), 64), *self._shape), self._data.dtype)
+        if need > len(self._data) or not self._data.flags.writeable:
+            data = np.empty((max(need, 2 * self._used, 64), *self._shape), self._data.dtype)
             data[: self._used] = self._data[: self._used]
             self._data = data
         self._data[self._used : need] = added
@@ -52,8 +75,13 @@ class Growing:
         return self._data[: self._used]
 
 
+def columns(dimensions: int) -> dict[str, Growing]:
+    """Return the columns of a catalog without passages."""
+    return {name: Growing(dtype, dimensions if name == "vectors" else None) for name, dtype in COLUMNS.items()}
+
+
 @dataclass
-class _Codes:
+class NameCodes:
     """Small integers for names; -1 for None."""
 
     names: dict[str, int]
@@ -66,11 +94,19 @@ class _Codes:
         return self.names.setdefault(name, len(self.names))
 
 
+class Names:
+    """The names that stand in columns as small integers."""
+
+    def __init__(self) -> None:
+        self.sessions, self.speakers, self.types = NameCodes({}), NameCodes({}), NameCodes({})
+        self.toolsets = NameCodes({})  # names of tools that a step calls together, a line each
+
+
 class _Ragged:
     """Rows of different lengths, one after the other."""
 
-    def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._values, self._ends = Growing(dtype), Growing(np.int64)
+    def __init__(self, values: Growing, ends: Growing) -> None:
+        self._values, self._ends = values, ends
 
     def extend(self, values: Any, lengths: Any) -> None:
         """Append rows of these `lengths`, whose values follow each other."""
@@ -97,42 +133,60 @@ class _Ragged:
 
 
 class Catalog:
-    """Arrays over passages; `extend` has their names and contents."""
+    """Arrays over passages; `extend` has their names and contents.
 
-    def __init__(self, dimensions: int, vocabulary: int = 0) -> None:
+    The columns may begin as arrays that were made before, as those of files; `seen`, `document_frequency` and `names`
+    are then of the same passages.
+    """
+
+    def __init__(
+        self,
+        dimensions: int,
+        vocabulary: int = 0,
+        held: dict[str, Growing] | None = None,
+        names: Names | None = None,
+    ) -> None:
         self.dimensions = dimensions
-        self._vectors = Growing(np.float32, dimensions)
-        self._fields = {
-            name: Growing(np.int64)
-            for name in ("id", "step", "part", "start", "end", "session", "speaker", "type", "tools")
-        }
-        self._fields |= {"kind": Growing(np.int8), "reply": Growing(np.bool_), "asks": Growing(np.bool_)}
-        self._fields |= {"milestone": Growing(np.bool_), "time": Growing(np.float64)}
-        self._tokens, self._identifiers = _Ragged(np.uint16), _Ragged(np.uint32)
+        self.columns = columns(dimensions) if held is None else held
+        self._tokens = _Ragged(self.columns["tokens"], self.columns["token_ends"])
+        self._identifiers = _Ragged(self.columns["identifiers"], self.columns["identifier_ends"])
         self.seen = Seen()
         self.document_frequency = np.zeros(vocabulary, np.int64)
-        self.sessions, self.speakers, self.types = _Codes({}), _Codes({}), _Codes({})
-        self.toolsets = _Codes({})  # names of tools that a step calls together, a line each
+        self.names = names = Names() if names is None else names
+        self.sessions, self.speakers, self.types = names.sessions, names.speakers, names.types
+        self.toolsets = names.toolsets
+        self.is_gone: Callable[[], bool] = lambda: False  # True once its files are erased, so that it says nothing
+        self._before = (0, 0)
+
+    def following(self) -> Catalog:
+        """Return an empty catalog for the passages that come behind these, with the same names."""
+        piece = Catalog(self.dimensions, len(self.document_frequency), names=self.names)
+        piece._before = (self.last_id, int(self.step[-1]) if len(self) else 0)
+        return piece
 
     def __len__(self) -> int:
-        return len(self._vectors.array)
+        return len(self.columns["id"].array)
 
     def __getattr__(self, name: str) -> npt.NDArray[Any]:
-        fields = self.__dict__.get("_fields", {})
-        if name in fields:
-            array: npt.NDArray[Any] = fields[name].array
+        held = self.__dict__.get("columns", {})
+        array: npt.NDArray[Any]
+        if name in held:
+            array = held[name].array
+            return array
+        if held and name in (PLACE.names or ()):
+            array = held["places"].array[name]
             return array
         raise AttributeError(name)
 
     @property
     def vectors(self) -> Vectors:
         """The vectors of the passages, `(n, dimensions)` float32, each of length 1 or 0."""
-        return self._vectors.array
+        return self.columns["vectors"].array
 
     @property
     def last_id(self) -> int:
         """The id of the newest passage; 0 if there is none."""
-        return int(self._fields["id"].array[-1]) if len(self) else 0
+        return int(self.id[-1]) if len(self) else self._before[0]
 
     def extend(self, rows: Sequence[Any]) -> None:
         """Append passages as `Journal.passages` returns them, up to 65,536 at once.
@@ -166,30 +220,35 @@ class Catalog:
         if not np.isfinite(vectors).all():
             raise ValueError(f"a vector of the passages {ids[0]} to {ids[-1]} is not finite")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
-        self._vectors.extend(vectors / np.where(lengths == 0, 1, lengths))
-        columns = {
-            "id": ids, "step": step, "part": part, "start": start, "end": end, "asks": asks, "time": time,
+        places = np.zeros(len(rows), PLACE)
+        filled = {
+            "part": part, "start": start, "end": end, "asks": asks, "milestone": marks,
             "kind": [KINDS.get(k, SAID) for k in kind],
             "reply": [k in ("reply", "final_answer") for k in kind],
-            "milestone": marks,
-            "session": [self.sessions.of(s) for s in session],
-            "speaker": [self.speakers.of(s) for s in speaker],
-            "type": [self.types.of(t) for t in types],
-            "tools": [self.toolsets.of(t) for t in tools],
+            "speaker": [self.names.speakers.of(s) for s in speaker],
+            "type": [self.names.types.of(t) for t in types],
+            "tools": [self.names.toolsets.of(t) for t in tools],
         }  # fmt: skip
-        for name, values in columns.items():
-            self._fields[name].extend(values)
-        self._extend_tokens(tokens)
+        for name, values in filled.items():
+            places[name] = values
         codes = read(b"".join(names))
+        added = {
+            "vectors": vectors / np.where(lengths == 0, 1, lengths),
+            "id": ids, "step": step, "time": time, "places": places,
+            "session": [self.names.sessions.of(s) for s in session],
+        }  # fmt: skip
+        for name, some in added.items():
+            self.columns[name].extend(some)
+        self._extend_tokens(tokens)
         self._identifiers.extend(codes, [len(blob) // codes.itemsize for blob in names])
         self._note_identifiers(len(self) - len(rows))
 
     def _check(self, ids: Ids, places: npt.NDArray[np.float64]) -> None:
         """Raise ValueError unless ids and steps are in order, and parts, offsets and times are possible."""
         step, part, start, end, time = places
-        last = self._fields["step"].array[-1:]
+        last = self.step[-1] if len(self) else self._before[1]
         ordered = np.diff(ids, prepend=self.last_id) > 0
-        ordered &= np.diff(step, prepend=last if len(last) else step[:1]) >= 0
+        ordered &= np.diff(step, prepend=last) >= 0
         within = (part >= 0) & (start >= 0) & (start <= end) & (time >= EARLIEST) & (time <= LATEST)
         if len(wrong := np.flatnonzero(~(ordered & within))):
             raise ValueError(f"passage {ids[wrong[0]]} is out of order or has an impossible place")
@@ -207,9 +266,14 @@ class Catalog:
         """Record the identifiers of the rows from `new` on, or of all rows in a new table when the old one is full."""
         if not self.seen.has_room(len(self._identifiers)):
             self.seen, new = Seen(len(self._identifiers)), 0
-        rows = np.arange(new, len(self))
-        codes, lengths = self.identifiers_of(rows)
-        self.seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[new:] == ACT, lengths))
+        self.note_identifiers(self.seen, new)
+
+    def note_identifiers(self, seen: Seen, new: int) -> None:
+        """Let `seen`, which knows the rows before `new`, take in the identifiers of those from there on."""
+        for first in range(new, len(self), AT_ONCE):
+            rows = np.arange(first, min(first + AT_ONCE, len(self)))
+            codes, lengths = self.identifiers_of(rows)
+            seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[rows] == ACT, lengths))
 
     def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
         """Return the distinct token ids of passages `rows`, one passage after the other, and the count of each."""

@@ -19,7 +19,7 @@ from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY, closeness
 from tinymem.recall.query.identifiers import NUMBER, classes
 
-__all__ = ["NAMES", "Steps", "features"]
+__all__ = ["NAMES", "features"]
 
 NAMES = (
     "cosine",  # with the question, or with the closest passage of a long one; like bm25, a share of the memory's best
@@ -47,35 +47,43 @@ NAMES = (
 CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
 
 
-class Steps:
-    """Step by step views of a catalog: where each step's passages begin, and which step is before and after."""
+class _Steps:
+    """Step by step views of a catalog: a step is known by its first row, and -1 is none."""
 
     def __init__(self, catalog: Catalog) -> None:
-        steps, sessions = catalog.step, catalog.session
-        begins = np.diff(steps, prepend=steps[:1] - 1) != 0
-        self.starts: Ids = np.flatnonzero(begins)
-        self.ends: Ids = np.append(self.starts[1:], len(steps))
-        self.of_row: Ids = np.cumsum(begins) - 1
-        session = sessions[self.starts]
-        at = np.arange(len(self.starts))
-        same = np.concatenate([session[1:] == session[:-1], [False]])
-        self.after: Ids = np.where(same, at + 1, -1)
-        self.before: Ids = np.where(np.concatenate([[False], same[:-1]]), at - 1, -1)
-        self.asks = catalog.asks[self.starts]
+        self._steps, self._sessions = catalog.step, catalog.session
+
+    def of(self, rows: Ids) -> Ids:
+        """Return the step of each of `rows`."""
+        return np.searchsorted(self._steps, self._steps[rows], "left")
+
+    def before(self, steps: Ids) -> Ids:
+        """Return the step before each of `steps`, where it is of the same session."""
+        found = self.of(np.maximum(steps - 1, 0))
+        return np.where((steps > 0) & (self._sessions[found] == self._sessions[steps]), found, -1)
+
+    def after(self, steps: Ids) -> Ids:
+        """Return the step after each of `steps`, where it is of the same session."""
+        ends = self._ends(steps)
+        found = np.minimum(ends, len(self._steps) - 1)
+        return np.where((ends == found) & (self._sessions[found] == self._sessions[steps]), found, -1)
+
+    def _ends(self, steps: Ids) -> Ids:
+        return np.searchsorted(self._steps, self._steps[steps], "right")
 
     def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
         """Yield for each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
         known, which = np.unique(chosen, return_inverse=True)
         known = known[np.searchsorted(known, 0) :]
-        lengths = self.ends[known] - self.starts[known]
+        lengths = self._ends(known) - known
         before = np.cumsum(lengths) - lengths
-        rows = np.repeat(self.starts[known] - before, lengths) + np.arange(lengths.sum())
+        rows = np.repeat(known - before, lengths) + np.arange(lengths.sum())
         for signal in signals:
             best = np.maximum.reduceat(signal[rows], before)
             yield np.append(np.zeros(int(chosen.min() < 0), np.float32), best)[which.reshape(chosen.shape)]
 
 
-def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, table: Vectors) -> Vectors:
+def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) -> Vectors:
     """Compute the feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
     rows = found.rows
     if not len(rows):
@@ -86,8 +94,9 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
     base = cosine + bm25
     near = np.sort(rows[highest(base, CLOSELY)])
     late[near] = max_sim(query.tokens, near, catalog, table)
-    at = steps.of_row[rows]
-    before, after = steps.before[at], steps.after[at]
+    steps = _Steps(catalog)
+    at = steps.of(rows)
+    before, after = steps.before(at), steps.after(at)
     cosines, bm25s, lates = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25, late])
     cosines, bm25s = cosines / tops[0], bm25s / tops[1]
     columns = [
@@ -102,7 +111,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, steps: Steps, ta
         bm25s[2],
         np.maximum(lates[1], lates[2]),
         _together(base, catalog.session[rows]),
-        np.where(np.append(steps.asks, False)[before], bm25s[1], 0),
+        np.where((before >= 0) & catalog.asks[before], bm25s[1], 0),
         _speaker(query, catalog, rows),
         catalog.reply[rows],
         catalog.milestone[rows],

@@ -148,7 +148,7 @@ class Scored:
         """Rank the candidates, best first, as far as `budget` tokens may reach."""
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, self.kinds)
-        lengths = (catalog.end - catalog.start)[rows]
+        lengths = catalog.end[rows] - catalog.start[rows]
         order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 8]
         columns = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows], scores)
         step, part, start, end, score = (column.tolist() for column in columns)

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
-from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from tinymem.protocols import TokenCounter, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.features import Steps, features
+from tinymem.recall.features import features
 from tinymem.recall.fusion import Filter, Scored, published, weighed_as
 from tinymem.recall.packing import pack
 from tinymem.recall.query.analysis import Query
@@ -71,7 +70,6 @@ class Search:
 
     def __init__(self, past: Past) -> None:
         self._past = past
-        self._steps: tuple[ref[Catalog], int, Steps] | None = None
 
     def recall(
         self,
@@ -99,7 +97,7 @@ class Search:
         catalog = self._past.catalog if catalog is None else catalog
         query = self._past.question(text, catalog, now)
         found = self._past.candidates(query, catalog, allowed)
-        matrix = features(query, found, catalog, self._stepwise(catalog), self._past.token_table())
+        matrix = features(query, found, catalog, self._past.token_table())
         return Scored(catalog, found.rows, weighed_as(catalog.kind[found.rows], query.is_stretch), matrix, published())
 
     def _packed(
@@ -119,12 +117,8 @@ class Search:
         if not text.strip() or not allowed.any():
             return Recall("", 0, (), past.trouble), ()
         ranked = self.score(text, now, allowed, catalog).ranked(budget)
+        if catalog.is_gone():  # something was forgotten meanwhile, elsewhere, and with it the files of these arrays
+            return self._packed(text, budget, now, hidden, only, diversity, left_out)
         with past.naming_parts():
             found, others = pack(ranked, past.fetch, past.counter, budget, past.key, diversity, left_out)
         return replace(found, note=past.trouble), others
-
-    def _stepwise(self, catalog: Catalog) -> Steps:
-        """Return the arrays over whole steps, made again where the catalog has grown."""
-        if self._steps is None or self._steps[0]() is not catalog or self._steps[1] != catalog.last_id:
-            self._steps = (ref(catalog), catalog.last_id, Steps(catalog))
-        return self._steps[2]

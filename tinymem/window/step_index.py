@@ -22,7 +22,7 @@ from tinymem.protocols import Embedder, Ids, TokenIds, Vectors
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import hashed, overlap
-from tinymem.recall.features import Steps, features
+from tinymem.recall.features import features
 from tinymem.recall.fusion import published, weighed_as
 from tinymem.recall.passages import is_question
 from tinymem.recall.query.analysis import Query, analyse, embedded
@@ -97,7 +97,7 @@ class StepIndex:
             return Listed(none, none, none, none, np.empty(0, np.float32), texts)
         lexical = catalog.id, overlap(text, [held.words for entry in entries for held in entry.texts])
         found = gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
-        matrix = features(query, found, catalog, Steps(catalog), tokenizer.token_table)
+        matrix = features(query, found, catalog, tokenizer.token_table)
         rows = found.rows
         kinds = weighed_as(catalog.kind[rows], query.is_stretch)
         scores = published().score(matrix, kinds)

@@ -25,6 +25,7 @@ LEAST = 4  # characters of an identifier,
 LEAST_PATH = 6  # of a path or a dotted name,
 LEAST_NUMBER = 5  # and of a number
 LONGEST = 200  # a longer run is no name but data
+LAST = (1 << 32) - 1  # row, as tables count them
 
 _RUN = re.compile(r"\w(?:[\w./-]*\w)?")
 _WORD = re.compile(r"\w+")
@@ -94,16 +95,22 @@ def read(kept: bytes) -> Codes:
 
 
 class Seen:
-    """The first passage of each identifier, and the ones that the agent typed, for up to `room` identifiers.
+    """The first passage of each identifier, and the first in which the agent typed it, for up to `room` identifiers.
 
-    Each has one slot, by its hash: two that share a slot count as the same, which happens to few.
+    Each has one slot, by its hash: two that share a slot count as the same, which happens to few. The tables are
+    `(2, slots)`, of rows counted from 1, 0 for none. They may be given, and hold rows from `rows` on, which count as
+    none: those of passages that come later.
     """
 
-    def __init__(self, room: int = 0) -> None:
-        size = 1 << max(10, (2 * room - 1).bit_length())
-        self._mask = np.uint32(size - 1)
-        self._first = np.full(size, -1, np.int32)
-        self._typed = np.zeros(size, np.bool_)
+    def __init__(self, room: int = 0, tables: Codes | None = None, rows: int | None = None) -> None:
+        self._first, self._typed = np.zeros((2, self.slots(room)), np.uint32) if tables is None else tables
+        self._mask = np.uint32(len(self._first) - 1)
+        self._rows = rows
+
+    @staticmethod
+    def slots(room: int) -> int:
+        """Return the number of slots for up to `room` identifiers."""
+        return 1 << max(10, (2 * room - 1).bit_length())
 
     def _slots(self, codes: Codes) -> Codes:
         return codes >> np.uint32(1) & self._mask
@@ -113,18 +120,23 @@ class Seen:
         return 2 * count <= len(self._first)
 
     def extend(self, codes: Codes, rows: Ids, typed: npt.NDArray[np.bool_]) -> None:
-        """Take in the identifiers of passages `rows`, which ascend; the agent `typed` the marked ones."""
+        """Take in the identifiers of passages `rows`, which ascend; the agent `typed` the marked ones.
+
+        A slot that holds a later row already, of a process that was killed before it had finished, is given the
+        earlier one.
+        """
         slots = self._slots(codes)
-        new = np.flatnonzero(self._first[slots] < 0)[::-1]
-        self._first[slots[new]] = rows[new]  # of several the last one counts, which is the earliest row
-        self._typed[slots[typed]] = True
+        for table, at, mine in ((self._first, slots, rows), (self._typed, slots[typed], rows[typed])):
+            held = table[at]
+            new = np.flatnonzero((held == 0) | (held > mine + 1))[::-1]
+            table[at[new]] = mine[new] + 1  # of several the last one counts, which is the earliest row
 
     def introduced(self, codes: Codes, rows: Ids) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that come up first in their own passage, of `rows`."""
-        introduced: npt.NDArray[np.bool_] = self._first[self._slots(codes)] == rows
+        introduced: npt.NDArray[np.bool_] = self._first[self._slots(codes)] == rows + 1
         return introduced
 
     def typed(self, codes: Codes) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that the agent typed."""
-        typed: npt.NDArray[np.bool_] = self._typed[self._slots(codes)]
-        return typed
+        first = self._typed[self._slots(codes)]
+        return (first > 0) & (first <= (LAST if self._rows is None else self._rows))
