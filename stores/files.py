@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["NewFiles", "opener", "private_file", "private_folder", "warn_if_open"]
+__all__ = ["FILE", "NewFiles", "opener", "private_file", "private_folder", "warn_if_open"]
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.archive.catalog.files import CATALOG, CatalogFiles, OutdatedError
 from tinymem.archive.embedding import Embedding
 from tinymem.archive.folders import INDEX
 from tinymem.archive.index import Index
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 KEY = 16  # bytes of the key of fences
 WAITING = 16_000  # new steps are embedded once they have so many tokens
 EXACT_UP_TO = 100_000  # passages up to which search is exact
+IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and has no files
 
 
 class Archive(Embedding):
@@ -63,6 +65,8 @@ class Archive(Embedding):
         self.folder, self.counter = folder, counter
         self._exact_up_to = exact_up_to
         self._catalog: Catalog | None = None
+        self._is_mapped = False
+        self._files = CatalogFiles(folder / CATALOG)
         self._ready(embedder)
         self.journal = open_journal(folder, create)
         self.index = Index(self.journal, folder / INDEX, open_store)
@@ -115,6 +119,7 @@ class Archive(Embedding):
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
         self.journal.set_milestones(numbers, milestone)
+        self._files.set_milestones(self.journal, numbers, milestone)
         self._drop_catalog()
 
     def _texts(self, number: int) -> list[str]:
@@ -144,26 +149,48 @@ class Archive(Embedding):
 
         While the embedder fails, passages that wait for it are included, without vectors.
         """
-        with self.journal.snapshot():  # or another process might reindex the journal halfway through
-            if (version := self.journal.version()) != self._seen:  # another process has written
-                self.check_embedder()
-                self._seen = version
-                if self.journal.setting(REWRITES) != self._rewrites:
-                    self.index.reconsider()
-                    self._drop_catalog()
-            table = self.token_table()
-            if self._catalog is None or self._is_makeshift(self._catalog, table):
+        for use_files in (True, True, True, False):
+            with self.journal.snapshot(), suppress(OutdatedError):
+                return self._brought_up(use_files)
+        raise AssertionError("no file is used at last, so nothing can be out of date")
+
+    def _brought_up(self, use_files: bool) -> Catalog:
+        """Return the catalog as the snapshot of the journal has it. Raises OutdatedError where its files cannot."""
+        # Within one snapshot, or another process might reindex the journal halfway through.
+        if (version := self.journal.version()) != self._seen:  # another process has written
+            self.check_embedder()
+            self._seen = version
+            if self.journal.setting(REWRITES) != self._rewrites:
+                self.index.reconsider()
                 self._drop_catalog()
-                self._catalog = Catalog(self._dimensions, len(table))
-            try:
-                while not self._waiting and (rows := self.journal.passages(self._catalog.last_id)):
-                    self._catalog.extend(rows)
-                if self._documents.problem:
-                    self._extend_by_waiting(self._catalog)
-            except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
-                self._catalog = None
-                raise self.journal.damaged(error) from error
+        table = self.token_table()
+        if self._catalog is None or self._is_makeshift(self._catalog, table):
+            self._drop_catalog()
+        try:
+            if use_files and (mapped := self._mapped(len(table))) is not None:
+                self._catalog, self._is_mapped = mapped, True
+                return mapped
+            if self._catalog is None or self._is_mapped:
+                self._catalog, self._is_mapped = Catalog(self._dimensions, len(table)), False
+            while not self._waiting and (rows := self.journal.passages(self._catalog.last_id)):
+                self._catalog.extend(rows)
+            if self._documents.problem:
+                self._extend_by_waiting(self._catalog)
+        except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
+            self._catalog = None
+            raise self.journal.damaged(error) from error
         return self._catalog
+
+    def _mapped(self, vocabulary: int) -> Catalog | None:
+        """Return the catalog from its files; None where it must be read into memory.
+
+        That is while it is small, and while the embedder fails, since passages that wait for it are in no file.
+        """
+        if not self._is_known or not vocabulary or self._documents.problem or self._waiting:
+            return None
+        if not self._files.exist and self.journal.last_passage() <= IN_MEMORY:
+            return None
+        return self._files.catalog(self.journal, self._dimensions, vocabulary)
 
     def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
         """Return whether waiting passages of the catalog were embedded, or it was made without the token table."""
@@ -222,6 +249,7 @@ class Archive(Embedding):
                 before = self._changed_since(before)  # another process has just made passages of these steps
         finally:
             self._drop_catalog()
+            self._files.forget(self.journal, numbers)
         if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
             self.index.clear()
         if self._index_is_of_use:

@@ -87,6 +87,7 @@ class NameCodes:
     names: dict[str, int]
 
     def of(self, name: str | None) -> int:
+        """Return the integer of `name`, a new one if it has none; ValueError for what is no name."""
         if name is None:
             return -1
         if name not in self.names and not isinstance(name, str):

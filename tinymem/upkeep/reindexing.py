@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinymem.archive.archive import Archive
+from tinymem.archive.catalog.files import CATALOG, CatalogFiles
 from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import INDEX, namespace_folder
 from tinymem.errors import FormatError, StepError, StorageError
@@ -91,6 +92,8 @@ def reindex(
             journal.stop_reindexing()
             journal.keep({EMBEDDER_NAME: new.name})  # as after a move to another server
         journal.scrub("it is reindexed", "old vectors stay")
+        if before != new.fingerprint:
+            CatalogFiles(folder / CATALOG).erase()
         _make_index(folder, new, index)
         return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
     finally:

@@ -139,4 +139,5 @@ class Seen:
     def typed(self, codes: Codes) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that the agent typed."""
         first = self._typed[self._slots(codes)]
-        return (first > 0) & (first <= (LAST if self._rows is None else self._rows))
+        typed: npt.NDArray[np.bool_] = (first > 0) & (first <= (LAST if self._rows is None else self._rows))
+        return typed
