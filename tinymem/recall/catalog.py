@@ -24,7 +24,7 @@ KINDS = {
     "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
 }  # fmt: skip
 ACT, SAID = 1, 2
-AT_ONCE = 65_536  # passages whose identifiers are noted at once
+AT_ONCE = 16_384  # passages whose identifiers are noted at once
 EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in rounded seconds since 1970
 
 

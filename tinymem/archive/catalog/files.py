@@ -76,10 +76,9 @@ class CatalogFiles:
             with self._thread:
                 if not self._is_current(journal, origin):
                     with self._locked(), journal.reading() as now:
-                        self._bring_up(now, dimensions, vocabulary)
-                assert self._state is not None
-                if self._state.origin != origin:
-                    raise OutdatedError
+                        if _origin(now, dimensions, vocabulary) != origin:
+                            raise OutdatedError
+                        self._bring_up(now, origin)
                 return self._catalog
         except TimeoutError as error:
             logger.info("going on without the files of the catalog: %s", error)
@@ -132,9 +131,8 @@ class CatalogFiles:
 
     # -- under the lock -----------------------------------------------------------------------------------------------
 
-    def _bring_up(self, journal: Journal, dimensions: int, vocabulary: int) -> None:
+    def _bring_up(self, journal: Journal, origin: Origin) -> None:
         """Bring the files up to the journal as it is now. Raises ValueError where it is damaged."""
-        origin = _origin(journal, dimensions, vocabulary)
         try:
             self._trust(journal, origin)
         except DamagedCatalogError as error:
@@ -153,6 +151,7 @@ class CatalogFiles:
 
     def _trust(self, journal: Journal, origin: Origin) -> None:
         """Take the state and the files, once they are checked if need be. Raises DamagedCatalogError."""
+        self._read = None
         try:
             self._look()
             assert self._state is not None
