@@ -93,11 +93,19 @@ def reindex(
             journal.keep({EMBEDDER_NAME: new.name})  # as after a move to another server
         journal.scrub("it is reindexed", "old vectors stay")
         if before != new.fingerprint:
-            CatalogFiles(folder / CATALOG).erase()
+            _erase_catalog(folder)
         _make_index(folder, new, index)
         return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
     finally:
         journal.close()
+
+
+def _erase_catalog(folder: Path) -> None:
+    """Erase the files of the catalog, with their old vectors. Raises StorageError."""
+    try:
+        CatalogFiles(folder / CATALOG).erase()
+    except OSError as error:
+        raise StorageError(f"{folder / CATALOG} keeps old vectors: {error.strerror or error}; delete it") from error
 
 
 def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:

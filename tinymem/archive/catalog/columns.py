@@ -23,7 +23,7 @@ __all__ = ["Columns", "erase"]
 
 NAMES = "names"  # a line for each, as JSON: which of the names it is, and the name
 SEEN = "seen"
-SECRET = ("vectors", "tokens", "identifiers", SEEN, NAMES)  # say something about what is in a passage
+SECRET = ("vectors", "tokens", "identifiers", SEEN, NAMES)  # have contents of passages in them
 RAGGED = {"token_ends": "tokens", "identifier_ends": "identifiers"}
 CODED = ("session", "speaker", "type", "tools")  # hold integers for names
 PAGE = 1 << 16  # bytes; files grow by pages, and by an eighth, so that they are seldom mapped again
@@ -54,14 +54,14 @@ class Columns:
         return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in found.items()}
 
     def catalog(self, state: State) -> Catalog:
-        """Return the catalog of what the state says is written. Raises DamagedCatalogError."""
+        """Return the catalog of the passages that the state counts. Raises DamagedCatalogError."""
         found = self._plain(state)
         tables = self._map(self._seen_name(state), np.dtype("<u4"), 2 * self._slots(state))
         found.seen = Seen(tables=tables.reshape(2, -1), rows=state.rows)
         return found
 
     def _plain(self, state: State) -> Catalog:
-        """The catalog without what was seen."""
+        """Return the catalog without its table of identifiers."""
         held = {}
         for name in COLUMNS:
             length = state.lengths.get(name, 0)
@@ -73,7 +73,7 @@ class Columns:
         return found
 
     def _map(self, name: str, dtype: np.dtype[Any], length: int) -> npt.NDArray[Any]:
-        """The whole file, which has at least so many rows; what is not written yet is there already, as zeros."""
+        """Return the array over a whole file, of `length` rows, and more, as zeros, to come."""
         held = self._mapped.get(name)
         if held is None or len(held) < length:
             try:
@@ -90,7 +90,7 @@ class Columns:
         return held
 
     def _read_names(self, length: int) -> None:
-        """Learn the names up to `length`, in the order of the file; those that are in none are forgotten again."""
+        """Read the names up to `length`, in the order of the file, and drop those that stand in no file."""
         if self._named > length or self._known != _counts(self._names):
             self._names, self._named = Names(), 0
         if self._named < length:
@@ -105,7 +105,7 @@ class Columns:
         self._named, self._known = length, _counts(self._names)
 
     def check(self, state: State) -> None:
-        """Raise DamagedCatalogError unless all that is written is as it was written, by its checksums."""
+        """Compare all files with their checksums. Raises DamagedCatalogError."""
         for name, dtype in self._types.items():
             checksum, left = 0, state.lengths[name] * dtype.itemsize
             try:
@@ -145,7 +145,7 @@ class Columns:
         return replace(state, lengths=lengths, checksums=checksums, frequency=frequency)
 
     def _note(self, state: State, known: int) -> State:
-        """Write what is seen in the rows from `known` on; the state with the stamps of all files."""
+        """Write the table of identifiers for the rows from `known` on; return the state, with stamps."""
         path, size = self.folder / self._seen_name(state), 8 * self._slots(state)
         if not path.exists() or path.stat().st_size != size:
             known = 0
@@ -161,13 +161,15 @@ class Columns:
         return replace(state, stamps=self.stamps(state))
 
     def see_again(self, state: State) -> State:
-        """Write again what is seen, which no checksum covers."""
+        """Write the table of identifiers again, which no checksum covers."""
         (self.folder / self._seen_name(state)).unlink(missing_ok=True)
         return self._note(state, 0)
 
     def copy(self, state: State, to: Columns, start: State, steps: Ids, milestone: bool | None) -> State:
-        """Write all rows but those of `steps` into the files `to`, which hold nothing yet, as `start` says; if a
-        `milestone` is given, those too, as milestones or none."""
+        """Write all rows but those of `steps` into the empty files `to`; return their state, which begins as `start`.
+
+        If a `milestone` is given, the rows of `steps` are written too, with that mark.
+        """
         held, new = self.catalog(state), start
         kept = np.ones(len(held), np.bool_) if milestone is not None else ~np.isin(held.step, steps)
         codes = [
@@ -202,7 +204,7 @@ class Columns:
 
 
 def erase(folder: Path) -> None:
-    """Remove the files of a catalog in `folder`, and overwrite first what could say something about a passage."""
+    """Remove the files of a catalog in `folder`. Those with contents of passages are overwritten first."""
     gone = folder.with_name(f"{folder.name}.gone")
     if folder != gone and folder.suffix != ".gone":
         folder.replace(gone)  # others look for it after they have read
@@ -219,7 +221,7 @@ def erase(folder: Path) -> None:
 
 
 def _put(path: Path, at: int, raw: bytes) -> None:
-    """Write `raw` at its place; the file is at least a page long, and has some room."""
+    """Write `raw` at a place of the file, which is made a page long at least, with some room."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
     try:
         end, size = at + len(raw), os.fstat(file).st_size
@@ -244,7 +246,7 @@ def _counts(names: Names) -> list[int]:
 def _recoded(
     table: NameCodes, to: NameCodes, held: Catalog, name: str, kept: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
-    """Give `to` the names that `kept` rows of the column have; the new code for each old one, and -1 for -1."""
+    """Give `to` the names that `kept` rows of a column have; return the new code for each old one, and -1 for -1."""
     codes: npt.NDArray[np.int64] = np.full(len(table.names) + 1, -1, np.int64)
     names = [*table.names]
     for code in np.unique(getattr(held, name)[kept]).tolist():

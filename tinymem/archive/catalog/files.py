@@ -1,10 +1,10 @@
 """The catalog of a namespace as files: columns that only grow, mapped by every process, and derived from the journal.
 
-Nothing of a memory's size is read when it is opened, nor held by a process: the page cache of the system holds what is
+Opening a memory reads nothing of its size, and no process holds it: the system's page cache has the pages that are
 used, once for all processes. A process that finds passages in the journal beyond the files appends them, under a lock,
-and then replaces the state, which says how much is written. Files that somebody has touched, and those that were
-written before the machine was started again, are checked by their checksums; where anything is wrong, all are made
-again. When a step is forgotten, all is copied but what was made of it, and the old files are overwritten.
+and then replaces the state, which counts what is written. Files that were touched by something else, or written before
+the machine was started again, are compared with their checksums. If anything is wrong, all are made again. When a step
+is forgotten, everything else is copied, and the old files are overwritten.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ class CatalogFiles:
         return self._folder.exists()
 
     def catalog(self, journal: Journal, dimensions: int, vocabulary: int) -> Catalog | None:
-        """Return the catalog of all passages of the journal, and maybe of some that came after its snapshot; the same
-        object as long as nothing changes.
+        """Return the catalog of all passages of the journal, and maybe of some that came after its snapshot.
 
-        None where files cannot serve, and it must be read into memory. OutdatedError where something was forgotten or
-        changed since the snapshot of the journal.
+        It is the same object until something changes. None means that files cannot be used here.
+
+        Raises:
+            OutdatedError: Something was forgotten, or the embedder changed, since the snapshot of the journal.
         """
         if self._is_off:
             return None
@@ -93,7 +94,7 @@ class CatalogFiles:
         self._columns = self._state = self._read = self._catalog = None
 
     def _is_current(self, journal: Journal, origin: Origin) -> bool:
-        """Map what the state says is written, if that can be believed, and the journal has no more than that."""
+        """Map the files if they can be trusted as they are; return whether they have all passages of the journal."""
         try:
             self._look()
             state, catalog = self._state, self._catalog
@@ -106,7 +107,7 @@ class CatalogFiles:
             return False
 
     def _look(self) -> None:
-        """Read the state, if it is another than before, and map what it tells of, if that is as it was written."""
+        """Read the state, if it is another than before, and map its files. Raises DamagedCatalogError."""
         if (stamp := self._stamp()) == self._read and stamp:
             return
         self._read, self._catalog = None, None
@@ -120,7 +121,7 @@ class CatalogFiles:
         self._read = stamp
 
     def _of(self, state: State) -> Columns:
-        """The columns that the state is about: those that are mapped already, if it is about them."""
+        """Return the columns of the state: those that are mapped already, if they are the same."""
         folder = self._folder / str(state.generation)
         if self._columns is None or self._columns.folder != folder:
             self._columns = Columns(folder, state.origin.dimensions)
@@ -132,7 +133,7 @@ class CatalogFiles:
     # -- under the lock -----------------------------------------------------------------------------------------------
 
     def _bring_up(self, journal: Journal, origin: Origin) -> None:
-        """Bring the files up to the journal as it is now. Raises ValueError where it is damaged."""
+        """Extend the files up to the journal as it is now. Raises ValueError where that is damaged."""
         try:
             self._trust(journal, origin)
         except DamagedCatalogError as error:
@@ -150,7 +151,7 @@ class CatalogFiles:
             raise
 
     def _trust(self, journal: Journal, origin: Origin) -> None:
-        """Take the state and the files, once they are checked if need be. Raises DamagedCatalogError."""
+        """Map the files, checked if they must be. Raises DamagedCatalogError."""
         self._read = None
         try:
             self._look()
@@ -172,14 +173,14 @@ class CatalogFiles:
         self._clean(keep=state.generation)
 
     def _refuse_to_take_turns(self, held: Origin, origin: Origin) -> None:
-        """Raise OSError when these files are made again and again, by processes whose token tables differ."""
+        """Raise OSError when processes whose token tables differ make the files by turns."""
         if replace(held, dimensions=origin.dimensions, vocabulary=origin.vocabulary) == origin:
             self._turns += 1
             if self._turns > 1:
                 raise OSError("another process has another table of tokens")
 
     def _compare(self, journal: Journal) -> None:
-        """Raise DamagedCatalogError unless the newest passage is the journal's: that may be a copy from before."""
+        """Compare the newest passage with the journal's, which may be a backup. Raises DamagedCatalogError."""
         assert self._catalog is not None
         if self._is_compared or not (held := self._catalog.last_id):
             return
@@ -193,7 +194,7 @@ class CatalogFiles:
         self._is_compared = True
 
     def _begin(self, origin: Origin) -> None:
-        """Begin without passages."""
+        """Begin a new generation, without passages."""
         self._let_go()
         private_folder(self._folder)
         state = State(origin, self._next(), frequency=np.zeros(origin.vocabulary, np.int64))
@@ -204,11 +205,11 @@ class CatalogFiles:
         self._clean(keep=state.generation)
 
     def _next(self) -> int:
-        """The number of a generation that there never was."""
+        """Return a number that no generation has had."""
         return 1 + max((int(path.stem) for path in self._folder.iterdir() if path.stem.isdecimal()), default=0)
 
     def _keep(self, state: State) -> None:
-        """Make this the state, now that all that it tells of is written."""
+        """Replace the state, after everything that it counts is written."""
         write_state(self._folder / STATE, state)
         self._take(replace(state, boot=boot()))
         self._read = self._stamp()
@@ -221,7 +222,7 @@ class CatalogFiles:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let no other process write meanwhile; TimeoutError where one does, and gets no further."""
+        """Let no other process write inside. Raises TimeoutError while one writes and gets no further."""
         fcntl = importlib.import_module("fcntl")
         private_folder(self._folder)
         file = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT, FILE)
@@ -248,7 +249,7 @@ class CatalogFiles:
                 time.sleep(PAUSE)
 
     def _stamp(self) -> tuple[int, int, int] | None:
-        """Tell one state from the next; None where there is none."""
+        """Return a stamp that changes with the state; None where there is none."""
         try:
             found = (self._folder / STATE).stat()
         except FileNotFoundError:
@@ -258,7 +259,7 @@ class CatalogFiles:
     # -- away ---------------------------------------------------------------------------------------------------------
 
     def forget(self, journal: Journal, steps: Sequence[int]) -> None:
-        """Leave nothing of these steps, which the journal has forgotten. Raises StorageError where that fails."""
+        """Remove everything of these steps, which the journal has forgotten. Raises StorageError."""
         try:
             self._rewrite(journal, steps, None)
         except OSError as error:
@@ -268,12 +269,12 @@ class CatalogFiles:
             ) from error
 
     def set_milestones(self, journal: Journal, steps: Sequence[int], milestone: bool) -> None:
-        """Make these steps milestones, or none, as the journal has done; where that fails, all is made again later."""
-        with suppress(OSError):
+        """Mark these steps as milestones, or remove the mark, as the journal has done."""
+        with suppress(OSError):  # then all files are made again later
             self._rewrite(journal, steps, milestone)
 
     def _rewrite(self, journal: Journal, steps: Sequence[int], milestone: bool | None) -> None:
-        """Bring the files up to the one rewrite of the journal that concerns `steps`."""
+        """Follow the one rewrite of the journal that concerns `steps`; erase all if there were others."""
         if not self.exist:
             return
         with self._thread, self._locked(), journal.reading() as now:
@@ -290,7 +291,7 @@ class CatalogFiles:
                 self._erase()
 
     def _copy(self, state: State, origin: Origin, steps: Sequence[int], milestone: bool | None) -> None:
-        """Copy the files; all but these steps, or with these steps as milestones or none."""
+        """Copy the files without these steps, or with another mark on them, and erase the old ones."""
         columns = self._of(state)
         if state.boot != boot() or not boot() or columns.stamps(state) != state.stamps:
             columns.check(state)
@@ -301,7 +302,7 @@ class CatalogFiles:
         self._clean(keep=start.generation)
 
     def erase(self) -> None:
-        """Leave nothing. Raises OSError."""
+        """Erase all files. Raises OSError."""
         if self.exist:
             with self._thread, self._locked():
                 self._erase()

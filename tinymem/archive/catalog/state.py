@@ -1,7 +1,7 @@
-"""The state of a catalog's files: which generation of them holds, how much of each is written, and what it was made of.
+"""The state of a catalog's files: their folder, how much of each is written, their checksums and their origin.
 
-It is one small file that is replaced whole, after the others were written: a process that is killed at any moment
-leaves the state from before, which is of what is in the files' beginnings.
+It is one small file, which is replaced as a whole after the others were written. A process that is killed at any moment
+leaves the state from before, and that is true of the beginnings of the files.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class DamagedCatalogError(Exception):
 
 @dataclass(frozen=True)
 class Origin:
-    """What the files were made of: the embedder, and how often it was changed; and how often steps were forgotten, or
-    made milestones or none."""
+    """The origin of the files: the journal's embedder, and how often it had been changed and its steps rewritten."""
 
     embedder: str
     changes: int
@@ -42,15 +41,15 @@ class Origin:
 
 @dataclass(frozen=True)
 class State:
-    """The files of a catalog.
+    """The state of the files of a catalog.
 
     Attributes:
-        origin: What they were made of.
-        generation: The folder that they are in.
-        lengths: The rows of each file.
+        origin: The embedder and the rewrites of the journal that they were made from.
+        generation: The number that names their folder.
+        lengths: The number of rows of each file.
         checksums: The CRC-32 of the rows of each file.
-        stamps: The size of each file, and when it was last written: others than these, and it is checked.
-        boot: The run of the machine in which it was written, since a power failure can lose what stamps do not tell.
+        stamps: The size and the time of the last change of each file. A file with others is checked.
+        boot: The id of the machine's run in which they were written. After another one they are checked.
         frequency: The number of passages that have each token.
     """
 
@@ -98,7 +97,7 @@ def read_state(path: Path) -> State:
 
 @functools.cache
 def boot() -> str:
-    """Return what tells this run of the machine from the ones before; "" where nothing does."""
+    """Return the id of this run of the machine; "" where it has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
