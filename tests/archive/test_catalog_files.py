@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from memories import fill, open_archive, python, said, sentences, without_privileges
+from memories import fill, open_archive, python, said, sentences, sqlite, without_privileges
 
 from tinymem.archive import archive as archive_module
 from tinymem.archive.archive import Archive
@@ -269,6 +269,27 @@ def test_forgetting_fails_aloud_where_the_files_cannot_be_written(archive: Archi
     files = CatalogFiles(tmp_path / CATALOG)
     with without_privileges(), pytest.raises(StorageError, match="delete the folder"):
         files.forget(archive.journal, [3])
+
+
+def test_who_reads_a_state_from_before_does_not_bring_back_what_is_forgotten(archive: Archive, tmp_path: Path) -> None:
+    write(archive, 30)
+    vector = check(archive).vectors[4].tobytes()
+    sqlite(archive.journal)._db.execute("PRAGMA busy_timeout=10")
+    with closing(open_archive(tmp_path)) as other:
+        check(other)
+        with other.journal.snapshot():
+            assert other.journal.last_passage()
+            with pytest.raises(StorageError, match="reads the file"):
+                archive.forget([int(archive.catalog.step[4])])
+            for path in (tmp_path / CATALOG).rglob("*"):
+                assert path.is_dir() or vector not in path.read_bytes()
+            held = other.catalog
+            assert vector in held.vectors.tobytes() and not is_mapped(held.vectors), "its snapshot still has it"
+            shutil.rmtree(generation(tmp_path))
+            assert vector in other.catalog.vectors.tobytes()
+            assert not list((tmp_path / CATALOG).rglob("vectors")), "nobody writes files of a state from before"
+        check(other)
+    check(archive)
 
 
 @pytest.mark.parametrize("milestone", [True, False])
