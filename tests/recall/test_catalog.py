@@ -35,6 +35,25 @@ def test_a_growing_matrix_is_what_was_appended(sizes: list[int]) -> None:
     assert np.array_equal(growing.array, rows)
 
 
+def test_an_array_over_what_cannot_be_written_is_copied_when_it_grows() -> None:
+    data = np.arange(10)
+    data.flags.writeable = False
+    growing = Growing.over(data, 4)
+    assert growing.array.tolist() == [0, 1, 2, 3] and growing.array.base is data
+    growing.extend([7, 8])
+    assert growing.array.tolist() == [0, 1, 2, 3, 7, 8] and data.tolist() == [*range(10)]
+
+
+def test_what_follows_a_catalog_must_come_behind_it() -> None:
+    catalog = catalog_of(unit_vectors(3, 4), session=["a", None, "b"])
+    piece = catalog.following()
+    with pytest.raises(ValueError, match="passage 3 is out of order"):
+        piece.extend(passage_rows(unit_vectors(1, 4), id=[3]))
+    piece = catalog.following()
+    piece.extend(passage_rows(unit_vectors(2, 4), [3, 4], id=[4, 5], session=["b", "c"]))
+    assert piece.session.tolist() == [1, 2] and piece.last_id == 5 and len(catalog) == 3
+
+
 KINDS = ("message", "reply", "observation", "error", "thought", "code", "call", "final_answer")
 
 

@@ -141,6 +141,16 @@ def test_what_was_seen_is_what_a_dictionary_says(passages: list[tuple[list[int],
     assert not seen.introduced(every, np.full(501, 99)).any()
 
 
+def test_rows_of_a_process_that_was_killed_do_not_count() -> None:
+    tables = np.zeros((2, 1_024), np.uint32)
+    codes, typed = 2 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
+    Seen(tables=tables).extend(codes, np.array([5, 6, 9]), typed)
+    now = Seen(tables=tables, rows=6)
+    assert now.typed(codes).tolist() == [True, False, False], "row 9 is still to come"
+    Seen(tables=tables).extend(codes, np.array([6, 6, 7]), typed)
+    assert now.introduced(codes, np.array([5, 6, 7])).all(), "the earlier row counts"
+
+
 def flat(passages: list[tuple[list[int], bool]], start: int) -> tuple[Any, Any, Any]:
     """Codes, the row of each, and whether the agent typed it."""
     of_each = [(code, start + at, by_agent) for at, (codes, by_agent) in enumerate(passages) for code in codes]
