@@ -24,6 +24,7 @@ from tinymem.protocols import EmbeddedPassage
 from tinymem.protocols.settings import EMBEDDER_CHANGES
 from tinymem.recall.catalog import COLUMNS, PLACE, Catalog
 from tinymem.steps.types import ActionStep, Step
+from tinymem.stores.sqlite.journal import SqliteJournal
 
 FILES = (*COLUMNS, "names", "seen")
 
@@ -98,6 +99,18 @@ def named(catalog: Catalog, name: str, table: str) -> list[str | None]:
     return [names[code] for code in getattr(catalog, name).tolist()]
 
 
+def passages_read(archive: Archive) -> list[EmbeddedPassage]:
+    """The passages that an archive reads from its journal from now on."""
+    read, found = SqliteJournal.passages, list[EmbeddedPassage]()
+
+    def reading(after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
+        found.extend(rows := read(sqlite(archive.journal), after, limit))
+        return rows
+
+    archive.journal.passages = reading  # type: ignore[method-assign]
+    return found
+
+
 def generation(folder: Path) -> Path:
     """The folder of the columns, of which there is one."""
     (found,) = [path for path in (folder / CATALOG).iterdir() if path.is_dir()]
@@ -135,26 +148,22 @@ def test_nothing_is_read_again_when_a_memory_with_files_is_opened(archive: Archi
     write(archive, 60)
     check(archive)
     with closing(open_archive(tmp_path)) as other:
-        read, found = other.journal.passages, []
-
-        def reading(after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
-            found.extend(rows := read(after, limit))
-            return rows
-
-        other.journal.passages = reading  # type: ignore[method-assign]
+        found = passages_read(other)
         assert len(other.catalog) == len(archive.catalog)
         assert [row.id for row in found] == [archive.catalog.last_id], "the newest, to compare it"
 
 
 def test_what_one_process_archives_another_finds(archive: Archive, tmp_path: Path) -> None:
     write(archive, 20)
+    check(archive)
+    files = generation(tmp_path)
     with closing(open_archive(tmp_path)) as other:
         for at in range(20, 80, 10):
             write(archive if at % 20 else other, 10, at)
             before = archive.catalog
             assert np.array_equal(check(archive).id, check(other).id)
             assert len(before) == len(archive.catalog)
-    assert generation(tmp_path).name == "1", "nothing was made again"
+    assert generation(tmp_path) == files, "nothing was made again"
 
 
 def test_a_catalog_that_somebody_holds_stays_as_it_was(archive: Archive) -> None:
@@ -298,17 +307,18 @@ def test_milestones_are_marked_without_reading_all_again(archive: Archive, tmp_p
     check(archive)
     archive.set_milestones([3, 4], True)
     archive.set_milestones([4], milestone)
+    files = generation(tmp_path)
     assert set(check(archive).step[archive.catalog.milestone].tolist()) == ({3, 4} if milestone else {3})
-    assert generation(tmp_path).name == "3"
+    assert generation(tmp_path) == files, "they were copied when they were marked"
 
 
 def test_vectors_of_another_embedder_are_not_those_of_the_files(archive: Archive, tmp_path: Path) -> None:
     write(archive, 30)
-    vector = check(archive).vectors[3].tobytes()
+    vector, before = check(archive).vectors[3].tobytes(), generation(tmp_path)
     archive.journal.keep({EMBEDDER_CHANGES: "1"})
     with closing(open_archive(tmp_path)) as other:
         check(other)
-    assert generation(tmp_path).name == "2"
+    assert generation(tmp_path) != before
     CatalogFiles(tmp_path / CATALOG).erase()
     assert not [path for path in (tmp_path / CATALOG).rglob("*") if path.is_file() and vector in path.read_bytes()]
     check(archive)
@@ -356,6 +366,19 @@ def test_files_that_are_gone_are_made_again(archive: Archive, tmp_path: Path) ->
     (tmp_path / CATALOG / "lock").unlink()
     write(archive, 10, 40)
     check(archive)
+
+
+@pytest.mark.parametrize("erased", [True, False])
+def test_files_that_another_process_made_again_are_mapped_again(archive: Archive, tmp_path: Path, erased: bool) -> None:
+    write(archive, 40)
+    with closing(open_archive(tmp_path)) as other:
+        check(other)
+        if erased:
+            CatalogFiles(tmp_path / CATALOG).erase()
+        else:
+            shutil.rmtree(tmp_path / CATALOG)
+        check(archive)
+        check(other)
 
 
 def test_files_that_were_copied_are_believed_once_they_are_checked(archive: Archive, tmp_path: Path) -> None:

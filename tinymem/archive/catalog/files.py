@@ -205,8 +205,9 @@ class CatalogFiles:
         self._clean(keep=state.generation)
 
     def _next(self) -> int:
-        """Return a number that no generation has had."""
-        return 1 + max((int(path.stem) for path in self._folder.iterdir() if path.stem.isdecimal()), default=0)
+        """Return a number that no generation has had, be it one whose files are gone: others may still map those."""
+        held = (int(path.stem) for path in self._folder.iterdir() if path.stem.isdecimal())
+        return max(time.time_ns(), *(number + 1 for number in held), 0)
 
     def _keep(self, state: State) -> None:
         """Replace the state, after everything that it counts is written."""
