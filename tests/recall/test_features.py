@@ -128,7 +128,8 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         frequency = sum(name in of_row for of_row in names)
         return max(0.0, math.log((len(names) + 1) / (frequency + 0.5)) / math.log(len(names) + 1))
 
-    held = {row: 0.0 if query.is_stretch else sum(map(rarity, shown & set(names[row]))) for row in rows}
+    asked = set(query.named.tolist())
+    held = {row: sum(map(rarity, asked & set(names[row]))) for row in rows}
 
     def called(row: int) -> float:
         kind = catalog.kind[row]
@@ -194,12 +195,14 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     )
     text = data.draw(st.sampled_from(["What did Ana say?", "What?", "a\nb\nc\nben\nd"]))
     vectors = unit_vectors(1, 8, seed=7)
+    asked = codes(dice, 10)
     query = Query(
         text,
         vectors,
         np.unique(dice.integers(1, 29, 4)).astype(np.uint16),
         LATER,
-        codes(dice, 10),
+        asked,
+        asked[:5],
         tuple((START.timestamp() + at, START.timestamp() + at + DAY) for at in dice.integers(-86_400, 5 * 86_400, 2)),
     )
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)

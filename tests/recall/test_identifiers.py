@@ -15,7 +15,7 @@ from work import grows_linearly
 
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
-from tinymem.recall.query.identifiers import LONGEST, Seen, hashes, identifiers, read
+from tinymem.recall.query.identifiers import LONGEST, Seen, hashes, identifiers, named, read
 from tinymem.recall.search import Search
 from tinymem.steps.types import ActionStep, MessageStep, Step
 
@@ -60,6 +60,28 @@ EXAMPLES: dict[str, list[str]] = {
 @pytest.mark.parametrize(("text", "expected"), EXAMPLES.items(), ids=list(EXAMPLES))
 def test_what_is_an_identifier(text: str, expected: list[str]) -> None:
     assert identifiers(text) == expected
+
+
+NAMES_ONE = (
+    "ORD-54741",
+    "src/app.py",
+    "cust_a12",
+    "10.0.0.7",
+    "2.4.1",
+    "node-13",
+    "54741",
+    "README.md",
+    "a/bcd/ef",
+    "c5f0d7c1",
+)
+NAMES_NONE = ("WeChat", "15th", "1980s", "5-kilometer", "artists/bands", "21.01.2024", "HttpServer", "flaky")
+
+
+def test_a_question_asks_for_what_names_one_thing() -> None:
+    for name in NAMES_ONE:
+        assert read(named(f"What about {name}?"))[0] == read(hashes(name.upper()))[0], name
+    for name in NAMES_NONE:
+        assert not len(read(named(f"What about {name}?"))), name
 
 
 def test_what_is_too_long_is_data_and_no_name() -> None:

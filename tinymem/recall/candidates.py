@@ -70,8 +70,8 @@ def gather(
         signals.append((cosine, dated))
         if nearest and np.count_nonzero(dated) <= DATED:  # an index knows nothing of time
             cosine[dated] = products(catalog.vectors[dated], query.vectors).max(axis=1)
-    if not query.is_stretch and len(query.identifiers):
-        named, _ = catalog.rows_with(query.identifiers)
+    if len(query.named):
+        named, _ = catalog.rows_with(query.named)
         if len(named) <= NAMED:
             chosen[named] = True
             _mark_around(chosen, named, catalog.step)

@@ -152,9 +152,9 @@ def _named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vectors:
     only, and 0 in all of them.
     """
     found = np.zeros(len(catalog), np.float32)
-    if query.is_stretch or not len(query.identifiers):
+    if not len(query.named):
         return found[rows]
-    held, codes = catalog.rows_with(query.identifiers)
+    held, codes = catalog.rows_with(query.named)
     _, which, frequency = np.unique(codes, return_inverse=True, return_counts=True)
     rarity = np.log((len(found) + 1) / (frequency + 0.5)) / np.log(len(found) + 1)
     np.add.at(found, held, np.maximum(rarity, 0)[which].astype(np.float32))

@@ -12,7 +12,7 @@ from tinymem.errors import EmbedderError, TinymemError, without_content
 from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
 from tinymem.recall.passages import cut
 from tinymem.recall.query.dates import Span, spans
-from tinymem.recall.query.identifiers import Codes, hashes, read
+from tinymem.recall.query.identifiers import Codes, hashes, named, read
 from tinymem.steps.content import clean
 
 __all__ = ["Blind", "Query", "analyse", "embedded", "tokenized"]
@@ -32,6 +32,7 @@ class Query:
         tokens: The distinct token ids.
         now: The time when it is asked.
         identifiers: Hashes of the identifiers in the text.
+        named: Hashes of those of a question that name one thing.
         spans: The spans of time that it names, if it is a question.
     """
 
@@ -40,6 +41,7 @@ class Query:
     tokens: TokenIds
     now: datetime
     identifiers: Codes = field(default_factory=lambda: read(b""))
+    named: Codes = field(default_factory=lambda: read(b""))
     spans: tuple[Span, ...] = ()
 
     @property
@@ -103,4 +105,6 @@ def analyse(
     vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
     tokens = np.unique(tokenized(tokenizer, [text])[0])
     query = Query(text, vectors, tokens, now, read(hashes(text)))
-    return query if query.is_stretch else replace(query, spans=tuple(spans(text, now, since, until)))
+    if query.is_stretch:
+        return query
+    return replace(query, named=read(named(text)), spans=tuple(spans(text, now, since, until)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids
 
-__all__ = ["NAME", "NUMBER", "Codes", "Seen", "classes", "hashes", "identifiers", "read"]
+__all__ = ["NAME", "NUMBER", "Codes", "Seen", "classes", "hashes", "identifiers", "named", "read"]
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
@@ -33,6 +34,8 @@ _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"(?=.*[^\W\d_])(?:.*[^_]_+[^_]|.*\d|.*[a-z][A-Z])")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _ADDRESS = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-.]?\w+)*")  # an IP address, or a version
+_MARKED = re.compile(r"[\d_.]")
+_COMMON = re.compile(r"\d+(?:[^\W\d_]{1,2}|-[^\W\d_]+)|\d\d?\.\d\d?\.\d{4}", re.IGNORECASE)  # ordinals, measures, dates
 _LABEL = re.compile(r"(?!\d{4}-\d\d-\d\d)(?=.*\d)(?=.*[^\W\d_])[\w-]+")  # a number of something, as ORD-54741
 
 
@@ -80,10 +83,23 @@ def classes(codes: Codes) -> Codes:
 
 def hashes(text: str) -> bytes:
     """Hash the identifiers of `text`, in 4 bytes each, for `read`."""
-    return np.array([_hashed(name) for name in identifiers(text)], "<u4").tobytes()
+    return _hashed(identifiers(text))
 
 
-def _hashed(name: str) -> int:
+def named(text: str) -> bytes:
+    """Hash the identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024."""
+    return _hashed(
+        name
+        for name in identifiers(text)
+        if (_MARKED.search(name) or name.count("/") > 1) and not _COMMON.fullmatch(name)
+    )
+
+
+def _hashed(names: Iterable[str]) -> bytes:
+    return np.array([_code(name) for name in names], "<u4").tobytes()
+
+
+def _code(name: str) -> int:
     """Hash an identifier, written in small or capital letters."""
     kind = NUMBER if name.isdecimal() else NAME
     return zlib.crc32(name.lower().encode("utf-8", "replace")) & ~1 | kind
