@@ -318,7 +318,7 @@ def test_salvage_reads_what_can_be_read(tinymem: Run, tmp_path: Path, chat: Path
     steps = [Step.from_dict(json.loads(line)) for line in (tmp_path / "steps.jsonl").read_text("ascii").splitlines()]
     assert [step.text for step in steps] == [message["content"] for message in CHAT]
     again = tinymem("salvage", "steps.jsonl")
-    assert again.status == 2 and "there already" in again.err
+    assert again.status == 2 and "exists already" in again.err
     done = tinymem("salvage", "more.jsonl", "--path", str(journal), "--json")
     assert (done.status, json.loads(done.out)) == (0, {"steps": 3, "missing": 0})
 
@@ -344,9 +344,9 @@ def test_salvage_tells_of_gaps(tinymem: Run, chat: Path) -> None:
         ),
         (["stats"], "there is no memory"),
         (["context"], "there is no memory"),
-        (["recall", "x", "--path", "full"], "is not a memory"),
-        (["ingest", "chat.jsonl", "--path", "full"], "is not a memory"),
-        (["ingest", "chat.jsonl", "--path", "chat.jsonl"], "is not a memory"),
+        (["recall", "x", "--path", "full"], "is not a tinymem memory"),
+        (["ingest", "chat.jsonl", "--path", "full"], "is not a tinymem memory"),
+        (["ingest", "chat.jsonl", "--path", "chat.jsonl"], "is not a tinymem memory"),
         (["ingest", "chat.jsonl", "--embedder", "nix"], "no embedder 'nix'"),
         (["ingest", "chat.jsonl", "--namespace", ""], "namespace"),
         (["recall", "x", "--path", "a b"], "`tinymem ingest FILE --path './a b'`"),
@@ -354,7 +354,7 @@ def test_salvage_tells_of_gaps(tinymem: Run, chat: Path) -> None:
         (["namespaces"], "there is no memory at ./memory"),
         (["doctor"], "there is no memory at ./memory"),
         (["salvage", "steps.jsonl"], "there is no memory at ./memory"),
-        (["salvage", "steps.jsonl", "--path", "full"], "is not a memory"),
+        (["salvage", "steps.jsonl", "--path", "full"], "is not a tinymem memory"),
         (["ingest"], "say what to ingest: one file or more, - for standard input, or --sample"),
         (["recall", "x", "--since", "yesterday"], "--since must be a time such as"),
     ],
