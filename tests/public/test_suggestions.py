@@ -23,6 +23,7 @@ from tinymem.errors import DISTRIBUTION, EmbedderMismatchError, InputError
 from tinymem.steps import new_id
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(not (ROOT / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
 QUERY = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|DROP)\b|\(\?[:P=!<]|\\[bn]|\(\.\*\)")  # SQL, patterns
 CALLED_BY_US = {"now", "count", "embed"}  # callables that a user brings

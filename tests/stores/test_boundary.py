@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 TINYMEM = Path(__file__).resolve().parents[2] / "tinymem"
+pytestmark = pytest.mark.skipif(not TINYMEM.is_dir(), reason="the tests run beside an installed wheel")
 ADAPTERS = ("embedders", "stores")  # links to folders of the repository
 SQL = r"\b(SELECT|INSERT (OR|INTO)|DELETE FROM|UPDATE \w+ SET|CREATE (TABLE|INDEX)|PRAGMA|VACUUM|BEGIN IMMEDIATE)\b"
 OUTSIDE = {
