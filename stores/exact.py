@@ -50,7 +50,7 @@ class ExactStore:
         return "exact"
 
     def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
-        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there.
+        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there; it keeps nothing beside them.
 
         The first vectors decide the dimensions. If an id occurs twice, its last vector counts.
 

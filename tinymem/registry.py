@@ -26,8 +26,9 @@ from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenEmb
 from tinymem.steps.checks import a_path
 from tinymem.summarizers.writing import FunctionSummarizer
 
-__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store", "known_store",
-           "store_from", "store_names", "summarizer_from", "summarizer_names", "token_embedder_from"]  # fmt: skip
+__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store",
+           "is_in_memory", "known_store", "store_from", "store_names", "summarizer_from", "summarizer_names",
+           "token_embedder_from"]  # fmt: skip
 
 DEFAULT_EMBEDDER, DEFAULT_STORE = "static", "chroma"  # of a new memory
 EMBEDDERS = "tinymem.embedders"
@@ -105,6 +106,13 @@ def erase_store(name: str, path: Path) -> bool:
     load, argument = _resolve(STORES, "store", name)
     erase = getattr(getattr(load, "__self__", None), "erase", None)  # of the class that from_name is a method of
     return erase is not None and bool(erase(argument, path))
+
+
+def is_in_memory(spec: str | VectorStore) -> bool:
+    """Tell if the vectors of the store that `spec` is, or names, are in memory only."""
+    if isinstance(spec, str):
+        spec = getattr(_resolve(STORES, "store", spec)[0], "__self__", None)  # type: ignore[assignment]
+    return bool(getattr(spec, "in_memory", False))
 
 
 def known_store(spec: str | VectorStore) -> str | VectorStore:

@@ -1,9 +1,9 @@
 """Chroma as the index: embedded in this process, with its files in one folder, or on a server.
 
-Chroma holds ids and vectors, no text. This module works around its faults. Two processes in one folder corrupt each
-other's index without an error, so the folder is locked. Chroma hangs after a fork, so a child gets an error. The
-default distance is not the cosine. Deleted vectors stay in the files, so `clear` deletes the files. Uninitialised
-memory gets into new files, so they are cleaned.
+Chroma holds ids, vectors and small metadata, and text only where that is asked for. What it does badly is handled
+here: two processes in one folder corrupt each other's index without an error, so the folder is locked; a fork hangs, so
+a child gets an error; the default distance is not the cosine; deleted vectors stay in its files, so `clear` deletes the
+files; and what was in memory gets into new ones, so they are cleaned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
-from tinymem.protocols import Ids, Vectors
+from tinymem.protocols import Ids, Metadata, Vectors
 from tinymem.stores.chroma.files import DATABASE, Unused, check, wipe
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
 from tinymem.stores.files import FILE, NewFiles, private_folder
@@ -54,6 +54,14 @@ class ChromaStore:
             make the collection.
         InputError: Neither `path` nor `client` is given, or both are.
 
+    Beside each vector stands metadata, by which `collection.get(where={"session": "s1"})` and `query` filter: step (its
+    number), type, time (seconds since 1970) and milestone, and where the step has them session, speaker and tool (the
+    names of several, separated by ", "). With `documents`, the texts of the passages stand there too.
+
+    `forget` removes metadata and texts as it removes vectors: Chroma's files in `path` are deleted, and made again of
+    what is left. That holds for a folder without other collections; elsewhere, as on a server, only the collection is
+    dropped, and what Chroma leaves in its files then is legible there: give such a one no documents.
+
     >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
     >>> served = ChromaStore(client=chromadb.HttpClient("localhost", 8000), collection="bot")  # doctest: +SKIP
     """
@@ -65,12 +73,13 @@ class ChromaStore:
         client: ClientAPI | None = None,
         collection: str = "tinymem",
         adopt: bool = False,
+        documents: bool = False,
     ) -> None:
         if (path is None) == (client is None):
             raise InputError("ChromaStore needs either a path or a client")
         self._folder = None if path is None else Path(path).resolve()
         self._unused = None if self._folder is None else Unused(self._folder)
-        self._client, self._title, self._adopt = client, collection, adopt
+        self._client, self._title, self._adopt, self.documents = client, collection, adopt, documents
         self._owns_client = client is None
         self._name = "chroma"
         self._pid = os.getpid()
@@ -113,8 +122,14 @@ class ChromaStore:
         """The name of the store: `"chroma"`, or `"chroma:http://host:8000"`."""
         return self._name
 
-    def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
-        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there.
+    def upsert(
+        self,
+        ids: Sequence[int],
+        vectors: Vectors,
+        metadata: Sequence[Metadata] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> None:
+        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there, metadata and texts too.
 
         The first vectors decide the dimensions. If an id occurs twice, its last vector counts. Speed is 2,000 to 4,000
         vectors a second.
@@ -128,11 +143,12 @@ class ChromaStore:
             raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {rows.shape}")
         _check_finite(rows)
         last = {str(int(key)): number for number, key in enumerate(ids)}
-        if len(last) < len(rows):
-            rows = rows[list(last.values())]
+        keys, chosen = list(last), list(last.values())
+        beside = [None if more is None else [more[at] for at in chosen] for more in (metadata, documents)]
         with self._alone(), _translated("add vectors"):
             for part in self._parts(len(last)):
-                held.upsert(ids=list(last)[part], embeddings=rows[part])
+                metadatas, texts = (None if more is None else more[part] for more in beside)
+                held.upsert(ids=keys[part], embeddings=rows[chosen][part], metadatas=metadatas, documents=texts)
         self._make_private()
 
     def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
@@ -322,7 +338,17 @@ def _collection(client: ClientAPI, title: str, adopt: bool) -> Any:
     return found
 
 
+_used_by = 0  # the process that first ran Chroma: in its children some of Chroma's threads are gone, and it hangs
+
+
 def _embedded_client(folder: Path) -> ClientAPI:
+    global _used_by
+    if _used_by not in (0, os.getpid()):
+        raise StorageError(
+            "this process was forked off by one that had used Chroma, which hangs in such a child: the index waits for "
+            "another process (start children by spawn or forkserver, or before a memory is opened)"
+        )
+    _used_by = os.getpid()
     import chromadb
     from chromadb.config import Settings
 

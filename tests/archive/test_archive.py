@@ -472,6 +472,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
     for _ in range(2):
         assert not any(texts_in(tmp_path, *halves, *singles, *words, *pieces).values())
         assert all(SECRET not in item.text for item in Search(archive).recall(SECRET, 500, LATER).items)
+        archive.index.follow()
         assert archive.index.store.count() == size == len(archive.catalog)
         archive.close()
         archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)

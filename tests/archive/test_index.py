@@ -1,4 +1,4 @@
-"""The index: filled where it is of use and not before, asked for what it holds, lost without harm, cleared for good."""
+"""The index: filled from the first step on that left, asked for what it holds, lost without harm, cleared for good."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,6 @@ import pytest
 from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
 from test_archive import QUERY, TEXTS, CountingEmbedder, numbers
 
-import tinymem.archive.archive
 import tinymem.archive.index
 from tinymem.archive.archive import Archive
 from tinymem.archive.index import LONGEST_REST, REST, Index
@@ -93,7 +94,7 @@ def never() -> Any:
     raise AssertionError("the store is of no use here, and was opened")
 
 
-# filled where it is of use
+# filled
 
 
 def test_a_small_memory_never_opens_its_store(tmp_path: Path) -> None:
@@ -108,18 +109,19 @@ def test_a_small_memory_never_opens_its_store(tmp_path: Path) -> None:
         archive.close()
 
 
-def test_a_small_memory_has_nothing_of_chroma_on_disk_nor_in_the_process(tmp_path: Path) -> None:
+def test_a_memory_from_which_no_step_left_has_nothing_of_chroma_on_disk_nor_in_the_process(tmp_path: Path) -> None:
     program = """
 import sys
 from tinymem import HierarchicalMemory
 for _ in range(2):
-    with HierarchicalMemory(sys.argv[1], max_tokens=200) as memory:
+    with HierarchicalMemory(sys.argv[1], max_tokens=20_000) as memory:
         messages = [{"role": "user", "content": f"Lot {at} holds plums."} for at in range(60)]
         steps = memory.add_messages(messages, session="s")
-        assert memory.context("plums").recalled and memory.recall("lot 7")
+        assert memory.context("plums").messages and memory.recall("lot 7")
         memory.forget([steps[0].id, steps[-1].id])
         assert memory.recall("lot 7")
-        memory.long_term.settle()
+        memory.flush()
+        assert memory.stats().unindexed_passages == 0
 assert "chromadb" not in sys.modules
 """
     process = python(program, tmp_path / "memory")
@@ -129,33 +131,58 @@ assert "chromadb" not in sys.modules
     assert folders == ["default"]
 
 
-def test_the_store_is_filled_from_half_of_exact_up_to_on_and_batch_by_batch(
-    tmp_path: Path, store: Watched, monkeypatch: pytest.MonkeyPatch
+def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on_that_left(
+    tmp_path: Path, store: Watched
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.archive, "WAITING", 1)
-    opened: list[Watched] = []
+    archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store, reopens=True)
+    archive.in_background = True
+    fill(archive, numbered_texts(sentences(100)))
+    archive.embed_pending()
+    assert not archive.waits_for_index and archive.work() is None and not store.upserts
+    archive.journal.set_window([1], {})
+    for held in (40, 80, 100):
+        assert archive.waits_for_index and archive.work() is not None
+        assert (store.count(), watermark(archive)) == (held, held)
+    assert not archive.waits_for_index
+    assert archive.work() is not None and archive.index.is_open, "it lingers"
+    archive.index.used_at = -inf
+    assert archive.work() is None and not archive.index.is_open
+    assert [id for ids in store.upserts for id in ids] == list(range(1, 101)), "each once"
+    archive.close()
 
-    def make() -> Watched:
-        opened.append(store)
-        return store
 
-    archive = open_archive(tmp_path, HashingEmbedder(64), make, exact_up_to=300)
-    texts, held = sentences(300), 0
-    for start in range(0, 300, 10):
-        archive.write([said(text, at) for at, text in enumerate(texts[start : start + 10], start + 1)])
-        archive.settle()
-        passages = archive.journal.last_passage()
-        assert passages == start + 10, "a sentence is a passage"
-        if passages < 150:
-            assert not opened
-        else:
-            assert held <= store.count() <= held + 40, "a settling gives it one batch"
-        held = store.count()
-        assert numbers(archive, texts[start])
-        assert not store.queries, "it is asked above 300 only"
-    assert 260 < held <= 300
-    assert [id for ids in store.upserts for id in ids] == list(range(1, held + 1)), "each once"
-    assert {len(ids) for ids in store.upserts} == {40}
+def test_the_background_embeds_what_waits_when_nobody_calls(tmp_path: Path, store: Watched) -> None:
+    archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store)
+    archive.in_background = True
+    archive.write([said(text, at) for at, text in enumerate(TEXTS[:30], 1)], window=False)
+    archive._called_at = inf
+    archive.embed_idle()
+    assert archive.journal.counts()["waiting_steps"] == 30
+    archive._called_at = 0.0
+    archive.embed_idle()
+    assert archive.journal.counts()["waiting_steps"] == 0
+    archive.close()
+    assert watermark(archive_at(tmp_path)) == store.count() == 30, "and closing indexes it"
+
+
+def archive_at(folder: Path) -> Archive:
+    """The archive in `folder`, which must not open its store."""
+    return open_archive(folder, HashingEmbedder(64), never)
+
+
+def test_a_store_in_memory_is_filled_from_half_of_exact_up_to_on(tmp_path: Path) -> None:
+    store = ExactStore()
+    archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store, exact_up_to=200, in_memory=True)
+    archive.in_background = True
+    archive.write([said(text, at) for at, text in enumerate(sentences(99), 1)], window=False)
+    archive.embed_pending()
+    assert not archive.waits_for_index
+    archive.flush()
+    assert store.count() == 0
+    archive.write([said("One more.", 100)], window=False)
+    archive.embed_pending()
+    archive.flush()
+    assert store.count() == 100
     archive.close()
 
 
@@ -173,33 +200,16 @@ def test_the_store_is_asked_where_more_passages_are_allowed_than_exact_search_is
     archive.close()
 
 
-def test_enough_vectors_are_waited_for_and_so_many_given(archive: Archive, store: Watched) -> None:
-    index = archive.index
-    assert index.follow(at_least=PASSAGES + 1) == 0
-    assert (watermark(archive), store.count(), archive.journal.setting("store_filled")) == (0, 0, None)
-    assert index.follow(at_least=PASSAGES, most=1) == 40, "a whole batch, once it begins"
-    assert (watermark(archive), store.count(), archive.journal.setting("store_filled")) == (40, 40, "exact")
-    index.keep_up()
-    assert store.count() == 80
-    assert index.follow() == PASSAGES - 80
-    assert (index.follow(), store.count(), watermark(archive)) == (0, PASSAGES, PASSAGES)
-    fill(archive, [said(text) for text in TEXTS[:39]])
-    archive.embed_pending()
-    index.keep_up()
-    assert store.count() == PASSAGES, "less than a batch waits"
-
-
 # asked for what it holds, and exactly for the rest
 
 
 @pytest.mark.parametrize("held", [121, 160, 200, PASSAGES])
-def test_what_the_store_lacks_is_searched_exactly_and_merged(
-    archive: Archive, store: Watched, monkeypatch: pytest.MonkeyPatch, held: int
-) -> None:
+def test_what_the_store_lacks_is_searched_exactly_and_merged(archive: Archive, store: Watched, held: int) -> None:
     catalog = archive.catalog
     store.upsert(catalog.id[:held].tolist(), catalog.vectors[:held])
     archive.journal.keep({"indexed": str(catalog.id[held - 1])})
-    monkeypatch.setattr(tinymem.archive.index, "BATCH", PASSAGES)  # so that it is not brought up by asking
+    assert archive.index.nearest(catalog) is None, "nobody waits for it to be opened"
+    archive.index.open()
     nearest = archive.index.nearest(catalog)
     assert nearest and store.count() == held
     for query in (*sentences(5, seed=1), *sentences(PASSAGES)[held - 2 :][:4]):
@@ -215,30 +225,34 @@ def test_what_the_store_lacks_is_searched_exactly_and_merged(
     assert store.count() == held
 
 
-def test_a_store_that_lacks_half_is_not_asked_but_brought_along_with_every_search(
-    archive: Archive, store: Watched
-) -> None:
+def test_a_store_that_lacks_half_is_not_asked(archive: Archive, store: Watched) -> None:
     expected = Search(archive).recall(QUERY, 300, LATER).text
-    for held in (80, 120):
+    for held in (40, 80, 120):
+        assert archive.index.advance() == 40
         assert Search(archive).recall(QUERY, 300, LATER).text == expected
         assert (store.count(), store.queries) == (held, [])
+    archive.index.advance()
     assert Search(archive).recall(QUERY, 300, LATER).text == expected
-    assert store.count() == 160
     assert store.queries
 
 
-def test_a_recall_is_the_same_whatever_the_store_holds(
-    tmp_path: Path, store: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_another_thread_is_busy_with_the_store_a_search_is_exact(archive: Archive, store: Watched) -> None:
+    archive.index.follow()
+    with ThreadPoolExecutor(1) as pool, archive.index.alone:
+        assert pool.submit(numbers, archive).result(timeout=600)
+    assert not store.queries
+    assert numbers(archive)
+    assert store.queries
+
+
+def test_a_recall_is_the_same_whatever_the_store_holds(tmp_path: Path, store: Watched) -> None:
     queries, everything = sentences(6, seed=2), np.ones(1_000, np.bool_)
     exact = open_archive(tmp_path, StaticEmbedder(), never)
     fill(exact, numbered_texts(sentences(1_000)))
     exact.embed_pending()
     archive = open_archive(tmp_path, StaticEmbedder(), lambda: store, exact_up_to=0)
     for most in (520, 240, 240):
-        monkeypatch.setattr(tinymem.archive.index, "BATCH", 40)
-        assert archive.index.follow(most=most) == most
-        monkeypatch.setattr(tinymem.archive.index, "BATCH", 1_000)  # asking does not bring it up
+        assert sum(archive.index.advance() for _ in range(most // 40)) == most
         store.queries.clear()
         for query in queries:
             one, other = Search(exact).score(query, LATER, everything), Search(archive).score(query, LATER, everything)
@@ -255,7 +269,8 @@ def test_a_filter_holds_with_an_index_too(tmp_path: Path, store: Watched) -> Non
     steps = [said(text, at, session=f"s{at % 40}") for at, text in enumerate(sentences(1_000), 1)]
     fill(archive, steps)
     archive.embed_pending()
-    archive.index.follow(most=800)
+    for _ in range(20):
+        archive.index.advance()
     only = Filter(session="s7")
     found = numbers(archive, steps[500].text, 300, only=only)
     assert found and store.queries
@@ -287,6 +302,7 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
             return store.count()
 
     indexed = open_archive(tmp_path, StaticEmbedder(), Asked, exact_up_to=0)
+    indexed.index.open()
     everything = np.ones(2_500, np.bool_)
     same = hits = 0
     for query in queries:
@@ -316,7 +332,7 @@ def test_a_crash_between_the_store_and_its_watermark_loses_and_doubles_nothing(
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
     steps = fill(archive, numbered_texts(sentences(PASSAGES)))
     archive.embed_pending()
-    assert archive.index.follow(most=moved) == moved
+    assert sum(archive.index.advance() for _ in range(moved // 40)) == moved
     keep = archive.journal.keep
 
     def crash(settings: Mapping[str, str]) -> None:
@@ -333,22 +349,20 @@ def test_a_crash_between_the_store_and_its_watermark_loses_and_doubles_nothing(
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
     assert (watermark(archive), archive.index.store.count()) == (moved, moved + 40)
     catalog = archive.catalog
-    with monkeypatch.context() as asking:
-        asking.setattr(tinymem.archive.index, "BATCH", 1_000)  # which does not bring it up
-        nearest = archive.index.nearest(catalog)
-        assert (nearest is not None) == (moved > PASSAGES // 2)
-        if nearest:
-            ids = nearest(catalog.vectors[moved], PASSAGES)[0].tolist()
-            assert ids[0] == catalog.id[moved]
-            assert sorted(ids) == catalog.id.tolist(), "each once"
-        assert moved + 1 in numbers(archive, steps[moved].text)
+    nearest = archive.index.nearest(catalog)
+    assert (nearest is not None) == (moved > PASSAGES // 2)
+    if nearest:
+        ids = nearest(catalog.vectors[moved], PASSAGES)[0].tolist()
+        assert ids[0] == catalog.id[moved]
+        assert sorted(ids) == catalog.id.tolist(), "each once"
+    assert moved + 1 in numbers(archive, steps[moved].text)
     assert archive.index.follow() == PASSAGES - moved
     assert watermark(archive) == archive.index.store.count() == PASSAGES
     assert embedder.documents == Counter(step.text for step in steps)
     archive.close()
 
 
-def test_an_index_whose_files_were_deleted_comes_back_with_every_search(tmp_path: Path) -> None:
+def test_an_index_whose_files_were_deleted_is_filled_again(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
     archive.embed_pending()
@@ -356,9 +370,8 @@ def test_an_index_whose_files_were_deleted_comes_back_with_every_search(tmp_path
     archive.close()
     shutil.rmtree(tmp_path / "index")
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    for held in (0, 40, 80, 120, 120):
-        assert 121 in numbers(archive)
-        assert archive.index.store.count() == watermark(archive) == held
+    assert 121 in numbers(archive)
+    assert archive.index.store.count() == watermark(archive) == 0
     archive.index.follow()
     assert archive.index.store.count() == len(archive.catalog)
     archive.close()
@@ -384,7 +397,9 @@ def test_an_index_that_another_one_holds_is_done_without(tmp_path: Path) -> None
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
     assert 121 in numbers(archive)
-    assert archive.index.follow() == watermark(archive) == 0
+    with pytest.raises(StorageError, match="another process"):
+        archive.index.follow()
+    assert watermark(archive) == 0
     archive.forget([1])  # which the index has never seen
     holder.close()
     archive.close()
@@ -434,10 +449,10 @@ def test_a_store_that_was_closed_is_done_without_and_a_closed_journal_is_an_erro
     fill(archive, numbered_texts(TEXTS))
     store.close()
     assert 121 in numbers(archive)
-    assert archive.index.follow() == 0
+    with pytest.raises(ClosedError, match="this store"):
+        archive.index.follow()
     archive.close()
-    archive.index._rest_until = 0.0
-    for use in (archive.index.follow, archive.index.keep_up, archive.index.clear):
+    for use in (archive.index.follow, archive.index.advance, archive.index.clear):
         with pytest.raises(ClosedError, match="the memory at"):
             use()
 
@@ -465,7 +480,6 @@ def test_a_store_that_failed_is_left_alone_for_a_while(
         clock.now += passed
         assert Search(archive).recall(QUERY, 300, LATER).text == expected
         assert archive.index.rests
-        assert archive.index.follow() == 0
     assert len(faults) == 1
     assert "going on without the index: no answer" in caplog.text
     clock.now += 0.6
@@ -487,10 +501,10 @@ def test_what_a_failing_store_got_before_it_failed_is_not_given_again(archive: A
         upsert(ids, vectors)
 
     store.upsert = fails_at_the_third  # type: ignore[method-assign]
-    assert archive.index.follow() == 80
+    with pytest.raises(StorageError, match="the disk is full"):
+        archive.index.follow()
     assert (watermark(archive), store.count()) == (80, 80)
     del store.upsert
-    archive.index._rest_until = 0.0
     assert archive.index.follow() == PASSAGES - 80
     assert [id for ids in store.upserts for id in ids] == list(range(1, PASSAGES + 1))
 
@@ -509,9 +523,8 @@ def test_a_store_that_cannot_be_made_sense_of_is_closed_again(archive: Archive) 
     with pytest.raises(StorageError, match="damaged"):
         index.store.count()
     assert closed == [True]
-    assert index.follow() == 0
     index.close()
-    assert closed == [True, True]
+    assert closed == [True]
 
 
 # cleared
@@ -564,4 +577,4 @@ def test_a_store_that_cannot_be_cleared_forgets_nothing_and_is_filled_anew(archi
     store.fault = None
     assert archive.index.follow() == PASSAGES
     archive.forget([1])
-    assert len(archive.journal.rows()) == store.count() == PASSAGES - 1, "and filled again at once, where it is of use"
+    assert len(archive.journal.rows()) == archive.index.follow() == store.count() == PASSAGES - 1

@@ -111,6 +111,7 @@ def test_vectors_are_forgotten_in_a_store_that_was_used_before_another_one_too(t
 def test_where_the_store_from_before_is_in_use_nothing_is_forgotten(tmp_path: Path) -> None:
     with_an_index(tmp_path)
     with open_memory(tmp_path, embedder="static", store="chroma") as other:
+        other.long_term.in_background = False  # or it would close what is idle
         assert other.long_term.index.store.count()
         with open_memory(tmp_path, embedder="static", store="exact") as memory:
             with pytest.raises(StorageError, match="another process"):

@@ -1,9 +1,9 @@
 """Long-term memory: the journal, its vectors and an index, behind one class.
 
 The journal is the truth. Vectors are made once and kept in it; the vector store can be rebuilt from them without
-embedding again. While a namespace is small, an exact search of the journal's vectors is faster and better than an
-index, and filling an index would take most of the time of archiving. So the store is filled, batch by batch, once there
-are EXACT_UP_TO / 2 passages, and queried once there are EXACT_UP_TO; passages that it lacks are searched exactly.
+embedding again. It is filled from the first step on that left the window, by the background thread of this process, and
+at the latest when the memory is flushed or closed. It is asked from EXACT_UP_TO passages on: up to there, search is
+exact over the journal's own vectors, which is faster and better. What the store has not got yet is searched exactly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.archive.background import background
 from tinymem.archive.catalog.files import CATALOG, CatalogFiles, OutdatedError
-from tinymem.archive.embedding import Embedding
 from tinymem.archive.folders import INDEX
 from tinymem.archive.index import Index
+from tinymem.archive.indexing import EXACT_UP_TO, Indexing
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError, kind_of
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors, VectorStore
@@ -41,15 +42,14 @@ logger = logging.getLogger(__name__)
 
 KEY = 16  # bytes of the key of fences
 WAITING = 16_000  # new steps are embedded once they have so many tokens
-EXACT_UP_TO = 100_000  # passages up to which search is exact
 IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and has no files
 
 
-class Archive(Embedding):
+class Archive(Indexing):
     """A namespace's long-term memory in `folder`.
 
-    Without an `embedder`, the one that the memory remembers is used. `open_store` makes the vector store when it is
-    first needed.
+    `embedder` is the one that the memory remembers unless given. `open_store` makes the vector store when it is first
+    needed, another one each time if it `reopens`; it holds vectors in memory only if `in_memory`.
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class Archive(Embedding):
         *,
         create: bool = True,
         exact_up_to: int = EXACT_UP_TO,
+        reopens: bool = False,
+        in_memory: bool = False,
     ) -> None:
         self.folder, self.counter = folder, counter
         self._exact_up_to = exact_up_to
@@ -69,7 +71,7 @@ class Archive(Embedding):
         self._files = CatalogFiles(folder / CATALOG)
         self._ready(embedder)
         self.journal = open_journal(folder, create)
-        self.index = Index(self.journal, folder / INDEX, open_store)
+        self.index = Index(self.journal, folder / INDEX, open_store, reopens=reopens, in_memory=in_memory)
         try:
             self._take_up()
             self.key = self._fence_key()
@@ -118,9 +120,12 @@ class Archive(Embedding):
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
-        self.journal.set_milestones(numbers, milestone)
+        with self.journal.together():
+            self.journal.set_milestones(numbers, milestone)
+            self.index.outdate([place.id for number in numbers for place in self.journal.places(number)])
         self._files.set_milestones(self.journal, numbers, milestone)
         self._drop_catalog()
+        self.wake()
 
     def _texts(self, number: int) -> list[str]:
         """The texts of the passages that a step was cut into."""
@@ -131,15 +136,11 @@ class Archive(Embedding):
         return []  # nothing was made of it yet, or another process has forgotten it
 
     def settle(self) -> None:
-        """Embed new steps once there are many, and update the index where it is, or soon will be, of use."""
+        """Embed new steps once they are many; the background does the rest."""
         self.check_embedder()
         self.catch_up(WAITING)
-        if self._index_is_of_use:
-            self.index.keep_up()
-
-    @property
-    def _index_is_of_use(self) -> bool:
-        return self.journal.last_passage() >= self._exact_up_to // 2
+        self._keeps_pace = False
+        self.wake()
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -229,9 +230,10 @@ class Archive(Embedding):
         """
         lexical = self.journal.search_text(query.text, self._waiting)
         if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
-            with self.index.resting_after_failure():
-                found = gather(query, catalog, lexical, allowed, self.index.nearest(catalog))
-                self.check_embedder()  # another process may have reindexed, and filled the index again
+            self.wake()
+            with self.index.resting_after_failure(), self.index.asking(catalog) as nearest:
+                found = gather(query, catalog, lexical, allowed, nearest)
+                self.check_embedder()  # as above: the index may have been filled anew, by another process
                 return found
         return gather(query, catalog, lexical, allowed, None)
 
@@ -241,27 +243,31 @@ class Archive(Embedding):
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
         # An index keeps deleted rows in its files, so it is cleared and filled again. If another process holds it, this
         # fails before anything is forgotten; after the journal's part, nothing would clear the index any more.
-        was_filled = self.index.is_filled
-        self.index.clear()
-        try:
-            before = -1
-            while not self.journal.delete({number: self._texts(number) for number in numbers}):
-                before = self._changed_since(before)  # another process has just made passages of these steps
-        finally:
-            self._drop_catalog()
-            self._files.forget(self.journal, numbers)
-        if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
+        with self._embedding, self.index.alone:
+            was_filled = self.index.is_filled
             self.index.clear()
-        if self._index_is_of_use:
-            self.index.follow()
+            try:
+                before = -1
+                while not self.journal.delete({number: self._texts(number) for number in numbers}):
+                    before = self._changed_since(before)  # another process has just made passages of these steps
+            finally:
+                self._drop_catalog()
+                self._files.forget(self.journal, numbers)
+            if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
+                self.index.clear()
+        self.wake()
 
     def close(self) -> None:
-        """Embed the steps that wait, unless the embedder fails, and release the files."""
+        """Embed and index what is left, unless the embedder or the store fails, and release the files."""
+        background.dismiss(self)
         try:
             self.catch_up()
+            if self.in_background:
+                self._fill()
         except EmbedderMismatchError as error:  # whatever opens the memory with the other embedder embeds them
             logger.warning("closing without embedding the newest steps: %s", error)
         finally:
+            self.in_background = False
             self.index.close()
             self.journal.close()
 

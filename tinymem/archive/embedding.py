@@ -8,6 +8,7 @@ for a while, so that not every call waits for its time-out.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +73,7 @@ class Embedding(ABC):
 
     def _ready(self, embedder: Embedder | None) -> None:
         """Raise EmbedderError before a memory is created, unless its embedder works and has a fingerprint."""
-        self._given = embedder
+        self._given, self._embedding = embedder, threading.RLock()
         if not has_journal(self.folder):
             self._given = remembered_embedder(DEFAULT_EMBEDDER) if embedder is None else embedder
             _fingerprint(self._given)
@@ -145,9 +146,13 @@ class Embedding(ABC):
         Raises:
             EmbedderError: The embedder fails; `catch_up` does not raise this.
         """
-        done, before = 0, -1
         if self.journal.waiting_tokens() < at_least:
-            return done
+            return 0
+        with self._embedding:  # one thread at a time, or one of them would work in vain
+            return self._embed_pending(advance)
+
+    def _embed_pending(self, advance: Callable[[int], object]) -> int:
+        done, before = 0, -1
         self._make_sure()
         mark: Mark | None = None
         while mark is None:

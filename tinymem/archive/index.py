@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,49 +16,83 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
+from filelock import Timeout
 
+from tinymem.archive.records import accepted, vectors_of
 from tinymem.errors import ClosedError, StorageError, TinymemError, shown
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
-from tinymem.protocols.settings import EMBEDDER_CHANGES, FILLED, WATERMARK
+from tinymem.protocols.settings import EMBEDDER_CHANGES, FILLED, INDEX_FAULT, INDEX_REQUEST, OUTDATED, WATERMARK
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import products
 from tinymem.registry import erase_store, store_from
 
-__all__ = ["Index"]
+__all__ = ["BATCH", "Index", "is_held"]
 
 logger = logging.getLogger(__name__)
 
-BATCH = 2_000  # vectors that are written to the store at once
-REST = 20  # a failed store is left alone this many times as long as the failure took,
-LONGEST_REST = 60.0  # but at most this many seconds
+BATCH = 1_000  # vectors that are written to the store at once
+REST = 20  # times as long as a failure took, the store is left alone,
+LONGEST_REST = 60.0  # but not longer than so many seconds
+HANDED_OVER = 10.0  # seconds that are waited for another process to close the store
+ASK_AGAIN = 0.05  # seconds after which it is looked again if it has
 
 
 class Index:
-    """The vector store of `journal`, with its files in `folder`; `open_store` makes it when it is first needed."""
+    """The vector store of `journal`, with its files in `folder`; `open_store` makes it when it is first needed.
 
-    def __init__(self, journal: Journal, folder: Path, open_store: Callable[[], VectorStore]) -> None:
-        self._journal, self._folder, self._open_store = journal, folder, open_store
+    With `reopens`, `open_store` makes another one each time, so that a store that is idle can be closed meanwhile. Any
+    number of threads may use an index; `alone` keeps the others out.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        folder: Path,
+        open_store: Callable[[], VectorStore],
+        *,
+        reopens: bool = False,
+        in_memory: bool = False,
+    ) -> None:
+        self._journal, self._folder, self._open_store, self._reopens = journal, folder, open_store, reopens
+        self.alone = threading.RLock()
         self._store: VectorStore | None = None
-        self._in_memory: int | None = None  # the watermark of a store that no other process can see
+        self._in_memory = 0 if in_memory else None  # the watermark of a store that no other process can see
         self._rest_until = 0.0
+        self.asked_at = self.used_at = -inf  # when a search last wanted the store, and anybody used it
 
     @property
     def store(self) -> VectorStore:
-        """The store; it is filled again if it holds fewer vectors than it should."""
-        if self._store is None:
-            store = self._open_store()
-            self._in_memory = 0 if getattr(store, "in_memory", False) else None
-            try:
-                self._clear_of_another_embedder(store)
-                # a different store than before, or its files were deleted
-                if store.count() < self._journal.passages_until(self.watermark):
-                    self._move_to(0)
-            except BaseException:
-                store.close()
-                raise
-            self._store = store
-        return self._store
+        """The store; it is filled again if it holds less than it should."""
+        with self.alone:
+            self.used_at = time.monotonic()
+            if self._store is None:
+                store = self._open_store()
+                self._in_memory = 0 if getattr(store, "in_memory", False) else None
+                try:
+                    self._clear_of_another_embedder(store)
+                    # another store than before, or somebody deleted its files
+                    if store.count() < self._journal.passages_until(self.watermark):
+                        self._move_to(0)
+                except BaseException:
+                    store.close()
+                    raise
+                self._store = store
+            return self._store
+
+    def open(self) -> None:
+        """Open the store, unless it is open."""
+        self.store.name  # noqa: B018
+
+    @property
+    def is_open(self) -> bool:
+        """True while the store is open in this process."""
+        return self._store is not None
+
+    @property
+    def is_in_memory(self) -> bool:
+        """True if no other process sees what the store holds."""
+        return self._in_memory is not None
 
     def _clear_of_another_embedder(self, store: VectorStore) -> None:
         """Clear a store that holds vectors from before the memory was reindexed, maybe of another length."""
@@ -93,54 +128,87 @@ class Index:
         """The names of the stores that may have vectors in their files."""
         return (self._journal.setting(FILLED) or "").splitlines()
 
-    def follow(self, at_least: int = 1, most: float = inf) -> int:
-        """Add missing vectors to the store, in batches.
+    # -- in -----------------------------------------------------------------------------------------------------------
 
-        Args:
-            at_least: Do nothing while the store lacks fewer vectors than about this.
-            most: Stop after about this many vectors.
+    @property
+    def lacks(self) -> bool:
+        """True if the store has not all that the journal has."""
+        return self._journal.last_passage() > self.watermark or self.is_outdated
 
-        Returns:
-            The number of vectors that were added.
+    @property
+    def is_outdated(self) -> bool:
+        """True if something that stands beside vectors has changed."""
+        return bool(self._journal.setting(OUTDATED))
+
+    def follow(self, progress: Callable[[int], object] = id) -> int:
+        """Bring the store up to the journal as it is now, in batches; how many vectors it got.
+
+        `progress` hears of how many after each batch. Raises what the store raises.
         """
-        done = 0
-        with self.resting_after_failure():
-            while done < most and not self.rests and self._journal.last_passage() - self.watermark >= at_least:
-                if not (got := self._advance()):
-                    break
-                done += got
+        self.open()  # which finds out if its files are gone
+        until, done = self._journal.last_passage(), 0
+        while self.watermark < until or self.is_outdated:
+            done += self.advance()
+            progress(done)
         return done
 
-    def _advance(self) -> int:
-        """Add one batch of missing vectors to the store, and return their number."""
-        store = self.store  # opened first, since that may move the watermark
-        if self._in_memory is None and store.name not in (filled := self._filled):
-            # noted before the vectors are read, so that a process that forgets them meanwhile clears this store too
-            self._journal.keep({FILLED: "\n".join([*filled, store.name])})
-        if rows := self._journal.passages(self.watermark, BATCH):
-            store.upsert([row.id for row in rows], _vectors(rows))
-            self._move_to(rows[-1].id)
-        return len(rows)
+    def advance(self) -> int:
+        """Give the store a batch of what it lacks; how many vectors. Raises what the store raises."""
+        with self.alone:
+            store = self.store  # opened first, since that may move the watermark
+            if self._in_memory is None and store.name not in (filled := self._filled):
+                # before anything is read, for who forgets it then
+                self._journal.keep({FILLED: "\n".join([*filled, store.name])})
+            self._bring_up_to_date(store)
+            if rows := self._journal.passages(self.watermark, BATCH):
+                self._write(store, rows)
+                self._move_to(rows[-1].id)
+            return len(rows)
+
+    def _write(self, store: VectorStore, rows: Sequence[EmbeddedPassage]) -> None:
+        store.upsert([row.id for row in rows], vectors_of(rows), **accepted(store, self._journal, rows))
+
+    def outdate(self, ids: Sequence[int]) -> None:
+        """Have what stands beside these vectors written again."""
+        held = [str(id) for id in ids if id <= self.watermark]
+        if held and self.is_filled:
+            self._journal.keep({OUTDATED: " ".join([*(self._journal.setting(OUTDATED) or "").split(), *held])})
+
+    def _bring_up_to_date(self, store: VectorStore) -> None:
+        if not (outdated := self._journal.setting(OUTDATED)):
+            return
+        ids = sorted({int(id) for id in outdated.split() if id.isdecimal()})
+        found = [row for id in ids for row in self._journal.passages(id - 1, 1) if row.id == id]
+        for at in range(0, len(found), BATCH):
+            self._write(store, found[at : at + BATCH])
+        with self._journal.together():
+            if self._journal.setting(OUTDATED) == outdated:  # nobody has added one meanwhile
+                self._journal.keep({OUTDATED: ""})
 
     def renew(self) -> int:
         """Clear and fill the store, and return the number of vectors; errors of the store come through."""
         self.clear()
-        done = 0
-        while got := self._advance():
-            done += got
-        return done
+        return self.follow()
 
-    def keep_up(self) -> None:
-        """Add one batch to the store, if it lacks as many vectors."""
-        self.follow(BATCH, most=BATCH)
+    # -- out ----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def asking(self, catalog: Catalog) -> Iterator[Nearest | None]:
+        """Give `nearest`, or None while the store is not open, or another thread is busy with it: nobody waits."""
+        self.asked_at = time.monotonic()
+        if not self.alone.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield self.nearest(catalog)
+        finally:
+            self.alone.release()
 
     def nearest(self, catalog: Catalog) -> Nearest | None:
-        """Return a search of the store and, exactly, of the passages it lacks; None if it lacks most of them."""
-        self.keep_up()  # a store that was lost is filled again, one batch for each search
-        if self.rests:
+        """A search of the store, and exactly of what it lacks; None when it is not open, or lacks half and more."""
+        if self.rests or (store := self._store) is None:
             return None
-        store = self.store
-        watermark = self.watermark  # read after the store was opened, since that may move it
+        watermark = self.watermark
         held = int(np.searchsorted(catalog.id, watermark, "right"))
         if held <= len(catalog) // 2:
             return None
@@ -156,6 +224,8 @@ class Index:
             return ids[best], cosines[best]
 
         return search
+
+    # -- failing ------------------------------------------------------------------------------------------------------
 
     @property
     def rests(self) -> bool:
@@ -174,18 +244,60 @@ class Index:
             self._rest_until = time.monotonic() + min(REST * (time.monotonic() - begun), LONGEST_REST)
             logger.info("going on without the index: %s", error)
 
+    @property
+    def fault(self) -> str:
+        """Why what waits could not be written when it was last tried, by any process; "" where it could."""
+        return self._journal.setting(INDEX_FAULT) or ""
+
+    @fault.setter
+    def fault(self, fault: str) -> None:
+        if fault != self.fault:
+            self._journal.keep({INDEX_FAULT: fault})
+
+    # -- away ---------------------------------------------------------------------------------------------------------
+
     def clear(self) -> None:
-        """Remove all vectors from the files of all stores that this journal ever had; StorageError if one fails."""
-        filled = self._filled
-        if self._store is None and not filled:
-            return
-        store = self.store  # first: where another process holds it, nothing may be written
-        for name in filled:
-            if name != store.name:
-                self._clear_other(name)
-        self._journal.keep({WATERMARK: "0"})  # written before the store is cleared: after a crash it is filled again
-        store.clear()
-        self._move_to(0)
+        """Remove all vectors from the files of all stores that this journal ever had.
+
+        Raises StorageError where that cannot be.
+        """
+        with self.alone:
+            filled = self._filled
+            if self._store is None and not filled:
+                return
+            store = self._handed_over()  # first: where another process holds it, nothing may be written
+            for name in filled:
+                if name != store.name:
+                    self._clear_other(name)
+            # before it is cleared, so that after a crash it is filled again
+            self._journal.keep({WATERMARK: "0", OUTDATED: ""})
+            store.clear()
+            self._move_to(0)
+
+    def _handed_over(self) -> VectorStore:
+        """The store; a process that has it open is asked to close it, and waited for."""
+        until = time.monotonic() + HANDED_OVER
+        try:
+            while True:
+                try:
+                    return self.store
+                except StorageError as error:
+                    if not is_held(error) or time.monotonic() > until:
+                        raise
+                if not self.is_requested:
+                    self._journal.keep({INDEX_REQUEST: str(time.time())})
+                time.sleep(ASK_AGAIN)
+        finally:
+            if self._journal.setting(INDEX_REQUEST):
+                self._journal.keep({INDEX_REQUEST: ""})
+
+    @property
+    def is_requested(self) -> bool:
+        """True while another process waits for the store."""
+        try:
+            return abs(time.time() - float(self._journal.setting(INDEX_REQUEST) or 0)) < HANDED_OVER
+        except ValueError:  # damaged
+            return False
 
     def _clear_other(self, name: str) -> None:
         """Clear a store that the memory used before this one."""
@@ -200,17 +312,26 @@ class Index:
             ) from error
 
     def reconsider(self) -> None:
-        """Empty a store in memory after another process has forgotten steps; that process has cleared store files."""
-        if self._store is not None and self._in_memory is not None:
-            self._in_memory = 0
-            self._store.clear()
+        """Empty a store in memory, since another process has forgotten steps; one with files it has emptied itself."""
+        with self.alone:
+            if self._store is not None and self._in_memory is not None:
+                self._in_memory = 0
+                self._store.clear()
+
+    def rest(self) -> None:
+        """Close a store that can be opened again, so that it takes no memory, and other processes can have it."""
+        with self.alone:
+            if self._reopens and self._in_memory is None and self._store is not None:
+                store, self._store = self._store, None
+                store.close()
 
     def close(self) -> None:
         """Release the store's files."""
-        if self._store is not None:
-            self._store.close()
+        with self.alone:
+            if self._store is not None:
+                self._store.close()
 
 
-def _vectors(rows: Sequence[EmbeddedPassage]) -> Vectors:
-    """Return the vectors of passages, `(len(rows), dimensions)` float32."""
-    return np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)
+def is_held(error: Exception) -> bool:
+    """Tell if `error` is that another process, or another memory of this one, has the store open."""
+    return isinstance(error.__cause__, Timeout)

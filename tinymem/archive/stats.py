@@ -13,8 +13,10 @@ __all__ = ["Stats", "stats_of"]
 class Stats:
     """The numbers of a namespace.
 
-    Tokens are counted on steps as they are sent. `waiting_steps` are not embedded yet. `embedder_state` is "ready", or
-    the embedder's failure when it was last used.
+    `indexed_passages` are in the vector store, and `unindexed_passages` wait for it: none as long as no step has left
+    the window, nor in a small memory whose store is in memory. `embedder_state` is "ready", or what is wrong with the
+    embedder since it was last needed; `store_state` is "ready", or why the store could not be written when it was last
+    tried.
     """
 
     namespace: str
@@ -23,24 +25,31 @@ class Stats:
     archived_steps: int
     waiting_steps: int
     passages: int
+    indexed_passages: int
+    unindexed_passages: int
     tokens: int
     window_tokens: int
     embedder: str
     embedder_state: str
     store: str
+    store_state: str
     bytes_on_disk: int
 
 
 def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
     """Count the steps, passages and bytes of an archive and of its window."""
     counts = archive.journal.counts()
+    indexed = min(archive.journal.passages_until(archive.index.watermark), counts["passages"])
     files = (file for file in archive.folder.rglob("*") if file.is_file())
     return Stats(
         namespace=namespace,
         archived_steps=counts["steps"] - counts["window_steps"],
         embedder=archive.embedder.name,
         embedder_state=archive.trouble or "ready",
+        indexed_passages=indexed,
+        unindexed_passages=counts["passages"] - indexed if archive.waits_for_index else 0,
         store=store,
+        store_state=archive.index.fault or "ready",
         bytes_on_disk=sum(file.stat().st_size for file in files),
         **counts,
     )

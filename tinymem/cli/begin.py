@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ import typer
 
 from tinymem.cli.options import EmbedderOption, JsonOption
 from tinymem.cli.shared import Target, on_memory, print_json
-from tinymem.errors import InputError
+from tinymem.errors import InputError, TinymemError
 from tinymem.steps.terminal import many
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
     with target.opened(create=True) as memory:
         with bar(sys.stderr, "ingesting", "steps") as progress:
             done = ingest_files(memory, files, progress)
+        with bar(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
+            memory.flush(progress)  # where that fails, it waits for the next time
         held = memory.stats()
     seconds = time.perf_counter() - begin
     result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}

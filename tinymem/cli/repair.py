@@ -44,7 +44,7 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
 
     target.check()
     vectors = remake(target.path, target.namespace, store=store)
-    none = "There is no index to make: a memory of this size is searched exactly."
+    none = "There is no index to make: no step has left the window yet."
     target.answer({"vectors": vectors}, f"The index was made again, of {many(vectors, 'vector')}." if vectors else none)
 
 

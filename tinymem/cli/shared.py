@@ -35,13 +35,18 @@ class Target:
     embedder: EmbedderOption = None
     as_json: JsonOption = False
 
-    def opened(self, create: bool = False) -> HierarchicalMemory:
-        """Open the memory; without an embedder, with the one that it remembers."""
+    def opened(self, create: bool = False, writes: bool = False) -> HierarchicalMemory:
+        """Open the memory; without an embedder, with the one that it remembers.
+
+        Unless the command writes, what waits for the index goes on waiting.
+        """
         from tinymem.memory.hierarchy import HierarchicalMemory
 
         if not create:
             self.check()
-        return HierarchicalMemory(self.path, namespace=self.namespace, embedder=self.embedder, create=create)
+        memory = HierarchicalMemory(self.path, namespace=self.namespace, embedder=self.embedder, create=create)
+        memory.long_term.in_background = writes or create
+        return memory
 
     def check(self) -> None:
         """Raise NotAMemoryError, which says what to type, where there is no such memory."""

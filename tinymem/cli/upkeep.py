@@ -65,7 +65,7 @@ def forget(
             raise InputError("--everything stands alone: without ids and filters")
         _forget_namespace(target, dry_run, yes)
         return
-    with target.opened() as memory:
+    with target.opened(writes=not dry_run) as memory:
         count = memory.forget(id or (), **filters, dry_run=True)
         if count and not dry_run:
             _be_sure(f"Forget {many(count, 'step')} of namespace {target.namespace!r} for good?", yes)
@@ -112,7 +112,7 @@ def retain(
         raise InputError("say what to retain: --max-age, --max-steps or --max-bytes")
     age = None if max_age is None else _age(max_age)
     limits = Retention(age, max_steps, None if max_bytes is None else _amount("size", max_bytes))
-    with target.opened() as memory:
+    with target.opened(writes=not dry_run) as memory:
         report = memory.retain(limits, dry_run=True)
         if report.removed and not dry_run:
             _be_sure(_summary(report, "Forget", "?"), yes)

@@ -18,7 +18,7 @@ from tinymem.memory.forgetting import Forgetting
 from tinymem.memory.tracing import traced
 from tinymem.messages.tokens import count_tokens
 from tinymem.recall.fusion import Filter
-from tinymem.steps.checks import Time, a_text, an_aware_time, some_texts
+from tinymem.steps.checks import Time, a_callable, a_text, an_aware_time, some_texts
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -26,6 +26,7 @@ from tinymem.steps.redaction import Redact
 from tinymem.steps.step import Message, Step, Style, some_steps
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import chosen, forget_namespace, number_of
+from tinymem.upkeep.progress import Progress, unseen
 from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.strategy import PruneReport, Prunes
 
@@ -66,7 +67,8 @@ class BaseMemory(StepCollection):
         with self._opened():
             added = self.short_term.archive(some_steps("steps", steps))
             self._settle(len(added))
-            return added
+        self.long_term.keep_pace()
+        return added
 
     def _settle(self, added: int) -> None:
         """Embed, index and summarise what left the window, once enough has come together; then apply the retention."""
@@ -188,6 +190,23 @@ class BaseMemory(StepCollection):
         with self._opened():
             self._scratchpad.keep()
         return export_journal(self.long_term.journal, file, vectors)
+
+    def flush(self, progress: Progress | None = None) -> None:
+        """Wait until all steps are embedded, and those that were archived are in the index.
+
+        A background thread does this all the time, so it is needed only where somebody looks into the index at once. A
+        memory from which no step has left the window yet has no index.
+
+        Args:
+            progress: Called with the number of passages that are in the index, and of all.
+
+        Raises:
+            EmbedderError: The embedder fails.
+            StorageError: The index cannot be written, or another process that has it open does not write it.
+        """
+        with self._opened():
+            self.long_term.embed_pending()
+        self.long_term.flush(a_callable("progress", progress) or unseen)
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 

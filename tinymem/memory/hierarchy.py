@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.render import is_own_message
 from tinymem.recall.search import Search
-from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
+from tinymem.registry import embedder_from, is_in_memory, known_store, store_from, summarizer_from
 from tinymem.steps.checks import Time, a_path, a_text, an_aware_time, an_object, one_of, some, some_texts, some_tokens
 from tinymem.steps.content import Content, checked
 from tinymem.steps.ids import utc_now
@@ -51,8 +52,8 @@ class HierarchicalMemory(BaseMemory):
 
     Any number of threads may use one, and any number of processes may each open the same: they see one window, and what
     one adds, prunes or forgets, the others find so with their next call. Only the scratchpad is each one's own: what is
-    kept is that of the process that wrote it last. A large memory's index belongs to one of them at a time; the others
-    search exactly, and cannot forget. A forked child must open the memory itself.
+    kept is that of the process that wrote it last. Its index belongs to one of them at a time, which closes it when
+    it is idle or another one forgets. A forked child must open the memory itself.
 
     While the embedder fails, `context` and `recall` go on with words alone and say so, and the steps that wait are
     embedded once it works. Messages are kept as they came, and contexts hold what OpenAI's API accepts of them.
@@ -135,7 +136,9 @@ class HierarchicalMemory(BaseMemory):
         path = a_path("path", path)
         with undone_on_failure(path, namespace, self._remove_folder):
             folder = namespace_folder(path, namespace, create)
-            archive = Archive(folder, embedder, lambda: store_from(store, folder / "index"), counter, create=create)
+            opener = partial(store_from, store, folder / "index")
+            kind = {"reopens": isinstance(store, str), "in_memory": is_in_memory(store)}
+            archive = Archive(folder, embedder, opener, counter, create=create, **kind)
             try:
                 check_name(archive.journal, namespace)
                 strategy = always_pruned(strategy, self.window_tokens, counter, folder)
@@ -154,6 +157,7 @@ class HierarchicalMemory(BaseMemory):
                 if prompt is not None:
                     window.begin_with(prompt)
                 self._settle(0)
+                archive.begin_background()
             except BaseException:
                 archive.journal.close()
                 raise
@@ -180,7 +184,8 @@ class HierarchicalMemory(BaseMemory):
         self._check_open()
         with self.short_term.adding(steps) as added:
             self._settle(len(added))
-            return added
+        self.long_term.keep_pace()
+        return added
 
     @traced("create_memory")
     def add_messages(
@@ -225,11 +230,12 @@ class HierarchicalMemory(BaseMemory):
                     own.values(), session=session, timestamp=timestamp, on_conflict=on_conflict
                 )
                 self._settle(len(added))
-                return added
             except MessageError as error:
                 if error.index is None or [*own][error.index] == error.index:
                     raise
                 raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
+        self.long_term.keep_pace()
+        return added
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
         """Add one chat message, and get its step; see `MemoryManager.add_message` for the arguments and errors.
@@ -361,10 +367,7 @@ class HierarchicalMemory(BaseMemory):
             return self._search.explain(a_text("query", query), budget, when)
 
     def close(self) -> None:
-        """Embed the waiting steps, and release all files; closing twice is no error.
-
-        In a forked child nothing happens, since the files belong to the parent.
-        """
+        """Embed and index what is left, and release all files; a forked child leaves that to its parent."""
         if self._lock.inherited:
             return
         with self._lock:
@@ -373,6 +376,8 @@ class HierarchicalMemory(BaseMemory):
                 try:
                     self._scratchpad.keep()
                 finally:
+                    if self._is_private:  # what is gone in a moment
+                        self.long_term.in_background = False
                     self.long_term.close()
                     if self._remove_folder is not None:
                         self._remove_folder()

@@ -79,4 +79,5 @@ def _trace() -> Any:
     """The module `opentelemetry.trace`, if the program has imported it and set a tracer provider."""
     trace = sys.modules.get("opentelemetry.trace")
     proxy = getattr(trace, "ProxyTracerProvider", None)
-    return None if proxy is None or isinstance(trace.get_tracer_provider(), proxy) else trace  # type: ignore[union-attr]
+    provider = getattr(trace, "get_tracer_provider", None)  # there is none while another thread imports the module
+    return None if proxy is None or provider is None or isinstance(provider(), proxy) else trace

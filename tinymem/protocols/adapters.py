@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -15,6 +15,7 @@ __all__ = [
     "Embedder",
     "Embeds",
     "Ids",
+    "Metadata",
     "Summarizer",
     "Summarizes",
     "TokenCounter",
@@ -26,6 +27,7 @@ __all__ = [
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
+Metadata: TypeAlias = Mapping[str, "str | int | float | bool"]
 TokenIds: TypeAlias = npt.NDArray[np.uint16]
 Summarizes: TypeAlias = "Callable[[list[Step]], str]"  # the least that a summarizer can be
 
@@ -87,12 +89,15 @@ class TokenEmbedder(Embedder, Protocol):
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """An index of vectors by integer id. It holds no text and can be thrown away: the journal has everything.
+    """An index of vectors by integer id. It can be thrown away: the journal has everything.
 
-    Three members are optional. A store whose vectors no other process sees, since they are in memory only, has an
-    attribute `in_memory = True`; the journal then keeps no note of what it holds. A method `ids()`, `(n,)` int64, gives
-    the ids that it holds, in any order, to `tinymem doctor`. A static method `erase(argument, path)` of the class that
-    has `from_name` deletes files, which may be damaged, without reading them, and tells if the store has files there.
+    Some things are optional. A store whose `upsert` has a parameter `metadata` gets a mapping for each vector there:
+    step, type, time (seconds since 1970) and milestone, and session, speaker and tool where there are any. One that has
+    an attribute `documents = True` gets the texts as well, as `documents`. A store whose vectors no other process sees,
+    since they are in memory only, has an attribute `in_memory = True`, and so has its class; the journal then keeps no
+    note of what it holds. A method `ids()`, `(n,)` int64, gives the ids that it holds, in any order, to `tinymem
+    doctor`. A static method `erase(argument, path)` of the class that has `from_name` deletes files, which may be
+    damaged, without reading them, and tells if the store has files there.
     """
 
     @property

@@ -10,10 +10,9 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from tinymem.archive.archive import EXACT_UP_TO
 from tinymem.archive.folders import INDEX, namespace_folder
 from tinymem.archive.index import Index
-from tinymem.protocols.settings import FILLED, WATERMARK
+from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
 from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
 from tinymem.steps.checks import a_path, a_text
 from tinymem.stores.journals import open_journal
@@ -71,8 +70,8 @@ def doctor(
 def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE) -> int:
     """Make the index of a memory again from the vectors in its journal. Nothing is embedded.
 
-    The old index is deleted unread. A damaged full-text index is made again, too. A memory too small to have had an
-    index gets none, since it is searched exactly. A store in memory has nothing to rebuild.
+    The old index is deleted unread. A full-text index that is damaged is made again, too. A memory from which no step
+    has left the window has no index, and gets none. A store in memory has nothing to be made again.
 
     Args:
         path: The memory's folder.
@@ -99,13 +98,13 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
     folder = namespace_folder(a_path("path", path), namespace, create=False)
     with closing(open_journal(folder, create=False)) as journal:
         journal.renew_terms(texts_of)
-        if not journal.setting(FILLED) and journal.last_passage() < EXACT_UP_TO // 2:
+        if not journal.setting(FILLED) and not journal.any_archived():
             return 0
         erase_store(store, folder / INDEX)
         with closing(store_from(store, folder / INDEX)) as opened:
             if getattr(opened, "in_memory", False):
                 return 0
-            journal.keep({WATERMARK: "0"})
+            journal.keep({WATERMARK: "0", OUTDATED: "", INDEX_FAULT: ""})
             return Index(journal, folder / INDEX, lambda: opened).renew()
 
 

@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from tinymem.archive.folders import INDEX
-from tinymem.archive.index import Index
+from tinymem.archive.index import BATCH, Index
 from tinymem.errors import TinymemError
 from tinymem.protocols import Ids, Journal, Vectors, VectorStore
+from tinymem.protocols.settings import INDEX_FAULT
 from tinymem.registry import store_from
 from tinymem.stores.journals import open_journal
-from tinymem.upkeep.findings import BUSY, REBUILD, Finding
+from tinymem.upkeep.findings import BUSY, FLUSH, REBUILD, Finding
 
-__all__ = ["compare", "main"]
+__all__ = ["compare", "lagging", "main"]
 
 SAMPLE = 200  # passages that are asked for; of all others it is only seen if they are there
 ASKED_FOR = 20  # nearest vectors, for each of the sample
@@ -32,8 +33,17 @@ TWIN = 0.999  # a passage found with this cosine has the same words, and counts 
 MISSES = 0.02  # share of the sample that an approximate index may not find itself
 
 
+def lagging(journal: Journal, watermark: int) -> Iterator[Finding]:
+    """Find that more waits for the index than the process that has it open, if there is one, will soon write."""
+    waiting = journal.last_passage() and journal.counts()["passages"] - journal.passages_until(watermark)
+    if waiting > BATCH:
+        fault = journal.setting(INDEX_FAULT)
+        why = f", which could not be written: {fault}" if fault else ""
+        yield Finding(f"{waiting} passages are not in the index yet{why}", FLUSH)
+
+
 def compare(journal: Journal, store: VectorStore, watermark: int) -> Iterator[Finding]:
-    """Find the differences between `store` and `journal`."""
+    """Find what of `store` is not as `journal` has it."""
     ids, vectors = _journaled(journal)
     due = ids[ids <= watermark]
     if hasattr(store, "ids"):
@@ -88,7 +98,8 @@ def main(folder: Path, name: str) -> list[Finding]:
         try:
             if getattr(store, "in_memory", False):
                 return []  # filled again whenever a memory is opened
-            return list(compare(journal, store, Index(journal, folder / INDEX, lambda: store).watermark))
+            watermark = Index(journal, folder / INDEX, lambda: store).watermark
+            return [*lagging(journal, watermark), *compare(journal, store, watermark)]
         finally:
             store.close()
     except TinymemError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["AGAIN", "BUSY", "REBUILD", "REINDEX", "RESTORE", "Diagnosis", "Finding"]
+__all__ = ["AGAIN", "BUSY", "FLUSH", "REBUILD", "REINDEX", "RESTORE", "Diagnosis", "Finding"]
 
 RESTORE = (
     "keep a copy of the folder, then restore it from a backup; without one, `tinymem salvage` reads what can be read "
@@ -13,6 +13,7 @@ RESTORE = (
 )
 REINDEX = "make all vectors again: tinymem reindex"
 REBUILD = "make the index again, without embedding again: tinymem rebuild"
+FLUSH = f"open the memory and flush it, which goes on where it stopped, or {REBUILD}"
 AGAIN = "put that right, and run tinymem doctor again"
 BUSY = "close that process, and run tinymem doctor again: the index was not looked at"
 

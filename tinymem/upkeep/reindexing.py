@@ -134,10 +134,12 @@ def _texts(journal: Journal, passages: list[Place]) -> dict[int, str]:
 
 
 def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore) -> None:
-    """Clear the index of old vectors, and embed the steps that still wait."""
+    """Clear the index of old vectors, embed what nobody has embedded yet, and fill the index again."""
     archive = Archive(folder, embedder, lambda: store_from(store, folder / INDEX), counter_from(None), create=False)
     try:
         archive.index.clear()
+        archive.embed_pending()
+        archive.flush()
     except StorageError as error:
         logger.warning("the index keeps its old vectors until the memory is opened again: %s", error)
     finally:

@@ -1,0 +1,303 @@
+"""The background thread that fills the index: killed, forked, left alone at the end, and with others at its side."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+from chromadb.config import Settings
+from memories import python, texts_in
+
+import tinymem.archive.indexing
+from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep
+from tinymem.archive.background import Background
+from tinymem.errors import StorageError
+from tinymem.stores import ChromaStore
+from tinymem.upkeep import doctor
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
+
+
+def lots(count: int, first: int = 0, **more: Any) -> list[MessageStep]:
+    return [MessageStep("user", f"lot {at} holds {at * 7} crates", **more) for at in range(first, first + count)]
+
+
+def collection(folder: Path) -> Any:
+    """The collection of a memory that is closed, as chromadb alone sees it."""
+    return collection_in(folder / "default" / "index")
+
+
+def collection_in(folder: Path) -> Any:
+    client = chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
+    return client.get_collection("tinymem", embedding_function=None)
+
+
+# what Chroma holds
+
+
+def test_what_was_archived_is_in_chroma_with_metadata_to_filter_by(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add_steps(lots(200, session="s1", speaker="Ann"))
+        steps = [ActionStep("Look.", tool_name="look", observation="Nothing."), FinalAnswerStep("Done.")]
+        seen, done = memory.add_steps(steps)
+        memory.add_steps(lots(30, 300))
+        memory.flush()
+        stats = memory.stats()
+        assert (stats.indexed_passages, stats.unindexed_passages, stats.store_state) == (stats.passages, 0, "ready")
+        kept = {row.id: row for row in memory.long_term.journal.passages()}
+    held = collection(tmp_path)
+    assert held.count() == len(kept) == stats.passages >= 232
+    ann = held.get(where={"$and": [{"session": "s1"}, {"speaker": "Ann"}]})
+    assert len(ann["ids"]) == 200
+    assert {entry["type"] for entry in ann["metadatas"]} == {"message"}
+    assert {entry["step"] for entry in held.get(where={"tool": "look"})["metadatas"]} == {seen.step_number}
+    assert {entry["step"] for entry in held.get(where={"milestone": True})["metadatas"]} == {done.step_number}
+    late = held.get(where={"time": {"$gt": done.timestamp.timestamp()}})
+    assert len(late["ids"]) == 30
+    assert held.get()["documents"] in (None, [None] * len(kept)), "texts stand in the journal alone"
+    vector = held.get(["7"], include=["embeddings"])["embeddings"]
+    assert held.query(vector, n_results=1)["ids"] == [["7"]]
+
+
+def test_a_milestone_that_is_set_later_is_one_in_chroma_too(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add_steps(lots(100))
+        memory.flush()
+        memory.mark(7)
+        memory.mark(8)
+        memory.flush()
+        memory.mark(8, False)
+    found = collection(tmp_path).get(where={"milestone": True})
+    assert [entry["step"] for entry in found["metadatas"]] == [7]
+    assert doctor(tmp_path).sound
+
+
+def test_documents_are_in_chroma_where_that_is_wanted_and_gone_when_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "chroma"
+    with open_memory(tmp_path / "memory", store=ChromaStore(folder, documents=True)) as memory:
+        memory.add(MessageStep("user", "zyxqvortex wobbulating", id="secret", session="cellar-talk"))
+        memory.add_steps(lots(100))
+        memory.flush()
+        assert all(texts_in(folder, b"zyxqvortex", b"cellar-talk", b"lot 7 holds 49 crates").values())
+        memory.forget(["secret"])
+        assert not any(texts_in(tmp_path, b"zyxqvortex", b"qvort", b"cellar-talk").values())
+        memory.flush()
+        assert not any(texts_in(tmp_path, b"zyxqvortex", b"qvort", b"cellar-talk").values())
+    assert sorted(collection_in(folder).get()["documents"]) == sorted(step.text for step in lots(100))
+
+
+# the thread
+
+
+def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.archive.indexing, "IDLE", 0.01)
+    is_done = threading.Event()
+    with open_memory(tmp_path) as memory:
+        archive = memory.long_term
+        work = archive.work
+
+        def watched() -> float | None:
+            delay = work()
+            if archive.journal.counts()["waiting_steps"] == 0 and not archive.waits_for_index:
+                is_done.set()
+            return delay
+
+        monkeypatch.setattr(archive, "work", watched)
+        memory.add_steps(lots(120))
+        assert is_done.wait(600)
+        stats = memory.stats()
+        assert (stats.waiting_steps, stats.indexed_passages) == (0, stats.passages)
+
+
+class Failing:
+    """Work that fails, and tells."""
+
+    folder = Path("nowhere")
+
+    def __init__(self) -> None:
+        self.failed = threading.Event()
+        self.worked = threading.Event()
+
+    def embed_idle(self) -> None:
+        pass
+
+    def work(self) -> float | None:
+        if not self.failed.is_set():
+            raise RuntimeError("no")
+        self.worked.set()
+        return None
+
+    def rest(self) -> None:
+        pass
+
+    def fail(self, error: Exception) -> float:
+        self.failed.set()
+        return 0.0
+
+
+def test_what_fails_in_the_background_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    background, worker = Background(), Failing()
+    background.wake(worker)
+    assert worker.failed.wait(600) and worker.worked.wait(600)
+    assert "tries again: RuntimeError" in caplog.text
+    background.end()
+    background.wake(worker)
+    assert not background._thread or not background._thread.is_alive()
+
+
+def test_why_the_store_cannot_be_written_is_in_stats_and_doctor_and_forgotten_once_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ChromaStore, "upsert", fails)
+        patch.setattr("tinymem.archive.index.BATCH", 50)
+        with open_memory(tmp_path) as memory:
+            memory.add_steps(lots(100))
+            with pytest.raises(StorageError, match="the disk is full"):
+                memory.flush()
+        with open_memory(tmp_path) as memory:
+            assert "the disk is full" in memory.stats().store_state
+            assert memory.stats().unindexed_passages == memory.stats().passages
+            assert memory.recall("lot 7 holds", 100).items
+    monkeypatch.setattr("tinymem.upkeep.doctor_index.BATCH", 50)
+    with open_memory(tmp_path) as memory:
+        memory.flush()
+        assert memory.stats().store_state == "ready"
+    assert doctor(tmp_path).sound
+
+
+# processes
+
+WORKING = """
+import sys, tinymem.archive.index, tinymem.archive.indexing
+from tinymem import HierarchicalMemory, MessageStep
+tinymem.archive.index.BATCH, tinymem.archive.indexing.IDLE = 20, 0.01
+memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400)
+first = memory.stats().steps
+memory.add_steps([MessageStep("user", f"lot {at} holds {at * 7} crates") for at in range(first, first + 3000)])
+memory.long_term.embed_pending()
+print(memory.long_term.journal.last_passage(), flush=True)
+"""
+
+
+def started(folder: Path, then: str) -> subprocess.Popen[str]:
+    """A process whose background is at work."""
+    process = python(WORKING + then, folder)
+    assert process.stdout is not None and process.stdout.readline()
+    return process
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_a_process_that_is_killed_while_the_background_writes_loses_nothing(tmp_path: Path) -> None:
+    report = "while not memory.long_term.index.watermark > 100: pass\nprint(flush=True)\nsys.stdin.read()"
+    for turn in (1, 2):
+        process = started(tmp_path, report)
+        assert process.stdout is not None and process.stdout.readline()
+        process.kill()
+        process.communicate()
+        with open_memory(tmp_path) as memory:
+            assert memory.stats().steps == 3_000 * turn
+            assert memory.recall("lot 2999 holds", 200).items
+            memory.flush()
+            assert memory.long_term.index.store.count() == memory.stats().passages == 3_000 * turn
+        assert doctor(tmp_path).sound
+
+
+@pytest.mark.parametrize("then", ["", "raise SystemExit(0)", "del memory", "import chromadb", "memory.close()"])
+def test_an_interpreter_ends_well_while_the_background_works(tmp_path: Path, then: str) -> None:
+    process = started(tmp_path, then)
+    process.communicate(timeout=600)
+    assert process.returncode == 0
+    with open_memory(tmp_path) as memory:
+        memory.flush()
+        assert memory.stats().indexed_passages == 3_000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_while_the_background_works_leaves_both_sides_whole(tmp_path: Path) -> None:
+    forking = """
+import os
+from tinymem.errors import StorageError
+memory.long_term.index.advance()
+for turn in range(3):
+    if not (child := os.fork()):
+        with HierarchicalMemory(sys.argv[1] + f"-{turn}", embedder="hashing:64", max_tokens=400) as own:
+            own.add_steps([MessageStep("user", f"lot {at}") for at in range(200)])
+            assert own.recall("lot 7").items
+            try:
+                own.flush()
+            except StorageError as error:
+                assert "hangs in such a child" in str(error)
+                sys.exit(7)
+        sys.exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+memory.flush()
+assert memory.stats().indexed_passages == 3000
+memory.close()
+"""
+    process = started(tmp_path / "memory", forking)
+    process.communicate(timeout=600)
+    assert process.returncode == 0
+    assert doctor(tmp_path / "memory").sound
+    with open_memory(tmp_path / "memory-0") as memory:
+        memory.flush()
+        assert memory.stats().indexed_passages == 200
+
+
+def test_of_two_that_have_a_memory_open_either_writes_what_the_other_archived(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as one, open_memory(tmp_path) as other:
+        for at, memory in enumerate((one, other, one)):
+            memory.add_steps(lots(100, 100 * at))
+            memory.flush()
+        other.flush()
+        assert other.stats().indexed_passages == 300
+        assert other.forget([other.get(5).id]) == 1
+    assert collection(tmp_path).count() == 299
+    assert doctor(tmp_path).sound
+
+
+def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:
+    with Memories(tmp_path, embedder="hashing:64", max_tokens=400, max_open=40) as memories:
+        for at in range(30):
+            with memories.open(f"user{at}") as memory:
+                memory.add_steps(lots(30))
+                memory.flush()
+        most = tinymem.archive.background.MOST_OPEN
+        opened = [held.memory for held in memories._held.values()]
+        archives = [memory.long_term for memory in opened if memory is not None]
+        assert len(archives) == 30
+        for archive in archives:
+            archive.index.open()
+            tinymem.archive.background.background._close_some(archive)
+        assert sum(archive.index.is_open for archive in archives) <= most
+    assert all(collection_in(folder / "index").count() == 30 for folder in tmp_path.glob("user*"))
+
+
+# doctor
+
+
+@pytest.mark.parametrize(("waiting", "is_sound"), [(1_000, True), (1_001, False)])
+def test_an_index_that_lags_by_more_than_a_batch_is_a_finding(tmp_path: Path, waiting: int, is_sound: bool) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add_steps(lots(100))
+        memory.flush()
+        memory.long_term.in_background = False  # as in a process that is killed
+        memory.add_steps(lots(waiting, 100))
+    found = doctor(tmp_path)
+    assert found.sound == is_sound
+    if not is_sound:
+        assert str(found.findings[0]).startswith(f"{waiting} passages are not in the index yet")
+        assert "tinymem rebuild" in found.findings[0].advice and "flush" in found.findings[0].advice
+        with open_memory(tmp_path) as memory:
+            memory.flush()
+        assert doctor(tmp_path).sound

@@ -1,0 +1,171 @@
+"""The one background thread of this process: it embeds and indexes what waits, so that no caller has to.
+
+It works for one memory at a time, and holds no memory alive. A fork waits until it is between two pieces of work, since
+a child cannot go on with half of one; an interpreter that ends does so too, since Chroma ends a process whose thread it
+finds gone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from tinymem.errors import ClosedError, warn_hourly, without_content
+
+__all__ = ["Background", "Worker", "background"]
+
+logger = logging.getLogger(__name__)
+
+MOST_OPEN = 8  # stores that are open at once, for a moment, of those that nobody asks
+AT_END = 10.0  # seconds that the end of the interpreter waits for a piece of work,
+AT_FORK = 60.0  # and that a fork does: a child could not import what was half imported, nor use what was locked
+
+
+class Worker(Protocol):
+    """Somebody who has work for the background."""
+
+    folder: Path
+
+    def embed_idle(self) -> None:
+        """Embed what waits, if nobody has called for a while."""
+
+    def work(self) -> float | None:
+        """Do one piece of work; the seconds until there may be more of it, or None for nothing."""
+
+    def rest(self) -> None:
+        """Close what can be opened again."""
+
+    def fail(self, error: Exception) -> float:
+        """Note that the work failed; the seconds until it is tried again."""
+
+
+class Background:
+    """The thread, started with the first work, and who waits for it until when."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._works, self._pauses = False, 0  # at a piece of work now, and forks that wait or go on
+        self._due: WeakKeyDictionary[Worker, float] = WeakKeyDictionary()
+        self._thread: threading.Thread | None = None
+        self._ends = False
+        self._open: WeakKeyDictionary[Worker, None] = WeakKeyDictionary()  # whose stores may be open, the newest last
+
+    def wake(self, worker: Worker, delay: float = 0.0) -> None:
+        """Let the thread work for `worker` in `delay` seconds at the latest."""
+        with self._changed:
+            due = time.monotonic() + delay
+            if self._ends or self._due.get(worker, due + 1) <= due:
+                return
+            self._due[worker] = due
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tinymem", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def dismiss(self, worker: Worker) -> None:
+        """Do nothing for `worker` any more."""
+        with self._changed:
+            self._due.pop(worker, None)
+
+    def end(self) -> None:
+        """Stop the thread after the piece of work that it is at."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(AT_END)
+
+    def pause(self) -> None:
+        """Wait until the thread is between two pieces of work, and keep it there."""
+        if threading.current_thread() is not self._thread:
+            with self._changed:
+                self._pauses += 1
+                self._changed.wait_for(lambda: not self._works, AT_FORK)
+
+    def go_on(self) -> None:
+        """Let a paused thread go on."""
+        if threading.current_thread() is not self._thread:
+            with self._changed:
+                self._pauses -= 1
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        while (worker := self._next()) is not None:
+            delay = self._work_for(worker)
+            if delay is not None:
+                self.wake(worker, delay)
+            del worker  # or it would live on until there is other work
+
+    def _next(self) -> Worker | None:
+        """Wait for the next piece of work; None at the end."""
+        with self._changed:
+            while not self._ends:
+                worker = min(self._due, key=self._due.__getitem__, default=None)
+                left = None if worker is None else self._due[worker] - time.monotonic()
+                if worker is not None and left is not None and left <= 0:
+                    del self._due[worker]
+                    return worker
+                del worker
+                self._changed.wait(left)
+        return None
+
+    def _work_for(self, worker: Worker) -> float | None:
+        try:
+            worker.embed_idle()
+            with self._working():
+                delay = worker.work()
+                self._close_some(worker)
+            return delay
+        except ClosedError:
+            return None
+        except Exception as error:
+            message = "the background goes on without the index, and tries again: %s"
+            warn_hourly(logger, worker.folder, message, without_content(error))
+            try:
+                return worker.fail(error)
+            except Exception:  # the journal fails as well: whoever calls hears of it
+                return None
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Do a piece of work that no fork may interrupt."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pauses)
+            self._works = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._works = False
+                self._changed.notify_all()
+
+    def _close_some(self, newest: Worker) -> None:
+        """Close the stores that have been open longest, when these are many."""
+        self._open.pop(newest, None)
+        self._open[newest] = None
+        while len(self._open) > MOST_OPEN:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.rest()
+
+
+background = Background()
+
+
+def _begin_in_child() -> None:
+    background.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: background.pause(), after_in_parent=lambda: background.go_on(), after_in_child=_begin_in_child
+    )
+atexit.register(lambda: background.end())
