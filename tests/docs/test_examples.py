@@ -120,7 +120,7 @@ def test_an_agent_uses_what_it_saw_100_steps_ago(runs: dict[str, Run], world: Wo
     assert len(done.requests) == world.sheets + 3  # for the sheets, the checklist, the tunnel and the answer
     assert world.sheets - PLACE > 100
     (where,) = [text for text in texts(needing(done)) if world.port in text]
-    assert re.match("<recalled-[0-9a-f]{8} ", where)
+    assert re.match("<recalled-[0-9]{12} ", where)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

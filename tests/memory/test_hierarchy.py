@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -914,3 +915,14 @@ def test_what_is_no_memory_is_left_alone(tmp_path: Path) -> None:
         with pytest.raises(NotAMemoryError, match="is not a tinymem memory: choose an empty or a new folder"):
             open_memory(path)
     assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["file", "photos", "photos/cat.jpg"]
+
+
+def test_two_memories_of_the_same_steps_recall_the_same_within_every_budget(tmp_path: Path) -> None:
+    def recalled(namespace: str) -> list[tuple[str, int]]:
+        with HierarchicalMemory(tmp_path, namespace=namespace, max_tokens=2_000) as memory:
+            memory.add_steps([MessageStep("user", text, timestamp=START) for text in texts])
+            found = [memory.recall("What do figs cost?", max_tokens=budget, now=START) for budget in range(60, 600, 7)]
+        return [(re.sub(r"recalled-\d+", "", answer.text), answer.tokens) for answer in found]
+
+    texts = [f"{FRUIT[n % 3]} of crate {n} cost {n * 7} cents" for n in range(90)]
+    assert recalled("one") == recalled("two")

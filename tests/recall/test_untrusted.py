@@ -34,7 +34,7 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
 
 
 def name_of(block: str) -> str:
-    found = re.match(r"<([a-z]+-[0-9a-f]+) ", block)
+    found = re.match(r"<([a-z]+-[0-9]+) ", block)
     assert found
     return found[1]
 
@@ -68,7 +68,7 @@ def test_the_hash_of_an_earlier_block_closes_no_later_one() -> None:
 
 def test_a_text_that_guesses_the_hash_gets_a_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tinymem.recall.render, "SHORTEST", 1)  # so that a guess is right at once
-    guesses = [fenced("recalled", "of a test", f"{n} {closing(f'recalled-{n % 16:x}')}", KEY) for n in range(200)]
+    guesses = [fenced("recalled", "of a test", f"{n} {closing(f'recalled-{n % 10}')}", KEY) for n in range(200)]
     for block in guesses:
         check_closed(block, KEY)
     digits = [len(name_of(block).partition("-")[2]) for block in guesses]
@@ -145,7 +145,7 @@ def test_a_block_inside_a_block_is_one_block() -> None:
 
 
 def test_hostile_text_is_searched_for_blocks_in_linear_time() -> None:
-    many = "".join(f"<recalled-{n:08x} of a test>\n" for n in range(300_000))
+    many = "".join(f"<recalled-{n:012} of a test>\n" for n in range(300_000))
     assert own_blocks(many, KEY) == []
     assert own_blocks(f"{many}{fenced('recalled', 'x', 'hello', KEY)}", KEY) == [], "only so many are tried"
     assert grows_linearly(lambda size: own_blocks(many[:size], KEY), len(many))

@@ -2,12 +2,12 @@
 
 Recalled text is data. The fence's name carries a keyed hash (HMAC-SHA256) of what it encloses: the same content gives
 the same fence, so prompt caches hold, and no recalled text can know how to close it. Should a text hold the hash all
-the same, more of its digits are taken. The enclosed text is `visible`: nothing in it hides or reorders.
+the same, more of its digits are taken. They are decimal, since every three of them are one token, whatever they are:
+a block costs the same in every memory. The enclosed text is `visible`: nothing in it hides or reorders.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,8 +36,9 @@ __all__ = [
 
 TOOL_SHOWN = 40  # characters of a tool's name that stand before its result
 KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context
-SHORTEST = 8  # digits of a mark, 32 bits
-_BLOCK = re.compile(rf"\s*<((?:{'|'.join(KINDS)})-([0-9a-f]+)) [^>\n]*>\n(.*)\n</\1>\s*", re.DOTALL)
+GROUP = 3  # decimal digits are one token in threes, so that every fence costs the same
+SHORTEST, DIGITS = 12, 75  # digits of a mark, 40 bits, and of a whole hash
+_BLOCK = re.compile(rf"\s*<((?:{'|'.join(KINDS)})-([0-9]+)) [^>\n]*>\n(.*)\n</\1>\s*", re.DOTALL)
 
 
 def block(lines: Iterable[tuple[str, str]], key: bytes) -> str:
@@ -62,9 +63,10 @@ def fenced(kind: str, about: str, body: str, key: bytes) -> str:
 
 
 def _mark(body: str, key: bytes) -> str:
-    """Return digits of the keyed hash of `body` that do not stand in it."""
-    digits = hmac.new(key, body.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
-    return next(digits[:n] for n in range(SHORTEST, len(digits) + 1) if n == len(digits) or digits[:n] not in body)
+    """Return decimal digits of the keyed hash of `body` that do not stand in it."""
+    hashed = int.from_bytes(hmac.digest(key, body.encode("utf-8", "replace"), "sha256"), "big")
+    digits = f"{hashed % 10**DIGITS:0{DIGITS}}"
+    return next(digits[:n] for n in range(SHORTEST, DIGITS + 1, GROUP) if n == DIGITS or digits[:n] not in body)
 
 
 def is_mark(mark: str, body: str, key: bytes) -> bool:
@@ -118,7 +120,7 @@ def _tool(step: ActionStep, message: int) -> str:
 
 MOST = 100  # fences that are tried in one text: a hostile one may hold millions
 LONGEST = 2_000_000  # characters of a block
-_OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9a-f]{{8,64}})) [^>\n]{{0,100}}>\n")
+_OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9]{{12,75}})) [^>\n]{{0,100}}>\n")
 
 
 def is_own_message(message: object, key: bytes) -> bool:

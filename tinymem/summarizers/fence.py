@@ -13,7 +13,7 @@ from tinymem.recall.render import fenced
 
 __all__ = ["summary_block", "unfenced"]
 
-_SUMMARY = re.compile(r"\s*<summary-([0-9a-f]{8,64}) [^>\n]*>\n(.*)\n</summary-\1>\s*", re.DOTALL)
+_SUMMARY = re.compile(r"\s*<summary-([0-9]{12,75}) [^>\n]*>\n(.*)\n</summary-\1>\s*", re.DOTALL)
 
 
 def summary_block(body: str, covers: Sequence[str]) -> str:
