@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Run, process
+from commands import Run, before_a_terminal, process
 from commands import tinymem as tinymem  # the fixture
 from memories import START
 
@@ -422,17 +422,9 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, chat: Path) -> 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
 def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
-    import pty
-
-    ours, theirs = pty.openpty()
-    paths = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, "-m", "tinymem.cli", "ingest", str(RECORDING), "--path", "mem", "--json"]
-    env = os.environ | {"PYTHONPATH": paths, "TERM": "xterm"}
-    done = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=theirs, text=True, check=True)
-    os.close(theirs)
-    assert json.loads(done.stdout)["memory"]["steps"] == 179
-    assert b"ingesting" in os.read(ours, 100_000)
-    os.close(ours)
+    done = before_a_terminal("ingest", str(RECORDING), "--path", "mem", "--json", cwd=tmp_path)
+    assert json.loads(done.out)["memory"]["steps"] == 179
+    assert "ingesting" in done.err
 
 
 def test_console_script_is_the_same(tmp_path: Path) -> None:

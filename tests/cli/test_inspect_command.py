@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Done, Run
+from commands import Done, Run, terminal_text
 from commands import tinymem as tinymem  # the fixture
 from hostile import HOSTILE
 from memories import START
@@ -72,19 +72,9 @@ def on_terminal(program: str, cwd: Path, **env: str) -> str:
     command, env = [sys.executable, "-c", program], environment(**env)
     with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as running:
         os.close(theirs)
-        written = b""
-        while piece := _read(ours):
-            written += piece
+        written = terminal_text(ours)
         assert running.wait(60) == 0, running.stderr and running.stderr.read()
-    os.close(ours)
-    return written.decode("utf-8").replace("\r\n", "\n")
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65_536)
-    except OSError:  # how Linux says that the other side is closed
-        return b""
+    return written.replace("\r\n", "\n")
 
 
 # -- piped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +41,40 @@ def process(*args: str, cwd: Path | None = None, input: str | None = None, **env
         check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def before_a_terminal(*args: str, cwd: Path | None = None) -> Done:
+    """The command with a terminal for its standard error."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command, env = [sys.executable, "-m", "tinymem.cli", *args], os.environ | {"PYTHONPATH": paths, "TERM": "xterm"}
+    with tempfile.TemporaryFile() as out:
+        with subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=theirs) as running:
+            os.close(theirs)
+            shown = terminal_text(ours)
+        out.seek(0)
+        return Done(running.returncode, out.read().decode(), shown)
+
+
+def terminal_text(terminal: int) -> str:
+    """What is written to a terminal until its other side is closed; it is closed then.
+
+    A terminal holds a few thousand bytes, so a process that writes more hangs unless somebody reads meanwhile.
+    """
+    written = b""
+    while piece := _read(terminal):
+        written += piece
+    os.close(terminal)
+    return written.decode("utf-8")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # how Linux says that the other side is closed
+        return b""
 
 
 @pytest.fixture
