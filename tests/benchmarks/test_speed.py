@@ -16,6 +16,7 @@ from test_benchmarks import agent_run, conversation
 
 from benchmarks.harness.summary import read_summary
 from benchmarks.recall import table
+from benchmarks.speed import endurance
 from benchmarks.speed import run as speed
 from benchmarks.speed import table as speed_table
 from benchmarks.speed.steps import Corpus, questions, steps_from, vocabulary
@@ -157,3 +158,15 @@ def test_medians_keep_the_shape() -> None:
 def test_a_summary_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a summary"):
         read_summary(tmp_path / "missing.summary.json")
+
+
+@pytest.mark.parametrize(
+    ("what", "points"), [(["month", "--adds", "20", "--contexts", "10"], 10), (["namespaces", "--count", "2"], 3)]
+)
+def test_endurance_measures_private_memory_on_the_way(tmp_path: Path, what: list[str], points: int) -> None:
+    out = tmp_path / "endurance.summary.json"
+    endurance.main([*what, "--steps", "3", "--out", str(out)])
+    record = read_summary(out)
+    assert record["benchmark"] == what[0]
+    assert len(record["points"]) == points
+    assert all(point["private_mib"] > 1 for point in record["points"])
