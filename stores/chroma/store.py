@@ -36,6 +36,7 @@ MARK = "tinymem"  # key in the metadata of collections that tinymem has made; it
 # values it is 1 and 2. An ef_construction of 200 finds .5 more of 100 neighbours, and takes 1.6 times as long to build.
 HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}
 _LOCK = "tinymem.lock"
+ENDING = 5.0  # seconds that the process of a program that was killed may go on
 _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
 
 
@@ -237,7 +238,7 @@ class ChromaStore:
         """
         folder = path.resolve()
         if folder.is_dir() and not argument:
-            lock = _locked(folder)
+            lock = _locked(folder, ENDING)
             try:
                 wipe(folder)
             finally:
@@ -355,10 +356,10 @@ def _embedded_client(folder: Path) -> ClientAPI:
     return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
 
 
-def _locked(folder: Path) -> BaseFileLock:
+def _locked(folder: Path, wait: float = 0.0) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK, timeout=0, mode=FILE, thread_local=False)
+    lock = FileLock(folder / _LOCK, timeout=wait, mode=FILE, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:

@@ -20,7 +20,8 @@ from tinymem.registry import (
     summarizer_names,
 )
 from tinymem.steps.types import Step
-from tinymem.stores import ChromaStore, ExactStore
+from tinymem.stores import ExactStore
+from tinymem.stores.chroma.process import ChromaProcess
 from tinymem.summarizers import ExtractiveSummarizer
 
 
@@ -67,7 +68,7 @@ def test_only_the_first_colon_separates() -> None:
 def test_a_name_gives_the_store_that_has_it(tmp_path: Path) -> None:
     assert isinstance(store_from("exact", tmp_path), ExactStore)
     store = store_from("chroma", tmp_path / "chroma")
-    assert isinstance(store, ChromaStore)
+    assert isinstance(store, ChromaProcess)
     assert (tmp_path / "chroma" / "chroma.sqlite3").exists()
     store.close()
 

@@ -21,6 +21,7 @@ from servers import ChromaServer
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
+from tinymem.registry import store_from
 from tinymem.stores import ChromaStore, ExactStore, exact
 from tinymem.testing import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
 
@@ -35,8 +36,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started.url
 
 
-@pytest.fixture(params=["exact", "chroma on disk", "chroma in memory", "chroma server"])
+@pytest.fixture(params=["exact", "chroma", "chroma on disk", "chroma in memory", "chroma server"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    if request.param == "chroma":
+        return lambda: store_from("chroma", tmp_path / "chroma")
     if request.param == "chroma server":
         url = request.getfixturevalue("server")
         return lambda: ChromaStore.from_name(url, tmp_path)

@@ -21,6 +21,7 @@ from tinymem import HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
+from tinymem.stores.chroma.process import ChromaProcess
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.upkeep import Diagnosis, doctor, rebuild
 from tinymem.upkeep.findings import REBUILD, REINDEX, RESTORE
@@ -287,15 +288,15 @@ def test_a_reader_of_the_index_that_crashes_or_hangs_is_a_finding(
 
 def test_making_anew_that_is_interrupted_is_gone_on_with(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tinymem.archive.index, "BATCH", 500)
-    upsert, calls = ChromaStore.upsert, []
+    upsert, calls = ChromaProcess.upsert, []
 
-    def fails_at_the_second(self: ChromaStore, ids: Sequence[int], vectors: Vectors) -> None:
+    def fails_at_the_second(self: ChromaProcess, ids: Sequence[int], vectors: Vectors) -> None:
         calls.append(len(ids))
         if len(calls) == 2:
             raise StorageError("the disk is full")
         upsert(self, ids, vectors)
 
-    monkeypatch.setattr(ChromaStore, "upsert", fails_at_the_second)
+    monkeypatch.setattr(ChromaProcess, "upsert", fails_at_the_second)
     with pytest.raises(StorageError, match="the disk is full"):
         rebuild(memory)
     found = doctor(memory)

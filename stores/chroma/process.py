@@ -1,0 +1,192 @@
+"""Chroma in a process of its own, which all named stores of this process share.
+
+Importing chromadb takes most of a second of the interpreter, and Chroma's threads do not outlive a fork. A program that
+archives in the background would feel both: its own calls would wait, libraries that look into `sys.modules` would find
+modules half imported, and children could not use their memories. So `store="chroma"` runs Chroma elsewhere, and a
+program that wants it in its own process passes a `ChromaStore`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from filelock import Timeout
+
+import tinymem.errors
+from tinymem.errors import ClosedError, StorageError
+from tinymem.protocols import Ids, Metadata, Vectors, VectorStore
+from tinymem.stores.chroma.store import ChromaStore
+
+__all__ = ["ChromaProcess"]
+
+ENDS_WITHIN = 10.0  # seconds
+# Isolated, since neither the current folder nor the environment may put other modules in the way.
+RUN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tinymem.stores.chroma.worker import main; main()"
+COMMAND = ("-I", "-c", RUN)  # isolated, since nothing in the current folder or the environment may get in the way
+
+
+class _EndedError(StorageError):
+    """The process has ended, by itself or not."""
+
+
+class ChromaProcess:
+    """A `ChromaStore` in the process that all stores of this class share. Any number of threads may use one."""
+
+    def __init__(self, argument: str, path: Path) -> None:
+        self._argument, self._path, self._is_closed = argument, path, False
+        self._life, self._number = -1, 0  # of the process that has the store open, and its number there
+        self._pid = os.getpid()
+        self._ask("count")
+
+    @classmethod
+    def from_name(cls, argument: str, path: Path) -> VectorStore:
+        """Return the store that `ChromaStore.from_name` would open here."""
+        return cls(argument, path.absolute()) if sys.executable else ChromaStore.from_name(argument, path)
+
+    @property
+    def name(self) -> str:
+        """The name of the store: `"chroma"`, or `"chroma:http://host:8000"`."""
+        return f"chroma:{self._argument}" if self._argument else "chroma"
+
+    def upsert(self, ids: Sequence[int], vectors: Vectors, metadata: Sequence[Metadata] | None = None) -> None:
+        """Add or replace vectors, with metadata beside them."""
+        self._ask("upsert", list(ids), np.asarray(vectors), None if metadata is None else list(metadata))
+
+    def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
+        """Return ids and cosine similarities of the `k` vectors closest to `vector`, best first."""
+        found: tuple[Ids, Vectors] = self._ask("query", np.asarray(vector), k)
+        return found
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Remove these ids; unknown ids are no error."""
+        self._ask("delete", list(ids))
+
+    def ids(self) -> Ids:
+        """Return all ids, in any order."""
+        found: Ids = self._ask("ids")
+        return found
+
+    def count(self) -> int:
+        """Count the vectors."""
+        return int(self._ask("count"))
+
+    def clear(self) -> None:
+        """Remove everything, the files too."""
+        self._ask("clear")
+
+    def close(self) -> None:
+        """Release the files; any other call is a ClosedError from then on."""
+        if not self._is_closed and os.getpid() == self._pid:
+            self._is_closed = True
+            with _chroma.lock:
+                if self._life == _chroma.life:
+                    _chroma.ask(self._number, "close")
+
+    @staticmethod
+    def erase(argument: str, path: Path) -> bool:
+        """Delete the files of the store without opening them; False for a server, which has none there."""
+        return ChromaStore.erase(argument, path)
+
+    def _ask(self, method: str, *arguments: object) -> Any:
+        """Return what the store's method returns; another process opens the store again after the end of one."""
+        if os.getpid() != self._pid:
+            raise StorageError("this store was opened before a fork: open it in the child")
+        if self._is_closed:
+            raise ClosedError("this store was closed: open it again")
+        with _chroma.lock:
+            _chroma.begin()
+            if self._life != _chroma.life:
+                self._open()
+            return _chroma.ask(self._number, method, *arguments)
+
+    def _open(self) -> None:
+        try:
+            self._number = _chroma.ask(0, "open", self._argument, str(self._path))
+        except _EndedError:  # it had nothing to do, and ended just now
+            _chroma.begin()
+            self._number = _chroma.ask(0, "open", self._argument, str(self._path))
+        self._life = _chroma.life
+
+
+class _Chroma:
+    """The process, started when it is first needed; `life` counts its starts."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.life = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers: BinaryIO | None = None
+
+    def begin(self) -> None:
+        """Start the process, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.end()
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        command = [sys.executable, *COMMAND, json.dumps([entry for entry in sys.path if isinstance(entry, str)])]
+        try:
+            # A session of its own, so that Ctrl-C does not reach it; unbuffered, so that a fork copies nothing unsent
+            self._process = subprocess.Popen(
+                command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True
+            )
+        except OSError as error:
+            raise StorageError(f"Chroma's process could not be started: {error}") from error
+        assert self._process.stdout is not None
+        self._answers = os.fdopen(os.dup(self._process.stdout.fileno()), "rb")
+        self.life += 1
+
+    def ask(self, number: int, method: str, *arguments: object) -> Any:
+        """Send a request and return what is answered; errors of the store are raised here."""
+        assert self._process is not None and self._process.stdin is not None and self._answers is not None
+        try:
+            left = memoryview(pickle.dumps((number, method, arguments), pickle.HIGHEST_PROTOCOL))
+            while left:
+                left = left[os.write(self._process.stdin.fileno(), left) :]
+            kind, *answer = pickle.load(self._answers)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            status = self.end()
+            raise _EndedError(f"Chroma's process ended (status {status}); the next call starts another") from error
+        if kind == "done":
+            return answer[0]
+        name, text, is_held = answer
+        raise getattr(tinymem.errors, name, StorageError)(text) from (Timeout("") if is_held else None)
+
+    def end(self) -> int | None:
+        """End the process, and return its exit status."""
+        process, answers, self._process, self._answers = self._process, self._answers, None, None
+        if process is None:
+            return None
+        for pipe in (process.stdin, process.stdout, answers):
+            if pipe is not None:
+                pipe.close()
+        try:
+            return process.wait(ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def leave(self) -> None:
+        """Let go of the parent's process, after a fork: with a pipe open here it would not see the parent's end."""
+        process, answers = self._process, self._answers
+        if process is not None:
+            process.returncode = 0  # not ours to wait for
+            for pipe in (process.stdin, process.stdout, answers):
+                if pipe is not None:
+                    pipe.close()
+        self.__init__()  # type: ignore[misc]
+
+
+_chroma = _Chroma()
+atexit.register(lambda: _chroma.end())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _chroma.leave())
