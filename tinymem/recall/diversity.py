@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,32 +24,31 @@ DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVE
 SHORT = 80  # characters below which a passage repeats nothing: it costs little, and its time says something
 _WORD = re.compile(r"\w+|[^\w\s]")
 
-Shingle = tuple[str, ...]
-
 
 class Repetitions:
     """A register of wordings that finds repetitions. With a `diversity` of 0 nothing is one, with 1 everything."""
 
     def __init__(self, diversity: float = DIVERSITY) -> None:
         self._least = 1 - a_number("diversity", diversity, 0, 1)
-        self._sizes: list[int] = []  # of what was taken, in shingles
-        self._holders: dict[Shingle, list[int]] = {}
+        self._taken: list[set[int]] = []  # hashed shingles of each wording
 
     def take(self, said: str, by: str = "") -> bool:
         """Note the words `said` by somebody, unless they repeat something: False then."""
         if self._least == 1 or len(said) < SHORT:
             return True
         words = [by, *_WORD.findall(said.lower())]
-        shingles = {*zip(words, words[1:], words[2:], strict=False)}
-        known = shingles & self._holders.keys()
-        shared = Counter(taken for shingle in known for taken in self._holders[shingle])
-        for taken, count in shared.items():
-            if count >= self._least * (len(shingles) + self._sizes[taken] - count):
-                return False
-        for shingle in shingles:
-            self._holders.setdefault(shingle, []).append(len(self._sizes))
-        self._sizes.append(len(shingles))
+        shingles = {*map(hash, zip(words, words[1:], words[2:], strict=False))}
+        if any(self._resemble(shingles, other) for other in self._taken):
+            return False
+        self._taken.append(shingles)
         return True
+
+    def _resemble(self, one: set[int], other: set[int]) -> bool:
+        size, least = len(one) + len(other), self._least
+        if min(len(one), len(other)) < least * max(len(one), len(other)):  # quicker, and true of most
+            return False
+        shared = len(one & other)
+        return shared > 0 and shared >= least * (size - shared)
 
 
 K1, B = 1.2, 0.75

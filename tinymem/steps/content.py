@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -33,6 +34,7 @@ MOST_DEPTH = 100  # containers inside each other: whatever can be held can be wr
 # Control characters that are no white space; deleting or escaping would move offsets, so each becomes U+FFFD.
 _CONTROLS = dict.fromkeys([*range(0x00, 0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0)], "\ufffd")
 _UNSAFE = str.maketrans({**_CONTROLS, **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")})
+_IS_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class _Frozen:
@@ -190,7 +192,7 @@ def shorten(text: str, max_length: int) -> str:
 
 def clean(text: str) -> str:
     """Replace lone surrogates, NUL and other control characters by U+FFFD: safe to encode, same length."""
-    return text if text.isascii() and text.isprintable() else text.translate(_UNSAFE)
+    return text.translate(_UNSAFE) if _IS_UNSAFE.search(text) else text
 
 
 def encodable(text: str) -> str:

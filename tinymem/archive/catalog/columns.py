@@ -35,7 +35,7 @@ class Columns:
     """The files in `folder`, of vectors of so many `dimensions`; a state says how much of them is written."""
 
     def __init__(self, folder: Path, dimensions: int) -> None:
-        self.folder = folder
+        self.folder, self._place = folder, str(folder)
         self._types = {name: np.dtype((dtype, dimensions) if name == "vectors" else dtype)
                        for name, dtype in COLUMNS.items()}  # fmt: skip
         self._types[NAMES] = np.dtype("u1")
@@ -48,7 +48,7 @@ class Columns:
     def stamps(self, state: State) -> dict[str, tuple[int, int]]:
         """Return the size of each file, and when it was written last; DamagedCatalogError where one is missing."""
         try:
-            found = {name: (self.folder / name).stat() for name in (*self._types, self._seen_name(state))}
+            found = {name: os.stat(f"{self._place}/{name}") for name in (*self._types, self._seen_name(state))}
         except OSError as error:
             raise DamagedCatalogError(error) from error
         return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in found.items()}
@@ -137,7 +137,7 @@ class Columns:
         for name, dtype in self._types.items():
             some, before = data[name], state.lengths.get(name, 0)
             raw = np.ascontiguousarray(some).tobytes()
-            _put(self.folder / name, before * dtype.itemsize, raw)
+            _put(f"{self._place}/{name}", before * dtype.itemsize, raw)
             lengths[name] = before + len(some)
             checksums[name] = zlib.crc32(raw, state.checksums.get(name, 0))
         self._named, self._known = lengths[NAMES], _counts(self._names)
@@ -220,7 +220,7 @@ def erase(folder: Path) -> None:
     gone.rmdir()
 
 
-def _put(path: Path, at: int, raw: bytes) -> None:
+def _put(path: str, at: int, raw: bytes) -> None:
     """Write `raw` at a place of the file, which is made a page long at least, with some room."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
     try:

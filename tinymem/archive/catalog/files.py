@@ -76,10 +76,8 @@ class CatalogFiles:
         try:
             with self._thread:
                 if not self._is_current(journal, origin):
-                    with self._locked(), journal.reading() as now:
-                        if _origin(now, dimensions, vocabulary) != origin:
-                            raise OutdatedError
-                        self._bring_up(now, origin)
+                    with self._locked():
+                        self._follow(journal, origin)
                 return self._catalog
         except TimeoutError as error:
             logger.info("going on without the files of the catalog: %s", error)
@@ -95,14 +93,18 @@ class CatalogFiles:
 
     def _is_current(self, journal: Journal, origin: Origin) -> bool:
         """Map the files if they can be trusted as they are; return whether they have all passages of the journal."""
+        sound = self._is_sound(journal, origin)
+        return sound and self._catalog is not None and journal.last_passage() <= self._catalog.last_id
+
+    def _is_sound(self, journal: Journal, origin: Origin) -> bool:
+        """Map the files if they can be trusted as they are; return whether they can, and come from `origin`."""
         try:
             self._look()
-            state, catalog = self._state, self._catalog
-            if state is None or catalog is None or state.origin != origin:
+            state, columns = self._state, self._columns
+            if state is None or columns is None or state.origin != origin:
                 return False
             self._compare(journal)
-            assert self._columns is not None
-            return self._columns.stamps(state) == state.stamps and journal.last_passage() <= catalog.last_id
+            return columns.stamps(state) == state.stamps
         except DamagedCatalogError:
             return False
 
@@ -132,13 +134,26 @@ class CatalogFiles:
 
     # -- under the lock -----------------------------------------------------------------------------------------------
 
-    def _bring_up(self, journal: Journal, origin: Origin) -> None:
-        """Extend the files up to the journal as it is now. Raises ValueError where that is damaged."""
-        try:
-            self._trust(journal, origin)
-        except DamagedCatalogError as error:
-            logger.info("the catalog in %s is made from the journal: %s", self._folder, error)
-            self._begin(origin)
+    def _follow(self, journal: Journal, origin: Origin) -> None:
+        """Extend the files up to the journal. Raises ValueError where that is damaged, and OutdatedError.
+
+        A snapshot is enough for files of the same origin: who has forgotten a step since waits for the lock, and takes
+        its passages out again.
+        """
+        if self._is_sound(journal, origin):
+            self._extend(journal)
+            return
+        with journal.reading() as now:
+            if _origin(now, origin.dimensions, origin.vocabulary) != origin:
+                raise OutdatedError
+            try:
+                self._trust(now, origin)
+            except DamagedCatalogError as error:
+                logger.info("the catalog in %s is made from the journal: %s", self._folder, error)
+                self._begin(origin)
+            self._extend(now)
+
+    def _extend(self, journal: Journal) -> None:
         assert self._catalog is not None
         try:
             while rows := journal.passages(self._catalog.last_id):

@@ -10,7 +10,7 @@ import functools
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +69,7 @@ class State:
 
 def write_state(path: Path, state: State) -> None:
     """Replace the state at `path`. Raises OSError."""
-    known = {**asdict(replace(state, frequency=np.zeros(0, np.int64))), "boot": boot()}
+    known = {**vars(state), "origin": vars(state.origin), "boot": boot()}
     del known["frequency"]
     body = json.dumps(known).encode() + b"\n" + state.frequency.astype("<u4").tobytes()
     new = path.with_name("state.new")
