@@ -28,6 +28,7 @@ from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors,
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.steps.content import clean
@@ -68,6 +69,7 @@ class Archive(Indexing):
         self._exact_up_to = exact_up_to
         self._catalog: Catalog | None = None
         self._is_mapped = False
+        self.opened = OpenedSteps()
         self._files = CatalogFiles(folder / CATALOG)
         self._ready(embedder)
         self.journal = open_journal(folder, create)
@@ -203,6 +205,7 @@ class Archive(Indexing):
         self._rewrites = self.journal.setting(REWRITES)
         self._catalog = None
         self._waiting = None
+        self.opened.clear()
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Return the steps with these numbers."""

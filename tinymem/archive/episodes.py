@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import TinymemError, warn_hourly, without_content
@@ -63,7 +64,8 @@ class Episodes:
         self._extractive = ExtractiveSummarizer(archive.counter)
         self._summarizer = summarizer or self._extractive
         self._rows: list[SummaryRow] | None = None
-        self._levels: dict[int, list[Episode]] = {}  # made of the rows
+        self._levels: dict[int, list[Episode]] = {}  # made of the rows,
+        self._seen: list[_View] = []  # and so are these
         self._costs: dict[Episode, int] = {}
         self._changed = True  # some summaries may lack one of the next level
         self._version, self._rewrites = -1, ""  # of the journal, as it was read last
@@ -118,7 +120,7 @@ class Episodes:
     def forget(self) -> None:
         """Read the journal again, since the summaries of forgotten steps went with them."""
         self._rows, self._after, self._changed = None, 0, True
-        self._levels, self._costs = {}, {}
+        self._levels, self._seen, self._costs = {}, [], {}
 
     def _closed(self) -> list[list[StepOutline]]:
         """Return the closed runs of archived steps that are in no episode yet."""
@@ -164,7 +166,7 @@ class Episodes:
         """Store a summary; return False if another process was first, or has forgotten steps since."""
         row = SummaryRow(level, first, last, session, self._summary(steps))
         journal = self._archive.journal
-        self._rows, self._levels, self._changed = None, {}, True
+        self._rows, self._levels, self._seen, self._changed = None, {}, [], True
         with journal.together():
             return journal.setting(REWRITES) == rewrites and journal.put_summaries([row]) == 1
 
@@ -181,7 +183,7 @@ class Episodes:
     def _summaries(self) -> list[SummaryRow]:
         journal = self._archive.journal
         if (version := journal.version()) != self._version:  # another process may have made some, or forgotten steps
-            self._version, self._rows, self._levels = version, None, {}
+            self._version, self._rows, self._levels, self._seen = version, None, {}, []
             if (rewrites := journal.setting(REWRITES) or "") != self._rewrites:
                 self._rewrites, self._after = rewrites, 0
         if self._rows is None:
@@ -215,24 +217,53 @@ class Episodes:
             self.settle()
         except TinymemError as error:  # the steps are safe
             warn_hourly(logger, self._archive.folder, "summaries are late: %s", error)
-        shown = self._of(1)
-        total = sum(map(self._cost, shown))
-        for level in range(2, 1 + max((row.level for row in self._summaries()), default=1)):
-            outline: list[Episode] = []
-            for parent in self._of(level):
-                if total <= room:
-                    break
-                start = bisect_left(shown, parent.first, key=_last)
-                end = bisect_right(shown, parent.last, key=_last)
-                total += self._cost(parent) - sum(map(self._cost, shown[start:end]))
-                outline += [*shown[:start], parent]
-                shown = shown[end:]
-            shown = outline + shown
-        gone = 0
-        while total > room:
-            total -= self._cost(shown[gone])
-            gone += 1
-        return shown[gone:]
+        finer, *others = self._views()
+        if finer.total <= room:
+            return finer.episodes
+        for coarser in others:
+            for end, covered in coarser.begins:
+                if coarser.costs[end] + finer.total - finer.costs[covered] <= room:
+                    return [*coarser.episodes[:end], *finer.episodes[covered:]]
+            finer = coarser
+        gone = next(at for at, cost in enumerate(finer.costs) if finer.total - cost <= room)
+        return finer.episodes[gone:]
+
+    def _views(self) -> list[_View]:
+        """Return the whole history in episodes of level 1, and then with every further level in place of the finer."""
+        rows = self._summaries()  # called first, since it discards what other processes have changed
+        if not self._seen:
+            self._seen = [_View(self._of(1), self._cost)]
+            for level in range(2, 1 + max((row.level for row in rows), default=1)):
+                self._seen.append(self._seen[-1].under(self._of(level), self._cost))
+        return self._seen
+
+
+class _View:
+    """Episodes, the tokens of the first n of them, and the number that are `begins` of a coarser view.
+
+    Each of `begins` is a number of episodes that can be shown instead of the first so many of the finer view.
+    """
+
+    def __init__(self, episodes: list[Episode], cost: Callable[[Episode], int]) -> None:
+        self.episodes, self.costs = episodes, [0, *accumulate(map(cost, episodes))]
+        self.begins: list[tuple[int, int]] = []
+
+    @property
+    def total(self) -> int:
+        return self.costs[-1]
+
+    def under(self, parents: Sequence[Episode], cost: Callable[[Episode], int]) -> _View:
+        """Return the view in which `parents` stand for the episodes that they cover."""
+        shown: list[Episode] = []
+        begins, done = [], 0
+        for parent in parents:
+            start = bisect_left(self.episodes, parent.first, lo=done, key=_last)
+            shown += [*self.episodes[done:start], parent]
+            done = bisect_right(self.episodes, parent.last, lo=start, key=_last)
+            begins.append((len(shown), done))
+        view = _View([*shown, *self.episodes[done:]], cost)
+        view.begins = begins
+        return view
 
 
 def _begins_episode(row: StepOutline, run: Sequence[StepOutline]) -> bool:

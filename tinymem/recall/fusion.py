@@ -150,9 +150,10 @@ class Scored:
         scores = self.fusion.score(self.features, self.kinds)
         lengths = catalog.end[rows] - catalog.start[rows]
         order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 8]
-        columns = (catalog.step[rows], catalog.part[rows], catalog.start[rows], catalog.end[rows], scores)
-        step, part, start, end, score = (column.tolist() for column in columns)
-        return [Ranked(step[i], part[i], start[i], end[i], score[i], partial(self._why, i)) for i in order.tolist()]
+        best = rows[order]
+        columns = (catalog.step[best], catalog.part[best], catalog.start[best], catalog.end[best], scores[order])
+        whys = (partial(self._why, i) for i in order.tolist())
+        return [*map(Ranked, *(column.tolist() for column in columns), whys)]
 
     def _why(self, i: int) -> dict[str, float]:
         return self.fusion.contributions(self.features[i], int(self.kinds[i]))

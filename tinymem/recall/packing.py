@@ -6,7 +6,7 @@ checked on the text as it is sent, so it holds exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -19,12 +19,14 @@ from tinymem.recall.results import Excerpt, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["BELOW", "REPEATS", "TOO_LONG", "Ranked", "pack"]
+__all__ = ["BELOW", "REPEATS", "TOO_LONG", "OpenedSteps", "Ranked", "pack"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
 SMALLEST = 8  # tokens that no passage gets by with
 FENCE = 28  # tokens of the fence, about: the exact number is counted later
+REMEMBERED = 500_000  # characters of steps that are held from one recall to the next
+LONG = 50_000  # characters of a step that is not held
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
 REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out
@@ -43,16 +45,18 @@ class Ranked(NamedTuple):
     why: Callable[[], Mapping[str, float]]
 
 
-class _Opened:
+class Opened:
     """A step, with its parts, header and lines at hand."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.parts: tuple[Part, ...] = step.parts()
+        self.length = sum(len(part.text) for part in self.parts)
         self._lines: dict[tuple[int, int, int], str] = {}
 
     @cached_property
     def header(self) -> str:
+        """The header over its excerpts."""
         return header(self.step)
 
     def line(self, part: int, start: int, end: int) -> str:
@@ -63,11 +67,36 @@ class _Opened:
         return self._lines[at]
 
 
+class OpenedSteps:
+    """Steps that were opened, kept for the next recall, which opens many of them again: some REMEMBERED characters."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Opened] = {}
+        self._length = 0
+
+    def clear(self) -> None:
+        """Keep nothing, since steps were forgotten."""
+        self._held, self._length = {}, 0
+
+    def of(self, numbers: Iterable[int], fetch: Fetch) -> dict[int, Opened]:
+        """Return these steps; those that are not held are fetched. Steps that are gone are left out."""
+        numbers, held = [*numbers], self._held
+        if missing := sorted(number for number in numbers if number not in held):
+            if self._length > REMEMBERED:
+                self.clear()
+            fetched = {number: Opened(step) for number, step in fetch(missing).items()}
+            short = {number: opened for number, opened in fetched.items() if opened.length < LONG}
+            self._length += sum(opened.length for opened in short.values())
+            self._held |= short
+            held = {**held, **fetched}
+        return {number: held[number] for number in numbers if number in held}
+
+
 @dataclass(frozen=True)
 class _Chosen:
     place: int  # in the ranking
     at: Ranked
-    opened: _Opened
+    opened: Opened
     text: str
     tokens: int
 
@@ -78,10 +107,11 @@ class _Packer:
     fetch: Fetch
     counter: TokenCounter
     repetitions: Repetitions
+    known: OpenedSteps
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
-    steps: dict[int, _Opened] = field(default_factory=dict)
+    steps: dict[int, Opened] = field(default_factory=dict)
 
     def fill(self, left: int) -> int:
         """Choose passages that fit `left` tokens, best first, and return their number."""
@@ -91,11 +121,16 @@ class _Packer:
         for i, at in enumerate(self.ranked):
             if left < SMALLEST or misses >= MISSES:
                 break
-            if i in self.taken or (opened := self._open(i)) is None:
+            if i in self.taken:
+                continue
+            if at.end - at.start > DENSEST * left:
+                misses += 1
+                continue
+            if (opened := self._open(i)) is None:
                 continue
             text = clean(opened.parts[at.part].text[at.start : at.end])
             labels, dates = (at.number, at.part) not in labelled, opened.header not in headers
-            cost = self._cost(opened, at.part, text, left, labels, dates)
+            cost = self._cost(opened, at.part, text, labels, dates)
             if cost > left:
                 misses += 1
                 continue
@@ -109,20 +144,18 @@ class _Packer:
             left, misses = left - cost, 0
         return len(self.chosen) - before
 
-    def _cost(self, opened: _Opened, part: int, text: str, left: int, labels: bool, dates: bool) -> int:
-        """Count the tokens of a passage, with its label and header if they are new; over `left` where it cannot fit."""
-        if len(text) > DENSEST * left:
-            return left + 1
+    def _cost(self, opened: Opened, part: int, text: str, labels: bool, dates: bool) -> int:
+        """Count the tokens of a passage, with its label and header if they are new."""
         prefix = label(opened.step, opened.parts[part], whole=False) if labels else ""
         cost = self.counter.count(f"{prefix}{text}\n")
         return cost + self.counter.count(f"{opened.header}\n") if dates else cost
 
-    def _open(self, i: int) -> _Opened | None:
+    def _open(self, i: int) -> Opened | None:
         """Return the step of the i-th passage; those of the next ones are fetched with it."""
         number = self.ranked[i].number
         if number not in self.steps:
             numbers = {r.number for r in self.ranked[i : i + FETCHED]} - self.steps.keys()
-            self.steps.update({n: _Opened(step) for n, step in self.fetch(sorted(numbers)).items()})
+            self.steps |= self.known.of(numbers, self.fetch)
         return self.steps.get(number)
 
     def left_out(self) -> Iterator[LeftOut]:
@@ -133,7 +166,7 @@ class _Packer:
             if i in chosen or (opened := self._open(i)) is None:
                 continue
             text = clean(opened.parts[at.part].text[at.start : at.end])
-            tokens = self._cost(opened, at.part, text, len(text), labels=True, dates=True)
+            tokens = self._cost(opened, at.part, text, labels=True, dates=True)
             reason = REPEATS if i in self.repeated else TOO_LONG if i < last else BELOW
             yield LeftOut(_excerpt([_Chosen(i, at, opened, text, tokens)]), i + 1, reason)
 
@@ -146,6 +179,7 @@ def pack(
     key: bytes,
     diversity: float = DIVERSITY,
     left_out: int = 0,
+    known: OpenedSteps | None = None,
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.
 
@@ -157,11 +191,12 @@ def pack(
         key: The memory's key, for the fence.
         diversity: The share of its wording in which a passage must differ from those before it.
         left_out: The number of passages to return that were not chosen.
+        known: Steps that were opened before, and none that was forgotten since.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
     """
-    packer = _Packer(ranked, fetch, counter, Repetitions(diversity))
+    packer = _Packer(ranked, fetch, counter, Repetitions(diversity), known or OpenedSteps())
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
         text, tokens = _rendered(packer.chosen, counter, key)

@@ -17,7 +17,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import features
 from tinymem.recall.fusion import Filter, Scored, published, weighed_as
-from tinymem.recall.packing import pack
+from tinymem.recall.packing import OpenedSteps, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.results import Explanation, LeftOut, Recall
 from tinymem.steps.step import Step
@@ -41,6 +41,10 @@ class Past(Protocol):
     @property
     def catalog(self) -> Catalog:
         """The arrays over all passages, as they are now."""
+
+    @property
+    def opened(self) -> OpenedSteps:
+        """The steps that were opened before, cleared when some are forgotten."""
 
     @property
     def trouble(self) -> str:
@@ -120,5 +124,5 @@ class Search:
         if catalog.is_gone():  # something was forgotten meanwhile, elsewhere, and with it the files of these arrays
             return self._packed(text, budget, now, hidden, only, diversity, left_out)
         with past.naming_parts():
-            found, others = pack(ranked, past.fetch, past.counter, budget, past.key, diversity, left_out)
+            found, others = pack(ranked, past.fetch, past.counter, budget, past.key, diversity, left_out, past.opened)
         return replace(found, note=past.trouble), others
