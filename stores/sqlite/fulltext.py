@@ -15,7 +15,7 @@ import math
 import sqlite3
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -45,6 +45,9 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab('main', 'ful
 """
 COUNT = "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)"
 OCCURRENCES = "SELECT group_concat(doc) FROM temp.occurrences WHERE term = ?"
+VERSION = "PRAGMA data_version"  # changes when another connection has written
+MOST_FRESH = 64  # passages that are noted in what is remembered; after more, nothing is remembered
+MOST_REMEMBERED = 250_000  # passages of stems that are remembered, in sum
 
 
 class FullText:
@@ -54,20 +57,34 @@ class FullText:
         self._db = connection
         self._db.executescript(SCHEMA + SCRATCH)
         self._known: dict[str, list[str]] = {}
-        self._at_least: dict[str, int] = {}  # stem -> passages that have it; more may have come since
         self._lengths = Lengths(connection)
+        self._fresh: dict[int, str]  # passages that were added here since the last search
+        self._version = -1
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remember nothing of the index."""
+        self._fresh = {}
+        self._counts: dict[str, tuple[int, int]] = {}  # stem -> its passages, and up to how many they were counted
+        self._having: dict[str, tuple[Ids, Ids]] = {}  # stem -> its passages, and its count in each
+        self._room = MOST_REMEMBERED
 
     def add(self, passages: Iterable[tuple[int, str]]) -> None:
         """Index passages, given as (id, text)."""
-        self._db.executemany("INSERT INTO fulltext(rowid, terms) VALUES (?, ?)", ((i, indexed(t)) for i, t in passages))
+        added = [(id, indexed(text)) for id, text in passages]
+        self._db.executemany("INSERT INTO fulltext(rowid, terms) VALUES (?, ?)", added)
+        if len(self._fresh) + len(added) <= MOST_FRESH:
+            self._fresh.update(added)
 
     def remove(self, passages: Iterable[tuple[int, str]]) -> None:
         """Remove passages; their texts must be those that were added."""
+        self._forget()
         rows = (("delete", i, indexed(t)) for i, t in passages)
         self._db.executemany("INSERT INTO fulltext(fulltext, rowid, terms) VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:
         """Remove all passages, even from a damaged index."""
+        self._forget()
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('delete-all')")
 
     def optimize(self) -> None:
@@ -81,38 +98,75 @@ class FullText:
         collection, about 1 is the score of a passage of average length with every term once. Passages that are
         `waiting` are searched as if they were in the index.
         """
-        if self._lengths.refresh():
-            self._at_least.clear()
-        scores, scale = np.zeros(max(self._lengths.end, waiting.end), np.float64), 0.0
+        self._refresh()
         count = self._lengths.count + len(waiting)
         mean = (self._lengths.total + waiting.total) / max(count, 1)
+        found, scale = [(np.zeros(0, np.int64), np.zeros(0))], 0.0
         for stem in self._rarest(words(query)[:MAX_WORDS], waiting):
             ids, times, lengths = self._occurrences(stem, waiting)
             idf = max(1e-6, math.log((max(count - len(ids), 0) + 0.5) / (len(ids) + 0.5)))
             shares = 1 - B + B * lengths / mean
-            scores[ids] += idf * (times * (K1 + 1) / (times + K1 * shares))
+            found.append((ids, idf * (times * (K1 + 1) / (times + K1 * shares))))
             scale += idf
-        found = np.flatnonzero(scores)
-        best = found[np.argsort(-scores[found], kind="stable")][:MAX_HITS]
-        return best, (scores[best] / (scale or 1)).astype(np.float32)
+        every, parts = map(np.concatenate, zip(*found, strict=True))
+        held, which = np.unique(every, return_inverse=True)
+        scores = np.bincount(which, parts, len(held))
+        best = np.argsort(-scores, kind="stable")[:MAX_HITS]
+        return held[best], (scores[best] / (scale or 1)).astype(np.float32)
+
+    def _refresh(self) -> None:
+        """Bring what is remembered up to date with the index, or forget it."""
+        (version,) = self._db.execute(VERSION).fetchone()
+        end, fresh = self._lengths.end, self._fresh
+        removed = self._lengths.refresh()
+        if end < self._lengths.end or removed:
+            is_mine = not removed and version == self._version and self._lengths.held_from(end) == fresh.keys()
+            if is_mine:
+                for id, counted in zip(fresh, self._terms([*fresh.values()]), strict=True):
+                    self._note(id, counted)
+            else:
+                self._forget()
+            self._fresh = {}
+        self._version = version
+
+    def _note(self, id: int, counted: Counter[str]) -> None:
+        """Add a new passage to what is remembered of its stems."""
+        for stem in counted.keys() & self._counts.keys():
+            count, cap = self._counts[stem]
+            self._counts[stem] = count + 1, cap
+        for stem in counted.keys() & self._having.keys():
+            ids, times = self._having[stem]
+            self._having[stem] = np.append(ids, np.int32(id)), np.append(times, np.int32(counted[stem]))
 
     def _occurrences(self, stem: str, waiting: Waiting) -> tuple[Ids, Ids, Ids]:
         """Return the passages with `stem`, its count in each, and their lengths."""
-        (listed,) = self._db.execute(OCCURRENCES, (stem,)).fetchone()  # one text takes a quarter of the time of rows
-        if listed is None and waiting.count(stem):
+        if stem not in self._having and not self._read(stem):
             return waiting.having(stem)
-        every = np.fromstring(listed, np.int64, sep=",")
-        first = np.flatnonzero(np.diff(every, prepend=-1))  # they are in order
-        ids, times = every[first], np.diff(first, append=len(every))
+        ids, times = self._having[stem]
         held = ids, times, self._lengths.of(ids)
         if not waiting.count(stem):
             return held
         ids, times, lengths = (np.concatenate(both) for both in zip(held, waiting.having(stem), strict=True))
         return ids, times, lengths
 
+    def _read(self, stem: str) -> bool:
+        """Read the passages with `stem` from the index; False if there are none."""
+        (listed,) = self._db.execute(OCCURRENCES, (stem,)).fetchone()  # one text takes a quarter of the time of rows
+        if listed is None:
+            return False
+        every = np.fromstring(listed, np.int64, sep=",")
+        first = np.flatnonzero(np.diff(every, prepend=-1))  # they are in order
+        self._room -= len(first)
+        if self._room < 0:
+            self._having, self._room = {}, MOST_REMEMBERED - len(first)
+        self._having[stem] = every[first].astype(np.int32), np.diff(first, append=len(every)).astype(np.int32)
+        return True
+
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""
-        cleaned = [indexed(text) for text in texts]
+        return self._terms([indexed(text) for text in texts])
+
+    def _terms(self, cleaned: Sequence[str]) -> list[Counter[str]]:
         self._db.execute("INSERT INTO temp.asked(asked) VALUES ('delete-all')")
         self._db.executemany("INSERT INTO temp.asked(rowid, word) VALUES (?, ?)", enumerate(cleaned))
         counted: list[Counter[str]] = [Counter() for _ in cleaned]
@@ -141,14 +195,15 @@ class FullText:
     def _counted(self, stems: Mapping[str, str], cap: int) -> dict[str, int]:
         """Count the passages of each stem that fewer than `cap` passages have, by a word that has it."""
         found = {}
+        if len(self._counts) > REMEMBERED:
+            self._counts = {}
         for stem, word in stems.items():
-            if self._at_least.get(stem, 0) >= cap:
-                continue
-            self._at_least[stem] = count = self._db.execute(COUNT, (f'"{word}"', cap)).fetchone()[0]
+            count, counted_to = self._counts.get(stem, (0, 0))
+            if counted_to <= count and counted_to < cap:  # at least so many
+                count = self._db.execute(COUNT, (f'"{word}"', cap)).fetchone()[0]
+                self._counts[stem] = count, cap
             if count < cap:
                 found[stem] = count
-        if len(self._at_least) > REMEMBERED:
-            self._at_least.clear()
         return found
 
     def _stems(self, asked: list[str]) -> dict[str, str]:
