@@ -107,7 +107,7 @@ class Build:
         return found | {"steps": counts.steps, "passages": counts.passages}
 
     def _fill(self) -> dict[str, Any]:
-        """Add steps in chunks until they can be recalled; each chunk's vectors then go into plain Chroma."""
+        """Add steps in chunks until they are in the index; each chunk's vectors then go into plain Chroma."""
         times: list[tuple[float, float, int]] = []
         left, passages = self._size, 0
         while left:
@@ -128,8 +128,7 @@ class Build:
     def _archive(self, chunk: Sequence[Step]) -> None:
         for at in range(0, len(chunk), TOGETHER):
             self.memory.add_steps(chunk[at : at + TOGETHER])
-        self.memory.long_term.embed_pending()
-        self.memory.long_term.settle()
+        self.memory.flush()
 
     def _fresh(self) -> list[Any]:
         """The passages that plain Chroma has not got yet."""
@@ -177,11 +176,15 @@ def opened_memory(folder: Path) -> dict[str, Any]:
     recalled = time.perf_counter()
     memory.context()
     found = {"open": opened - start, "first_recall": recalled - start, "first_context": time.perf_counter() - start}
-    reading = resident()
+    reading, private = resident(), own()
     memory.long_term.index.store.count()
     both = resident()
     memory.close()
-    return {name: round(1000 * value, 2) for name, value in found.items()} | {"reading": reading, "indexing": both}
+    return {name: round(1000 * value, 2) for name, value in found.items()} | {
+        "reading": reading,
+        "indexing": both,
+        "private": private,
+    }
 
 
 def opened_chroma(folder: Path) -> dict[str, Any]:
@@ -191,12 +194,17 @@ def opened_chroma(folder: Path) -> dict[str, Any]:
     opened = time.perf_counter()
     plain.query(np.full((1, 256), 1 / 16, np.float32))
     found = {"open": opened - start, "first_query": time.perf_counter() - start}
-    return {name: round(1000 * value, 2) for name, value in found.items()} | {"reading": resident()}
+    return {name: round(1000 * value, 2) for name, value in found.items()} | {"reading": resident(), "private": own()}
 
 
 def resident() -> float:
     """MiB of this process that are in RAM now."""
     return round(int(dict(_status())["VmRSS"].split()[0]) / 1024, 1)
+
+
+def own() -> float:
+    """MiB of this process alone: what it has written, and no page of a file that others may share."""
+    return round(int(dict(_status())["RssAnon"].split()[0]) / 1024, 1)
 
 
 def _status() -> Iterator[tuple[str, str]]:

@@ -16,12 +16,12 @@ from test_benchmarks import agent_run, conversation
 
 from benchmarks.harness.summary import read_summary
 from benchmarks.recall import table
-from benchmarks.speed import endurance
+from benchmarks.speed import endurance, stages
 from benchmarks.speed import run as speed
 from benchmarks.speed import table as speed_table
 from benchmarks.speed.steps import Corpus, questions, steps_from, vocabulary
 from benchmarks.speed.worker import percentiles
-from tinymem import ActionStep
+from tinymem import ActionStep, HierarchicalMemory
 from tinymem.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +101,15 @@ def test_the_table_is_put_between_its_marks(measured: tuple[Path, str], tmp_path
 )
 def test_the_readme_holds_the_table_of_the_committed_summary() -> None:
     speed_table.main(["--check"])
+
+
+def test_every_stage_is_timed_and_left_as_it_was() -> None:
+    before = HierarchicalMemory.recall
+    found = stages.profile(300, 2)
+    assert {*found} == {"context", "recall"}
+    assert all(found["context"][stage] > 0 for stage in stages.STAGES)
+    assert HierarchicalMemory.recall is before
+    assert len(stages.table({300: found}).splitlines()) == len(stages.STAGES) + 3
 
 
 def test_tables_of_recall_leave_the_summary_alone(measured: tuple[Path, str]) -> None:

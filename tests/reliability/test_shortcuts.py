@@ -105,6 +105,20 @@ def test_scores_follow_what_others_add_and_remove(journal: SqliteJournal, tmp_pa
     other.close()
 
 
+def test_what_is_remembered_of_terms_follows_what_is_added_here(journal: SqliteJournal, tmp_path: Path) -> None:
+    for number in range(50, 60):
+        journal.search_text("cache parser")
+        with pytest.raises(ZeroDivisionError), journal.together():
+            add(journal, [entry(said("cache cache cache parser", number))])
+            raise ZeroDivisionError
+        add(journal, [entry(said(f"parser cache cache number{number}", number))])
+        fresh = SqliteJournal(tmp_path / "journal.db")
+        found, expected = (index.search_text("cache parser") for index in (journal, fresh))
+        fresh.close()
+        assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+    assert journal._fulltext._having, "it was brought up to date, not forgotten"
+
+
 def test_the_rarest_words_are_found_whatever_was_counted_before(journal: SqliteJournal) -> None:
     def rarest(index: fulltext.FullText, terms: int, postings: int, caps: tuple[int, ...]) -> list[str]:
         with pytest.MonkeyPatch.context() as patch:
@@ -117,7 +131,7 @@ def test_the_rarest_words_are_found_whatever_was_counted_before(journal: SqliteJ
     for terms in (1, 2, 3, 48):
         for postings in (1, 8, 20, 1000):
             found = {tuple(rarest(index, terms, postings, caps)) for caps in ((), (1,), (2, 6), (6, 11), (100,))}
-            index._at_least.clear()
+            index._forget()
             assert found == {tuple(rarest(index, terms, postings, ()))}
 
 
