@@ -135,9 +135,10 @@ def _ranked(pieces: Sequence[Piece], characters: int) -> list[int]:
     """Rank pieces, best first, until they are more than `characters` long; pieces that add nothing are left out."""
     lines = [_terms(piece.text) for piece in pieces]
     frequency = Counter(term for line in lines for term in line)
+    rarity = {term: math.log1p(len(lines) / count) for term, count in frequency.items()}
     for line in lines:
         for term in line:
-            line[term] *= math.log1p(len(lines) / frequency[term])
+            line[term] *= rarity[term]
     alone = [piece.worth * sum(line.values()) for piece, line in zip(pieces, lines, strict=True)]
     covered: dict[str, float] = {}  # the worth with which each term is in the summary
     spent: dict[int, float] = {}  # by part: the worth of its chosen lines, each alone
@@ -145,6 +146,8 @@ def _ranked(pieces: Sequence[Piece], characters: int) -> list[int]:
     def rank(at: int) -> float:
         """Return the gain of a piece over its cost; it never grows, since F is submodular."""
         piece = pieces[at]
+        if not covered:
+            return (alone[at] + SPREAD * math.sqrt(alone[at])) / math.pow(len(piece.line) / 4 + PER_LINE, EXPONENT)
         new = sum(weight * max(0.0, piece.worth - covered.get(term, 0.0)) for term, weight in lines[at].items())
         before = spent.get(piece.part, 0.0)
         more = SPREAD * (math.sqrt(before + alone[at]) - math.sqrt(before)) if new else 0.0

@@ -111,16 +111,19 @@ def _who(step: Step, part: Part) -> str:
 def pieces_of(steps: Sequence[Step]) -> list[Piece]:
     """Return the pieces of `steps`, in order; of equal texts the one that is worth most."""
     found: dict[str, Piece] = {}
+    shape_of: dict[str, str] = {}
     shapes: Counter[str] = Counter()
     parts = labelled_parts(steps)
     room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(parts)))
     for at, (label, part) in enumerate(parts):
         for piece in _pieces(at, label, part, room):
-            shapes[_shape(piece.text)] += 1
+            if piece.text not in shape_of:
+                shape_of[piece.text] = _shape(piece.text)
+            shapes[shape_of[piece.text]] += 1
             if piece.text not in found or found[piece.text].worth < piece.worth:
                 found.pop(piece.text, None)
                 found[piece.text] = piece
-    rated = [replace(piece, worth=piece.worth / math.sqrt(shapes[_shape(text)])) for text, piece in found.items()]
+    rated = [Piece(p.label, text, p.worth / math.sqrt(shapes[shape_of[text]]), p.part) for text, p in found.items()]
     best = heapq.nlargest(MOST, range(len(rated)), key=lambda at: (rated[at].worth, -at))
     return [rated[at] for at in sorted(best)]
 
