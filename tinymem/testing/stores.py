@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from inspect import signature
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +82,25 @@ def replaces_on_upsert(open_store: Callable[[], VectorStore]) -> None:
         require(store.query(old, 1)[0].tolist() == [6], "the old vector is gone")
 
 
+def takes_metadata(open_store: Callable[[], VectorStore]) -> None:
+    """Where `upsert` has a parameter `metadata`: vectors come with it or without, and their metadata is replaced."""
+    one, other = unit_vectors(2)
+    with _emptied(open_store) as store:
+        upsert: Any = store.upsert
+        if "metadata" not in signature(upsert).parameters:
+            return
+        first = {"step": 1, "type": "action", "time": 1.7e9, "milestone": False, "session": "s", "tool": "look"}
+        upsert([1], one[np.newaxis], metadata=[first])
+        upsert([1, 2], np.stack([other, one]), metadata=[{"step": 1, "milestone": True}, {"step": 2, "speaker": "Ann"}])
+        upsert([3], -one[np.newaxis])
+        upsert([2], one[np.newaxis])
+        require(store.count() == 3, "metadata adds no vector")
+        found = [store.query(vector, 1)[0].tolist() for vector in (one, other, -one)]
+        require(found == [[2], [1], [3]], f"each vector is found under its id, not {found}")
+        upsert([], np.zeros((0, DIMENSIONS), dtype=np.float32), metadata=[])
+        require(store.count() == 3, "no metadata is needed for no vectors")
+
+
 def deletes(open_store: Callable[[], VectorStore]) -> None:
     """Deleted ids are found no more, the others are; ids that are not held are no error; a deleted id can come back."""
     vectors = unit_vectors(40)
@@ -130,6 +151,7 @@ STORE_CHECKS: tuple[Callable[[Callable[[], VectorStore]], None], ...] = (
     gives_all_when_asked_for_more,
     breaks_ties_by_lower_id,
     replaces_on_upsert,
+    takes_metadata,
     deletes,
     keeps_zero_vectors_far,
     clears,
