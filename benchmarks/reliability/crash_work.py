@@ -7,6 +7,7 @@ checked yet, a line in benchmarks/reliability/crash_check.py too.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
@@ -45,6 +46,18 @@ def _index(worker: Worker) -> None:
     worker.add(worker.steps(20))
     worker.memory.long_term.embed_pending()
     worker.memory.long_term.index.follow()
+    worker.tell("indexed", worker.memory.long_term.index.watermark)
+
+
+def _flush(worker: Worker) -> None:
+    """The background embeds, summarises and indexes while steps come, and is then waited for."""
+    for _ in range(worker.dice.randrange(1, 5)):
+        worker.add(worker.steps(worker.dice.randrange(1, 12)))
+    if worker.dice.randrange(2):
+        time.sleep(worker.dice.random() / 10)  # it is alone at work
+    worker.memory.flush()
+    worker.tell("embedded", worker.memory.long_term.journal.mark.step)
+    worker.tell("summarised", len(worker.memory.medium_term.known()))
     worker.tell("indexed", worker.memory.long_term.index.watermark)
 
 
@@ -175,6 +188,7 @@ OPERATIONS = {
     "mark milestones": Operation(_mark, 0.03),
     "make a memory": Operation(_make, 0.2, opens=True),
     "index": Operation(_index, 0.8, "chroma"),
+    "flush": Operation(_flush, 0.8, "chroma"),
     "forget with an index": Operation(_forget, 0.8, "chroma"),
     "retain": Operation(_retain, 0.15),
     "reindex": Operation(_reindex, 0.25, opens=True),

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ import pytest
 from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, sqlite, texts_in
 from work import grows_linearly
 
-import tinymem.archive.archive
 import tinymem.archive.embedding
+import tinymem.archive.indexing
 import tinymem.recall.passages
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
@@ -171,13 +172,19 @@ def test_enough_tokens_are_waited_for(tmp_path: Path, monkeypatch: pytest.Monkey
     tokens = archive.journal.waiting_tokens()
     assert tokens == archive.journal.end() > 3
     assert archive.embed_pending(at_least=tokens + 1) == 0
-    monkeypatch.setattr(tinymem.archive.archive, "WAITING", tokens + 1)
-    archive.settle()
+    monkeypatch.setattr(tinymem.archive.indexing, "WAITING", tokens + 1)
+    monkeypatch.setattr(tinymem.archive.indexing, "IDLE", inf)
+    archive.in_background, archive._called_at = True, 0.0
+    archive.journal.set_window([1], {})
+    archive.work()
     assert not embedder.documents
     assert archive.embed_pending(at_least=tokens) == 3
     assert archive.embed_pending() == archive.journal.waiting_tokens() == 0
     fill(archive, map(said, "defg"))
-    archive.settle()
+    archive.work()
+    assert archive.journal.waiting_tokens(), "the background lets a caller go on"
+    archive._called_at = 0.0
+    archive.work()
     assert (sum(embedder.documents.values()), archive.journal.waiting_tokens()) == (7, 0)
     archive.close()
 
@@ -404,10 +411,10 @@ def test_a_huge_step_that_is_half_embedded_is_forgotten_whole(tmp_path: Path) ->
     archive = open_archive(tmp_path, embedder)
     log = "\n".join(f"line {at} of the log says zyxqvortex{at}" for at in range(5_000))
     fill(archive, [said("the first"), ActionStep(None, tool_name="cat", observation=log), said("the kumquat")])
-    embedder.batches = 1
+    embedder.batches = 2
     with pytest.raises(EmbedderError):
         archive.embed_pending()
-    assert archive.journal.mark == (2, BATCH - 1)
+    assert archive.journal.mark == (2, BATCH)
     embedder.batches = 99
     archive.forget([2])
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"zyxqv").values())
@@ -553,12 +560,13 @@ def test_a_closed_archive_says_so(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     fill(archive, [said("text", 1)])
     archive.close()
+    archive.in_background = True
     for use in (
         lambda: Search(archive).recall("text", 100, LATER),
         lambda: fill(archive, [said("text", 2)]),
         lambda: archive.forget([1]),
         archive.embed_pending,
-        archive.settle,
+        archive.work,
         archive.index.follow,
     ):
         with pytest.raises(ClosedError):

@@ -77,7 +77,7 @@ def test_an_episode_has_so_many_tokens_at_most(memory: HierarchicalMemory) -> No
 def test_a_session_ends_an_episode(memory: HierarchicalMemory) -> None:
     for session in ("monday", "tuesday", None, "monday"):
         memory.add_steps(talk(3, session=session))
-    memory.add_steps(talk(2))
+    memory.add_steps(talk(3))
     assert spans(memory) == [(1, 3, "monday"), (4, 6, "tuesday"), (7, 9, None), (10, 12, "monday")]
 
 
@@ -145,6 +145,7 @@ def test_a_summarizer_that_fails_is_replaced_and_nothing_is_lost(
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), summarizer=Broken()) as memory:
         with caplog.at_level(logging.WARNING):
             memory.add_steps(talk(MOST + 5))
+            memory.flush()
         assert "no route to host" in caplog.text and memory.stats().steps == MOST + 5
         assert "rpm" in next(iter(memory.medium_term)).summary
 
@@ -203,7 +204,7 @@ def long_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hierarchic
     with open_memory(path, prune_strategy=keep_last_n_steps(2), max_tokens=20_000) as opened:
         for session in range(FAN * FAN + FAN + 3):
             opened.add_steps(talk(5, 5 * session, session=f"s{session}"))
-        opened.add_steps(talk(2))
+        opened.add_steps(talk(3))
         yield opened
 
 

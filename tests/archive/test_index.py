@@ -101,9 +101,7 @@ def test_a_small_memory_never_opens_its_store(tmp_path: Path) -> None:
     for _ in range(2):
         archive = open_archive(tmp_path, None, never, exact_up_to=1_000)
         fill(archive, [said(text) for text in TEXTS])
-        archive.settle()
         assert numbers(archive)
-        archive.settle()
         archive.forget([3, 5])
         assert numbers(archive)
         archive.close()
@@ -138,6 +136,7 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
     archive.in_background = True
     fill(archive, numbered_texts(sentences(100)))
     archive.embed_pending()
+    archive._called_at = 0.0
     assert not archive.waits_for_index and archive.work() is None and not store.upserts
     archive.journal.set_window([1], {})
     for held in (40, 80, 100):
@@ -156,10 +155,10 @@ def test_the_background_embeds_what_waits_when_nobody_calls(tmp_path: Path, stor
     archive.in_background = True
     archive.write([said(text, at) for at, text in enumerate(TEXTS[:30], 1)], window=False)
     archive._called_at = inf
-    archive.embed_idle()
+    archive.work()
     assert archive.journal.counts()["waiting_steps"] == 30
     archive._called_at = 0.0
-    archive.embed_idle()
+    archive.work()
     assert archive.journal.counts()["waiting_steps"] == 0
     archive.close()
     assert watermark(archive_at(tmp_path)) == store.count() == 30, "and closing indexes it"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import tinymem.archive.archive
 import tinymem.archive.embedding
 import tinymem.archive.index
+import tinymem.archive.indexing
 from benchmarks.harness.summary import read_summary
 from benchmarks.reliability.crash import rounds
 from benchmarks.reliability.crash_check import Expected, check
@@ -52,7 +52,7 @@ def killed(tmp_path: Path, kills: int, seed: int) -> dict[str, Any]:
 
 
 def test_kills_at_random_moments_of_every_operation_are_survived(tmp_path: Path) -> None:
-    record = killed(tmp_path, kills=60, seed=1)
+    record = killed(tmp_path, kills=64, seed=1)
     assert {name: one["kills"] for name, one in record["operations"].items()} == dict.fromkeys(OPERATIONS, 4)
     assert all(one["survived"] == 4 for one in record["operations"].values())
     assert sum(one["inside"] for one in record["operations"].values()) > 20
@@ -65,12 +65,12 @@ def test_hundreds_of_kills_are_survived(tmp_path: Path) -> None:
 
 
 def test_every_operation_is_killed_equally_often_on_memories_of_its_store() -> None:
-    plan = rounds(150, 3, list(OPERATIONS))
+    plan = rounds(160, 3, list(OPERATIONS))
     names = [name for _, some in plan for name in some]
     assert {names.count(name) for name in OPERATIONS} == {10}
     assert all(len({OPERATIONS[name].store for name in some}) == 1 for _, some in plan)
     assert len({seed for seed, _ in plan}) == len(plan)
-    assert rounds(150, 3, list(OPERATIONS)) == plan != rounds(150, 4, list(OPERATIONS))
+    assert rounds(160, 3, list(OPERATIONS)) == plan != rounds(160, 4, list(OPERATIONS))
 
 
 # what the check sees
@@ -80,7 +80,8 @@ def test_every_operation_is_killed_equally_often_on_memories_of_its_store() -> N
 def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Expected]:
     """A memory as a process left it that added, archived, forgot, noted and marked, and what that process told."""
     for module, name in (
-        (tinymem.archive.archive, "WAITING"),
+        (tinymem.archive.indexing, "WAITING"),
+        (tinymem.archive.indexing, "IDLE"),
         (tinymem.archive.embedding, "BATCH"),
         (tinymem.archive.index, "BATCH"),
     ):

@@ -24,6 +24,15 @@ def test_an_add_takes_the_lock_and_reads_the_version_once(capsys: pytest.Capture
     assert (added["locks"], added["version_reads"]) == (1, 1)
 
 
+def test_a_recall_reads_the_version_once_and_a_context_once_for_the_window_and_once_for_the_passages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["recall"]["version_reads"] == 1
+    assert found["context"]["version_reads"] <= 2
+
+
 def test_only_calls_of_another_file_are_hops() -> None:
     with HierarchicalMemory(embedder="hashing", store="exact") as memory:
         closed = passage(lambda: memory.closed)

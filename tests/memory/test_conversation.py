@@ -39,6 +39,7 @@ from tinymem import (
     ToolCall,
     count_tokens,
 )
+from tinymem.archive.background import background
 from tinymem.errors import BudgetError, ClosedError, InputError
 from tinymem.memory.conversation.retrieve import Answer
 from tinymem.messages import problems
@@ -69,7 +70,7 @@ def texts(messages: list[dict[str, Any]]) -> list[Any]:
 
 
 def steps_of_sqlite(conversation: ConversationMemory, ask: Callable[[], object]) -> int:
-    """How many instructions SQLite's machine runs to answer."""
+    """How many instructions SQLite's machine runs to answer, while the background does nothing."""
     count = 0
 
     def tick() -> int:
@@ -78,11 +79,13 @@ def steps_of_sqlite(conversation: ConversationMemory, ask: Callable[[], object])
         return 0
 
     db = sqlite(conversation.memory.long_term.journal)._db
+    background.pause()
     db.set_progress_handler(tick, 1)
     try:
         ask()
     finally:
         db.set_progress_handler(None, 1)
+        background.go_on()
     return count
 
 

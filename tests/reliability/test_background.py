@@ -126,9 +126,6 @@ class Failing:
         self.failed = threading.Event()
         self.worked = threading.Event()
 
-    def embed_idle(self) -> None:
-        pass
-
     def work(self) -> float | None:
         if not self.failed.is_set():
             raise RuntimeError("no")

@@ -42,7 +42,6 @@ __all__ = ["Archive", "fence_key", "row_of"]
 logger = logging.getLogger(__name__)
 
 KEY = 16  # bytes of the key of fences
-WAITING = 16_000  # new steps are embedded once they have so many tokens
 IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and has no files
 
 
@@ -118,6 +117,7 @@ class Archive(Indexing):
                 rows.append(row_of(step, cost, end, window))
                 end += cost
             self.journal.add(rows)
+        self.note_call(sum(tokens))
         return positions
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
@@ -136,13 +136,6 @@ class Archive(Indexing):
             with self.naming_parts():
                 return slices(step, ((place.part, place.start, place.end) for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
-
-    def settle(self) -> None:
-        """Embed new steps once they are many; the background does the rest."""
-        self.check_embedder()
-        self.catch_up(WAITING)
-        self._keeps_pace = False
-        self.wake()
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -263,14 +256,15 @@ class Archive(Indexing):
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""
         background.dismiss(self)
+        was_in_background, self.in_background = self.in_background, False
         try:
             self.catch_up()
-            if self.in_background:
+            if was_in_background:
+                self.summarise()
                 self._fill()
         except EmbedderMismatchError as error:  # whatever opens the memory with the other embedder embeds them
             logger.warning("closing without embedding the newest steps: %s", error)
         finally:
-            self.in_background = False
             self.index.close()
             self.journal.close()
 

@@ -1,4 +1,4 @@
-"""The one background thread of this process: it embeds and indexes what waits, so that no caller has to.
+"""The one background thread of this process: it embeds, summarises and indexes what waits, so that no caller has to.
 
 It works for one memory at a time, and holds no memory alive. A fork waits until it is between two pieces of work, since
 a child cannot go on with half of one; an interpreter that ends does so too, since Chroma ends a process whose thread it
@@ -34,9 +34,6 @@ class Worker(Protocol):
 
     folder: Path
 
-    def embed_idle(self) -> None:
-        """Embed what waits, if nobody has called for a while."""
-
     def work(self) -> float | None:
         """Do one piece of work; the seconds until there may be more of it, or None for nothing."""
 
@@ -52,7 +49,8 @@ class Background:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._works, self._pauses = False, 0  # at a piece of work now, and forks that wait or go on
+        self._at: Worker | None = None  # for whom it does a piece of work now
+        self._pauses = 0  # forks that wait or go on
         self._due: WeakKeyDictionary[Worker, float] = WeakKeyDictionary()
         self._thread: threading.Thread | None = None
         self._ends = False
@@ -71,8 +69,10 @@ class Background:
             self._changed.notify_all()
 
     def dismiss(self, worker: Worker) -> None:
-        """Do nothing for `worker` any more."""
+        """Do nothing for `worker` any more, and wait for what is being done for it."""
         with self._changed:
+            if threading.current_thread() is not self._thread:
+                self._changed.wait_for(lambda: self._at is not worker, AT_END)
             self._due.pop(worker, None)
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class Background:
         if threading.current_thread() is not self._thread:
             with self._changed:
                 self._pauses += 1
-                self._changed.wait_for(lambda: not self._works, AT_FORK)
+                self._changed.wait_for(lambda: self._at is None, AT_FORK)
 
     def go_on(self) -> None:
         """Let a paused thread go on."""
@@ -119,8 +119,7 @@ class Background:
 
     def _work_for(self, worker: Worker) -> float | None:
         try:
-            worker.embed_idle()
-            with self._working():
+            with self._working(worker):
                 delay = worker.work()
                 self._close_some(worker)
             return delay
@@ -135,16 +134,16 @@ class Background:
                 return None
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _working(self, worker: Worker) -> Iterator[None]:
         """Do a piece of work that no fork may interrupt."""
         with self._changed:
             self._changed.wait_for(lambda: not self._pauses)
-            self._works = True
+            self._at = worker
         try:
             yield
         finally:
             with self._changed:
-                self._works = False
+                self._at = None
                 self._changed.notify_all()
 
     def _close_some(self, newest: Worker) -> None:

@@ -133,12 +133,15 @@ class Embedding(ABC):
 
     # -- steps in -----------------------------------------------------------------------------------------------------
 
-    def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
+    def embed_pending(
+        self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None, once: bool = False
+    ) -> int:
         """Make the passages, terms and vectors of new steps, in batches.
 
         Args:
             at_least: Do nothing while the new steps have fewer tokens.
             advance: Called after each batch with the number of the last step that is done.
+            once: Stop after one batch, or more if the last step is longer.
 
         Returns:
             The number of passages.
@@ -149,9 +152,11 @@ class Embedding(ABC):
         if self.journal.waiting_tokens() < at_least:
             return 0
         with self._embedding:  # one thread at a time, or one of them would work in vain
-            return self._embed_pending(advance)
+            if self.journal.waiting_tokens() < at_least:  # another thread has done it
+                return 0
+            return self._embed_pending(advance, once)
 
-    def _embed_pending(self, advance: Callable[[int], object]) -> int:
+    def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
         done, before = 0, -1
         self._make_sure()
         mark: Mark | None = None
@@ -165,16 +170,18 @@ class Embedding(ABC):
                     break
                 mark, done = until, done + len(passages)
                 advance(mark.step)
+                if once and not mark.passages:  # a step is cut into all its passages at once
+                    return done
         return done
 
-    def catch_up(self, at_least: int = 1) -> None:
+    def catch_up(self, at_least: int = 1, once: bool = False) -> None:
         """Call `embed_pending` unless the embedder rests; if it fails, log a warning and let the steps wait."""
         if self._documents.is_on:
             return
         problem = self.trouble
         try:
             self._make_sure()
-            self.embed_pending(at_least)
+            self.embed_pending(at_least, once=once)
         except EmbedderError as error:
             if self._documents.took >= SLOW:  # a question would wait as long
                 self._questions.begin(error, self._documents.took)
@@ -200,17 +207,24 @@ class Embedding(ABC):
         return made
 
     def _new_passages(self, mark: Mark) -> Iterator[tuple[Mark, Batch]]:
-        """Yield the passages from `mark` on in batches, each with the mark after it."""
+        """Yield the passages from `mark` on in batches, each with the mark after it.
+
+        Those of a step are in one batch if they fit.
+        """
         batch: Batch = []
         following = mark.step
         while rows := self.journal.rows(following - 1, STEPS):
             for row in rows:
-                for at, passage in enumerate(passages_of(self.load(row.record), self.key)):
-                    if (row.number, at) >= mark:
-                        batch.append((row.number, passage))
+                made = mark.passages if row.number == mark.step else 0
+                passages = passages_of(self.load(row.record), self.key)[made:]
+                if batch and len(batch) + len(passages) > BATCH:
+                    yield Mark(row.number, 0), batch
+                    batch = []
+                for at, passage in enumerate(passages, made):
                     if len(batch) == BATCH:
-                        yield Mark(row.number, at + 1), batch
+                        yield Mark(row.number, at), batch
                         batch = []
+                    batch.append((row.number, passage))
                 following = row.number + 1
         if following > mark.step:
             yield Mark(following, 0), batch

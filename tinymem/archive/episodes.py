@@ -3,18 +3,25 @@
 An episode is closed where the session changes, after a final answer, before a new task, or when it has MOST steps or
 MOST_TOKENS tokens; then it is summarised once. FAN consecutive summaries are summarised in their turn, and so on, so
 that a history of any length fits in few tokens: recent episodes in detail, old ones in outline.
+
+Summaries are made in the background, after what was archived was embedded, so that no `add` waits for one. A context
+makes those that are still missing with the extractive summarizer, which takes milliseconds and always gives the same:
+so a context does not depend on how far the background has come. It never waits for another summarizer, which may be a
+model over a network: until the background has its summary, an episode is not shown, and its steps are recalled.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from tinymem.archive.archive import Archive
-from tinymem.errors import TinymemError, warn_hourly, without_content
+from tinymem.errors import ClosedError, TinymemError, warn_hourly, without_content
 from tinymem.messages.fitting import fitted
 from tinymem.protocols import StepOutline, Summarizer, SummaryRow
 from tinymem.protocols.settings import REWRITES
@@ -56,186 +63,34 @@ class Episode:
         return f"{steps}{f' ({self.session})' if self.session else ''}:\n{self.summary}"
 
 
-class Episodes:
-    """The episodes of an archive, oldest first; `summarizer` writes their summaries, and the journal keeps them."""
+class _Known:
+    """The summaries of a journal, by level and in order, in a state of it: its version, REWRITES and own summaries."""
 
-    def __init__(self, archive: Archive, summarizer: Summarizer | None = None) -> None:
-        self._archive = archive
-        self._extractive = ExtractiveSummarizer(archive.counter)
-        self._summarizer = summarizer or self._extractive
-        self._rows: list[SummaryRow] | None = None
-        self._levels: dict[int, list[Episode]] = {}  # made of the rows,
-        self._seen: list[_View] = []  # and so are these
-        self._costs: dict[Episode, int] = {}
-        self._changed = True  # some summaries may lack one of the next level
-        self._version, self._rewrites = -1, ""  # of the journal, as it was read last
-        self._after = 0  # all steps up to here are in an episode, or cannot be
+    def __init__(self, state: tuple[int, str | None, int] = (-1, None, 0), rows: Sequence[SummaryRow] = ()) -> None:
+        self.state, self.rows = state, rows
+        self._levels: dict[int, list[Episode]] = {}
+        self._views: list[_View] = []
 
-    def __iter__(self) -> Iterator[Episode]:
-        self.settle()
-        return iter(self._of(1))
-
-    def known(self) -> list[Episode]:
-        """Return the episodes that are summarised by now."""
-        return list(self._of(1))
-
-    def open(self, episode: Episode) -> list[Step]:
-        """Return the steps that an episode covers, whole and in order."""
-        found = self._archive.fetch([row.number for row in self._archived(episode)])
-        return [found[number] for number in sorted(found)]
-
-    def as_step(self, episode: Episode) -> SummaryStep:
-        """Return the summary as a step; its `covers` are the ids of the steps that it covers."""
-        covers = [row.id for row in self._archived(episode)]
-        return SummaryStep(episode.summary, covers, session=episode.session)
-
-    def _archived(self, episode: Episode) -> list[StepOutline]:
-        rows = self._archive.journal.outline(episode.first - 1, episode.last)
-        return [row for row in rows if not row.window]
-
-    # -- summarising --------------------------------------------------------------------------------------------------
-
-    def settle(self) -> int:
-        """Summarise the closed episodes that have no summary yet, and return the number of new summaries."""
-        made = 0
-        rewrites = self._archive.journal.setting(REWRITES)
-        for run in self._closed():
-            steps = list(self._archive.fetch([row.number for row in run]).values())
-            if steps:
-                session = _shared([row.session for row in run])
-                if not self._keep(1, run[0].number, run[-1].number, session, steps, rewrites):
-                    return made
-                made += 1
-        while self._changed and (orphans := self._orphans()):
-            level, children = orphans
-            steps = [SummaryStep(child.text) for child in children]
-            session = _shared([child.session for child in children])
-            if not self._keep(level + 1, children[0].first, children[-1].last, session, steps, rewrites):
-                return made
-            made += 1
-        self._changed = False
-        self._after = max((row.last for row in self._summaries()), default=0)
-        return made
-
-    def forget(self) -> None:
-        """Read the journal again, since the summaries of forgotten steps went with them."""
-        self._rows, self._after, self._changed = None, 0, True
-        self._levels, self._seen, self._costs = {}, [], {}
-
-    def _closed(self) -> list[list[StepOutline]]:
-        """Return the closed runs of archived steps that are in no episode yet."""
-        ranges = [(row.first, row.last) for row in self._summaries() if row.level == 1]
-        runs: list[list[StepOutline]] = []
-        run: list[StepOutline] = []
-        held = 0  # how many of the ranges end before the step at hand
-        for row in self._archive.journal.outline(self._after):
-            while held < len(ranges) and ranges[held][1] < row.number:
-                held += 1
-            inside = held < len(ranges) and ranges[held][0] <= row.number
-            if run and (inside or _begins_episode(row, run)):
-                runs.append(run)
-                run = []
-            if not inside and not row.window:
-                run.append(row)
-        if run and run[-1].type == "final_answer":
-            runs.append(run)
-            run = []
-        return runs
-
-    def _orphans(self) -> tuple[int, list[SummaryRow]] | None:
-        """Return a level, and consecutive summaries of it that no summary of the next level covers.
-
-        These are FAN summaries, or fewer where forgetting has left them between summaries that are covered.
-        """
-        rows = self._summaries()
-        for level in sorted({row.level for row in rows}):
-            parents = {row.first: row.last for row in rows if row.level == level + 1}
-            covered = 0
-            orphans: list[SummaryRow] = []
-            for row in (row for row in rows if row.level == level):
-                covered = max(covered, parents.get(row.first, 0))
-                if row.first > covered:
-                    orphans.append(row)
-                if len(orphans) == FAN or (orphans and row.first <= covered):
-                    return level, orphans
-        return None
-
-    def _keep(
-        self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
-    ) -> bool:
-        """Store a summary; return False if another process was first, or has forgotten steps since."""
-        row = SummaryRow(level, first, last, session, self._summary(steps))
-        journal = self._archive.journal
-        self._rows, self._levels, self._seen, self._changed = None, {}, [], True
-        with journal.together():
-            return journal.setting(REWRITES) == rewrites and journal.put_summaries([row]) == 1
-
-    def _summary(self, steps: Sequence[Step]) -> str:
-        steps = [without_echoes(step, self._archive.key) for step in steps]
-        try:
-            found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
-        except Exception as error:  # a step must not be lost because its summary failed
-            message = "the summarizer %s failed, so the extractive one is used: %s"
-            warn_hourly(logger, self._archive.folder, message, self._summarizer.name, without_content(error))
-            found = self._extractive.summarize(steps, SUMMARY_TOKENS)
-        return fitted(found, SUMMARY_TOKENS, self._archive.counter)
-
-    def _summaries(self) -> list[SummaryRow]:
-        journal = self._archive.journal
-        if (version := journal.version()) != self._version:  # another process may have made some, or forgotten steps
-            self._version, self._rows, self._levels, self._seen = version, None, {}, []
-            if (rewrites := journal.setting(REWRITES) or "") != self._rewrites:
-                self._rewrites, self._after = rewrites, 0
-        if self._rows is None:
-            self._rows = journal.summaries()
-        return self._rows
-
-    def _of(self, level: int) -> list[Episode]:
-        rows = self._summaries()  # called first, since it discards levels that other processes have changed
+    def episodes(self, level: int) -> list[Episode]:
+        """Return the episodes of a level, oldest first."""
         if level not in self._levels:
-            self._levels[level] = [
-                Episode(row.first, row.last, row.session, row.text, level)
-                for row in rows
-                if row.level == level and row.text
-            ]
+            rows = (row for row in self.rows if row.level == level and row.text)
+            self._levels[level] = [Episode(row.first, row.last, row.session, row.text, level) for row in rows]
         return self._levels[level]
 
-    def _cost(self, episode: Episode) -> int:
-        if episode not in self._costs:
-            self._costs[episode] = self._archive.counter.count(f"{episode}\n")
-        return self._costs[episode]
-
-    # -- choosing -----------------------------------------------------------------------------------------------------
-
-    def within(self, room: int) -> list[Episode]:
-        """Return the whole history in episodes of about `room` tokens at most, in order.
-
-        As many episodes as fit are in detail, the oldest in outline. If even the outline is too long, its oldest
-        episodes are left out.
-        """
-        try:
-            self.settle()
-        except TinymemError as error:  # the steps are safe
-            warn_hourly(logger, self._archive.folder, "summaries are late: %s", error)
-        finer, *others = self._views()
-        if finer.total <= room:
-            return finer.episodes
-        for coarser in others:
-            for end, covered in coarser.begins:
-                if coarser.costs[end] + finer.total - finer.costs[covered] <= room:
-                    return [*coarser.episodes[:end], *finer.episodes[covered:]]
-            finer = coarser
-        gone = next(at for at, cost in enumerate(finer.costs) if finer.total - cost <= room)
-        return finer.episodes[gone:]
-
-    def _views(self) -> list[_View]:
+    def views(self, cost: Callable[[Episode], int]) -> list[_View]:
         """Return the whole history in episodes of level 1, and then with every further level in place of the finer."""
-        rows = self._summaries()  # called first, since it discards what other processes have changed
-        if not self._seen:
-            self._seen = [_View(self._of(1), self._cost)]
-            for level in range(2, 1 + max((row.level for row in rows), default=1)):
-                self._seen.append(self._seen[-1].under(self._of(level), self._cost))
-        return self._seen
+        if not self._views:
+            views = [_View(self.episodes(1), cost)]
+            for level in range(2, 1 + max((row.level for row in self.rows), default=1)):
+                views.append(views[-1].under(self.episodes(level), cost))
+            self._views = views
+        return self._views
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """The steps that the episodes of the first level cover."""
+        return [(row.first, row.last) for row in self.rows if row.level == 1]
 
 
 class _View:
@@ -264,6 +119,180 @@ class _View:
         view = _View([*shown, *self.episodes[done:]], cost)
         view.begins = begins
         return view
+
+
+class Episodes:
+    """The episodes of an archive, oldest first; `summarizer` writes their summaries, and the journal keeps them."""
+
+    def __init__(self, archive: Archive, summarizer: Summarizer | None = None) -> None:
+        self._archive = archive
+        self._extractive = ExtractiveSummarizer(archive.counter)
+        self._summarizer = summarizer or self._extractive
+        self._is_quick = isinstance(self._summarizer, ExtractiveSummarizer)
+        self._settling = threading.RLock()  # one thread at a time, or one of them would work in vain
+        self._made = 0  # summaries that this process has stored, which do not change the journal's version
+        self._known = self._settled = _Known()  # as it was read last, and when nothing was missing
+        self._costs: dict[Episode, int] = {}
+
+    def __iter__(self) -> Iterator[Episode]:
+        self.settle()
+        return iter(self._known.episodes(1))
+
+    def known(self) -> list[Episode]:
+        """Return the episodes that are summarised by now."""
+        return list(self._now().episodes(1))
+
+    def open(self, episode: Episode) -> list[Step]:
+        """Return the steps that an episode covers, whole and in order."""
+        found = self._archive.fetch([row.number for row in self._archived(episode)])
+        return [found[number] for number in sorted(found)]
+
+    def as_step(self, episode: Episode) -> SummaryStep:
+        """Return the summary as a step; its `covers` are the ids of the steps that it covers."""
+        covers = [row.id for row in self._archived(episode)]
+        return SummaryStep(episode.summary, covers, session=episode.session)
+
+    def _archived(self, episode: Episode) -> list[StepOutline]:
+        rows = self._archive.journal.outline(episode.first - 1, episode.last)
+        return [row for row in rows if not row.window]
+
+    # -- summarising --------------------------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Call `settle`; if it fails, log a warning."""
+        try:
+            self.settle()
+        except ClosedError:
+            raise
+        except TinymemError as error:  # the steps are safe
+            warn_hourly(logger, self._archive.folder, "summaries are late: %s", error)
+
+    def settle(self) -> int:
+        """Summarise the closed episodes that have no summary yet, and return the number of new summaries."""
+        with self._settling:
+            before = self._made
+            if self._settle():
+                self._settled = self._known
+            return self._made - before
+
+    def _settle(self) -> bool:
+        """Make what summaries are missing; False if another process interferes."""
+        known = self._now()
+        rewrites = known.state[1]  # before any step is read, for who forgets it then
+        for run in self._closed(known):
+            steps = list(self._archive.fetch([row.number for row in run]).values())
+            session = _shared([row.session for row in run])
+            if steps and not self._keep(1, run[0].number, run[-1].number, session, steps, rewrites):
+                return False
+        while self._known is not self._settled and (orphans := _orphans(self._known.rows)):
+            level, children = orphans
+            steps = [SummaryStep(child.text) for child in children]
+            session = _shared([child.session for child in children])
+            if not self._keep(level + 1, children[0].first, children[-1].last, session, steps, rewrites):
+                return False
+        return True
+
+    def _closed(self, known: _Known) -> list[list[StepOutline]]:
+        """Return the closed runs of archived steps that are in no episode yet.
+
+        A run is closed once a step behind it is archived, so that it is the same whenever this is asked.
+        """
+        ranges, covered = known.spans, self._settled.spans
+        is_whole = known is self._settled or ranges[: len(covered)] == covered  # or some were forgotten
+        after = covered[-1][1] if covered and is_whole else 0  # up to there, all is in an episode, or cannot be
+        runs: list[list[StepOutline]] = []
+        run: list[StepOutline] = []
+        held, ends = 0, False  # how many of the ranges end before the step at hand; the run ends where one is archived
+        for row in self._archive.journal.outline(after):
+            while held < len(ranges) and ranges[held][1] < row.number:
+                held += 1
+            inside = held < len(ranges) and ranges[held][0] <= row.number
+            ends = bool(run) and (ends or inside or _begins_episode(row, run))
+            if ends and (inside or not row.window):
+                runs.append(run)
+                run, ends = [], False
+            if not inside and not row.window:
+                run.append(row)
+        if run and run[-1].type == "final_answer":
+            runs.append(run)
+        return runs
+
+    def _keep(
+        self, level: int, first: int, last: int, session: str | None, steps: Sequence[Step], rewrites: str | None
+    ) -> bool:
+        """Store a summary; return False if another process was first, or has forgotten steps since."""
+        known, journal = self._known, self._archive.journal
+        row = SummaryRow(level, first, last, session, self._summary(steps))
+        with journal.together():
+            if journal.setting(REWRITES) != rewrites or journal.put_summaries([row]) != 1:
+                return False
+        self._made += 1
+        rows = sorted([*known.rows, row], key=lambda row: (row.level, row.first))
+        self._known = _Known((*known.state[:2], self._made), rows)
+        return True
+
+    def _summary(self, steps: Sequence[Step]) -> str:
+        steps = [without_echoes(step, self._archive.key) for step in steps]
+        try:
+            found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
+        except Exception as error:  # a step must not be lost because its summary failed
+            message = "the summarizer %s failed, so the extractive one is used: %s"
+            warn_hourly(logger, self._archive.folder, message, self._summarizer.name, without_content(error))
+            found = self._extractive.summarize(steps, SUMMARY_TOKENS)
+        return fitted(found, SUMMARY_TOKENS, self._archive.counter)
+
+    def _now(self) -> _Known:
+        """Return the summaries as they are now; another thread or process may make some, or forget steps."""
+        state = self._archive.journal.version(), self._archive.journal.setting(REWRITES), self._made
+        known = self._known
+        if known.state != state:
+            known = self._known = _Known(state, self._archive.journal.summaries())
+        return known
+
+    def _cost(self, episode: Episode) -> int:
+        if episode not in self._costs:
+            self._costs[episode] = self._archive.counter.count(f"{episode}\n")
+        return self._costs[episode]
+
+    # -- choosing -----------------------------------------------------------------------------------------------------
+
+    def within(self, room: int) -> list[Episode]:
+        """Return the whole history in episodes of about `room` tokens at most, in order.
+
+        As many episodes as fit are in detail, the oldest in outline. If even the outline is too long, its oldest
+        episodes are left out.
+        """
+        if self._is_quick:
+            self.catch_up()
+        known = self._known if self._is_quick else self._now()
+        finer, *others = known.views(self._cost)
+        if finer.total <= room:
+            return finer.episodes
+        for coarser in others:
+            for end, covered in coarser.begins:
+                if coarser.costs[end] + finer.total - finer.costs[covered] <= room:
+                    return [*coarser.episodes[:end], *finer.episodes[covered:]]
+            finer = coarser
+        gone = next(at for at, cost in enumerate(finer.costs) if finer.total - cost <= room)
+        return finer.episodes[gone:]
+
+
+def _orphans(rows: Sequence[SummaryRow]) -> tuple[int, list[SummaryRow]] | None:
+    """Return a level, and consecutive summaries of it that no summary of the next level covers.
+
+    These are FAN summaries, or fewer where forgetting has left them between summaries that are covered.
+    """
+    for level in sorted({row.level for row in rows}):
+        parents = {row.first: row.last for row in rows if row.level == level + 1}
+        covered = 0
+        orphans: list[SummaryRow] = []
+        for row in (row for row in rows if row.level == level):
+            covered = max(covered, parents.get(row.first, 0))
+            if row.first > covered:
+                orphans.append(row)
+            if len(orphans) == FAN or (orphans and row.first <= covered):
+                return level, orphans
+    return None
 
 
 def _begins_episode(row: StepOutline, run: Sequence[StepOutline]) -> bool:

@@ -1,10 +1,14 @@
-"""The work of an archive with its index: the background, flushing and closing write there what waits."""
+"""The work of an archive that no caller waits for: the background embeds, summarises and indexes what waits.
+
+Flushing and closing do it too. Who adds steps waits only where these come faster than the background can follow.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable
+from math import inf
 
 from tinymem.archive.background import background
 from tinymem.archive.embedding import Embedding
@@ -16,11 +20,15 @@ __all__ = ["EXACT_UP_TO", "Indexing"]
 logger = logging.getLogger(__name__)
 
 EXACT_UP_TO = 100_000  # passages up to which search is exact
+WAITING = 16_000  # new steps are embedded once they have so many tokens
 IDLE = 1.0  # seconds without a call after which less than that is embedded and indexed too
+QUIET = 0.05  # seconds without a call that the background waits for, or each call would wait for Python's lock
 LOOK = 0.25  # seconds after which it is looked if another process has more for an open store, or wants it
 LINGER = 2.0  # seconds that a store stays open when there is nothing more to write,
 ASKED = 300.0  # and when it was last asked
 HELD, LONGEST_HELD = 1.0, 30.0  # seconds until a store is tried again that another process has open, or that fails
+MOST_BEHIND = 4_000  # passages that may wait for the store while somebody calls
+MOST_NEW = 4  # times WAITING: the most tokens that wait to be embedded; then adding steps embeds a batch of them
 MOST_WAITING = 20_000  # passages that may wait for the store; then adding steps waits for it,
 PACE = 1.0  # but not longer than so many seconds each time
 
@@ -33,22 +41,45 @@ class Indexing(Embedding):
 
     index: Index
     in_background = False
+    summarise: Callable[[], object] = staticmethod(lambda: None)
     _exact_up_to: int
+    _new_tokens = 0  # of steps that this process has written and, as far as it knows, nobody has embedded
     _keeps_pace = True
     _held_for = HELD
     _called_at = 0.0
 
-    def begin_background(self) -> None:
-        """Leave what waits, and will wait, to the background."""
-        self.in_background = True
+    def begin_background(self, summarise: Callable[[], object]) -> None:
+        """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived."""
+        self.in_background, self.summarise = True, summarise
         if self.journal.any_archived():
             self.wake()
 
-    def wake(self) -> None:
-        """Have the background index what waits, and embed it when nobody has called for a while."""
+    def note_call(self, tokens: int = 0) -> None:
+        """Note that somebody calls, and how many tokens they write."""
         self._called_at = time.monotonic()
+        self._new_tokens += tokens
+
+    def wake(self) -> None:
+        """Have the background embed and index what waits, soon if it is much, else when nobody calls."""
+        self.note_call()
+        self._keeps_pace = False
         if self.in_background:
-            background.wake(self, IDLE)
+            background.wake(self, QUIET if self._embeds_soon else IDLE)
+
+    def hurry(self) -> None:
+        """Have the background do now what waits, since somebody waits for that."""
+        self._called_at = -inf
+        if self.in_background:
+            background.wake(self)
+
+    @property
+    def _behind(self) -> int:
+        """The passages that wait for the store, if it is open."""
+        return self.journal.last_passage() - self.index.watermark if self.index.is_open else 0
+
+    @property
+    def _embeds_soon(self) -> bool:
+        return self._new_tokens >= WAITING and self._is_known and not self._documents.is_on
 
     @property
     def waits_for_index(self) -> bool:
@@ -60,14 +91,28 @@ class Indexing(Embedding):
         """True if the store is in memory only, and so small that nobody will ask it."""
         return self.index.is_in_memory and self.journal.last_passage() < self._exact_up_to // 2
 
-    def embed_idle(self) -> None:
-        """Embed what waits, if nobody has called for a while and something has left the window."""
+    def _digest(self) -> bool:
+        """Embed a batch, and summarise what was archived, once enough waits or nobody has called for a while.
+
+        Returns:
+            False if there was nothing to embed.
+        """
         is_idle = time.monotonic() - self._called_at >= IDLE
-        if self.in_background and is_idle and self._is_known and self.journal.any_archived():
-            self.catch_up()
+        if not self._is_known or not self.journal.any_archived() or not self._embedding.acquire(blocking=False):
+            return False  # where a caller embeds already, the index need not wait for that
+        try:
+            before = self.journal.mark
+            self.catch_up(1 if is_idle else WAITING, once=True)
+            is_done = self.journal.mark != before
+        finally:
+            self._embedding.release()
+        self._new_tokens = self.journal.waiting_tokens()
+        if is_done or is_idle:
+            self.summarise()
+        return is_done
 
     def work(self) -> float | None:
-        """Give the store a batch of what waits for it, or close it when it is idle or another process wants it.
+        """Embed a batch, or give the store one, or close it when it is idle or another process wants it.
 
         Returns:
             The seconds until there may be more to do; None for nothing.
@@ -78,25 +123,31 @@ class Indexing(Embedding):
         if index.is_requested:
             index.rest()
             return HELD
+        if now - self._called_at < QUIET and self._behind < MOST_BEHIND:
+            return QUIET
+        if self._digest():
+            return 0.0
         if now - index.asked_at < LINGER:
             index.open()
         if self.waits_for_index:
             index.advance()
             self._held_for = HELD
             index.fault = ""
-            return 0.0 if self.waits_for_index else LOOK
+            return 0.0 if self.waits_for_index else QUIET if self._embeds_soon else LOOK
         if now - index.used_at > LINGER and now - index.asked_at > ASKED:
             index.rest()
         if self.journal.any_archived() and self.journal.waiting_tokens():
-            return IDLE
+            return QUIET if self._embeds_soon else IDLE
         return LOOK if index.is_open else None
 
     def keep_pace(self) -> None:
-        """Wait a moment where steps come faster than the background can index them."""
+        """Embed a batch, or wait a moment, where steps come faster than the background can embed or index them."""
+        if self.in_background and self._new_tokens >= MOST_NEW * WAITING and self.journal.any_archived():
+            self.catch_up(MOST_NEW * WAITING, once=True)
+            self._new_tokens = self.journal.waiting_tokens()
         until = time.monotonic() + PACE
         while self.in_background and not self._keeps_pace and time.monotonic() < until:
-            behind = self.journal.last_passage() - self.index.watermark if self.index.is_open else 0
-            self._keeps_pace = behind <= MOST_WAITING
+            self._keeps_pace = self._behind <= MOST_WAITING
             if not self._keeps_pace:
                 time.sleep(LOOK / 10)
 
@@ -113,6 +164,7 @@ class Indexing(Embedding):
 
     def flush(self, progress: Callable[[int, int | None], object] = lambda done, total: None) -> None:
         """Wait until all that is embedded now is in the index. Raises what the store raises."""
+        self._new_tokens = self.journal.waiting_tokens()
         if not self.journal.any_archived() or self.is_small_in_memory:
             return
         until, total = self.journal.last_passage(), self.journal.counts()["passages"]

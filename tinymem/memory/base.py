@@ -12,7 +12,7 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.stats import Stats, stats_of
-from tinymem.errors import ClosedError, InputError, TinymemError, shown, warn_hourly
+from tinymem.errors import ClosedError, InputError, shown
 from tinymem.memory.blocks import KeptScratchpad
 from tinymem.memory.forgetting import Forgetting
 from tinymem.memory.tracing import traced
@@ -53,7 +53,7 @@ class BaseMemory(StepCollection):
         self.path, self.namespace = path, namespace
         self.short_term, self.medium_term, self.long_term = window, episodes, archive
         self._lock, self._redact, self._store_name, self._closed = window.lock, redact, store_name, False
-        self._forgetting = Forgetting(window, archive, episodes, retention)
+        self._forgetting = Forgetting(window, archive, retention)
         self._scratchpad = KeptScratchpad(archive, self.archive, redact)
 
     @traced("create_memory")
@@ -71,14 +71,10 @@ class BaseMemory(StepCollection):
         return added
 
     def _settle(self, added: int) -> None:
-        """Embed, index and summarise what left the window, once enough has come together; then apply the retention."""
-        try:
-            if self.short_term.unsettled:
-                self.short_term.unsettled = False
-                self.long_term.settle()
-                self.medium_term.settle()
-        except TinymemError as error:  # the steps are safe; the next add and recall try again, and recall raises
-            warn_hourly(logger, self.long_term.folder, "archiving is behind: %s", error)
+        """Have what left the window embedded, summarised and indexed in the background; then apply the retention."""
+        if self.short_term.unsettled:
+            self.short_term.unsettled = False
+            self.long_term.wake()
         self._forgetting.keep_within_limits(added)
 
     @contextmanager
@@ -192,7 +188,7 @@ class BaseMemory(StepCollection):
         return export_journal(self.long_term.journal, file, vectors)
 
     def flush(self, progress: Progress | None = None) -> None:
-        """Wait until all steps are embedded, and those that were archived are in the index.
+        """Wait until all steps are embedded, and those that were archived are summarised and in the index.
 
         A background thread does this all the time, so it is needed only where somebody looks into the index at once. A
         memory from which no step has left the window yet has no index.
@@ -205,7 +201,9 @@ class BaseMemory(StepCollection):
             StorageError: The index cannot be written, or another process that has it open does not write it.
         """
         with self._opened():
-            self.long_term.embed_pending()
+            self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
+            self.long_term.hurry()
+            self.medium_term.settle()
         self.long_term.flush(a_callable("progress", progress) or unseen)
 
     # -- forgetting ---------------------------------------------------------------------------------------------------

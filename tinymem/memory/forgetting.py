@@ -8,7 +8,6 @@ from datetime import datetime
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
-from tinymem.archive.episodes import Episodes
 from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.steps.ids import utc_now
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
@@ -22,12 +21,10 @@ RETAIN_SHARE = 20  # and of those that are there, one in so many: each look read
 
 
 class Forgetting:
-    """Removes steps from the window, the archive and the episodes of a memory; `retention` are its own limits."""
+    """Removes steps from the window and the archive of a memory; `retention` are its own limits."""
 
-    def __init__(
-        self, window: DurableWindow, archive: Archive, episodes: Episodes, retention: Retention | None = None
-    ) -> None:
-        self._window, self._archive, self._episodes, self._retention = window, archive, episodes, retention
+    def __init__(self, window: DurableWindow, archive: Archive, retention: Retention | None = None) -> None:
+        self._window, self._archive, self._retention = window, archive, retention
         self._until_look = 0  # steps that may be added until the retention is looked at
 
     def remove(self, numbers: Sequence[int]) -> None:
@@ -37,7 +34,6 @@ class Forgetting:
             self._archive.forget(numbers)
         finally:  # when it fails half way, the window has what the journal has
             self._window.catch_up(again=True)
-            self._episodes.forget()
 
     def retain(self, retention: Retention | None, now: datetime, dry_run: bool) -> RetentionReport:
         """Remove what is over the limits, the memory's own unless given; with `dry_run`, only report it."""

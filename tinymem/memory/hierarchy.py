@@ -157,7 +157,7 @@ class HierarchicalMemory(BaseMemory):
                 if prompt is not None:
                     window.begin_with(prompt)
                 self._settle(0)
-                archive.begin_background()
+                archive.begin_background(self.medium_term.catch_up)
             except BaseException:
                 archive.journal.close()
                 raise
