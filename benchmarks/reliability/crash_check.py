@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +15,14 @@ import numpy as np
 from benchmarks.reliability.crash_copies import of_copies
 from benchmarks.reliability.crash_worker import TOKENS, Told, opened, word
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.folders import INDEX
 from tinymem.errors import InputError, TinymemError
 from tinymem.messages import problems
 from tinymem.protocols import Journal
 from tinymem.protocols.settings import WATERMARK
 from tinymem.recall.passages import passages_of
 from tinymem.steps.serialization import load_step
+from tinymem.stores import ChromaStore
 
 __all__ = ["Expected", "check"]
 
@@ -180,16 +183,20 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
         return
     if (indexed := expected.last.of("indexed")) and int(archive.journal.setting(WATERMARK) or 0) < indexed[-1]:
         yield "what was indexed is not any more"
-    archive.index.follow()
-    catalog, index = archive.catalog, archive.index.store
-    held = index._held().get(include=["embeddings"])  # type: ignore[attr-defined]
+    memory.flush()
+    catalog = archive.catalog
+    rows = dice.sample(range(len(catalog)), min(NEIGHBOURS, len(catalog)))
+    with archive.index.alone:  # or the background would open it
+        archive.index._handed_over()  # the Chroma of a process that was killed ends a moment later
+        archive.index.rest()
+        with closing(ChromaStore(archive.folder / INDEX)) as index:
+            held = index._held().get(include=["embeddings"])
+            nearest = [index.query(catalog.vectors[row], 1)[1] for row in rows]
     vectors = dict(zip(map(int, held["ids"]), held["embeddings"], strict=True))
-    if sorted(vectors) != catalog.id.tolist() or index.count() != len(catalog):
-        yield f"the index holds {index.count()} vectors, and there are {len(catalog)} passages"
+    if len(held["ids"]) != len(catalog) or sorted(vectors) != catalog.id.tolist():
+        yield f"the index holds {len(held['ids'])} vectors, and there are {len(catalog)} passages"
     elif not all(np.allclose(vectors[id], catalog.vectors[row], atol=1e-2) for row, id in enumerate(catalog.id)):
         yield "the index holds other vectors than the journal"
-    rows = dice.sample(range(len(catalog)), min(NEIGHBOURS, len(catalog)))
-    nearest = [index.query(catalog.vectors[row], 1)[1] for row in rows]
     if rows and np.mean([len(cosines) and np.isclose(cosines[0], 1, atol=1e-2) for cosines in nearest]) < FOUND:
         yield f"of passages {rows}, too many do not find themselves in the index"
 

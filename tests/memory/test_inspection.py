@@ -95,6 +95,7 @@ def test_examples() -> None:
 def test_tokens_by_tier_add_up_to_those_of_stats(memory: HierarchicalMemory) -> None:
     memory.add_steps([SystemPromptStep("Be brief."), TaskStep("Count."), *chatter(60), TaskStep("Count on.")])
     memory.add_steps([MessageStep("user", "The key is 7.", pinned=True), *chatter(20, 60)])
+    memory.flush()
     report, stats = debug_memory(memory, steps=1_000), memory.stats()
     fixed, window, archive = report.tiers
     assert [tier.name for tier in report.tiers] == ["fixed", "window", "archive"]
@@ -186,6 +187,8 @@ def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: 
     embedder = Unwilling(16)
     with open_memory(tmp_path, embedder=embedder) as memory:
         memory.add_steps(chatter(10_000, session="yard"))
+        memory.flush()
+        memory.long_term.in_background = False  # or it would embed what waits
         memory.add_steps(chatter(40, 10_000))
         before = memory.stats()
         reads: list[str] = []

@@ -51,6 +51,7 @@ def test_examples() -> None:
 def test_a_picture_shows_tiers_window_sessions_and_episodes_with_their_numbers(memory: HierarchicalMemory) -> None:
     memory.add_steps([SystemPromptStep("Be brief."), *chatter(60, session="may", timestamp=START)])
     memory.add_steps([TaskStep("Count."), *chatter(30, 60, session="june", timestamp=START + timedelta(days=31))])
+    memory.flush()
     picture, stats = draw_memory(memory, 100), memory.stats()
     found = sections(picture)
     title = f"HierarchicalMemory yard: 92 steps, {stats.tokens:,} tokens"
@@ -68,6 +69,7 @@ def test_a_picture_shows_tiers_window_sessions_and_episodes_with_their_numbers(m
 def test_what_is_not_shown_is_counted(memory: HierarchicalMemory) -> None:
     for day in range(13):
         memory.add_steps(chatter(50, session=f"day {day}"))
+    memory.flush()
     picture = draw_memory(memory, 100)
     found, stats = sections(picture), memory.stats()
     assert len(picture.window) == len(found["window"]) == stats.window_steps

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
+from tinymem.archive.index import is_held
 from tinymem.errors import ClosedError, warn_hourly, without_content
 
 __all__ = ["Background", "Worker", "background"]
@@ -126,8 +127,9 @@ class Background:
         except ClosedError:
             return None
         except Exception as error:
-            message = "the background goes on without the index, and tries again: %s"
-            warn_hourly(logger, worker.folder, message, without_content(error))
+            if not is_held(error):  # another process works for the same memory
+                message = "the background goes on without the index, and tries again: %s"
+                warn_hourly(logger, worker.folder, message, without_content(error))
             try:
                 return worker.fail(error)
             except Exception:  # the journal fails as well: whoever calls hears of it
