@@ -156,7 +156,8 @@ class Catalog:
         self.names = names = Names() if names is None else names
         self.sessions, self.speakers, self.types = names.sessions, names.speakers, names.types
         self.toolsets = names.toolsets
-        self.is_gone: Callable[[], bool] = lambda: False  # True once its files are erased, so that it says nothing
+        self.removed: Sequence[tuple[int, int]] = ()  # runs of empty rows, first and end, whose steps were forgotten
+        self.is_gone: Callable[[], bool] = lambda: False  # True once its files have changed, so that it says nothing
         self._before = (0, 0)
 
     def following(self) -> Catalog:
@@ -188,6 +189,14 @@ class Catalog:
     def last_id(self) -> int:
         """The id of the newest passage; 0 if there is none."""
         return int(self.id[-1]) if len(self) else self._before[0]
+
+    @property
+    def last_row(self) -> int:
+        """The newest row that is not empty; -1 if there is none."""
+        last = len(self)
+        for first, end in reversed(self.removed):
+            last = first if end == last else last
+        return last - 1
 
     def extend(self, rows: Sequence[Any]) -> None:
         """Append passages as `Journal.passages` returns them, up to 65,536 at once.

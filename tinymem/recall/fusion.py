@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from importlib import resources
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -112,7 +113,7 @@ class Filter:
         allowed = np.ones(len(catalog), np.bool_)
         gone = np.array(sorted(hidden), np.int64)
         spans = (np.searchsorted(catalog.step, gone, side) for side in ("left", "right"))
-        for first, end in zip(*spans, strict=True):
+        for first, end in chain(zip(*spans, strict=True), catalog.removed):
             allowed[first:end] = False
         if self.since is not None:
             allowed &= catalog.time >= self.since.timestamp()

@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinymem.archive.catalog.checksums import patched
 from tinymem.archive.catalog.state import DamagedCatalogError, State
 from tinymem.protocols import Ids
-from tinymem.recall.catalog import COLUMNS, Catalog, Growing, NameCodes, Names
-from tinymem.recall.query.identifiers import Seen
-from tinymem.stores.files import FILE, opener
+from tinymem.recall.catalog import ACT, COLUMNS, Catalog, Growing, NameCodes, Names
+from tinymem.recall.query.identifiers import Codes, Seen
+from tinymem.stores.files import FILE, opener, private_file, private_folder
 
-__all__ = ["Columns", "erase"]
+__all__ = ["CODED", "RAGGED", "Columns", "erase", "tables_of"]
 
 NAMES = "names"  # a line for each, as JSON: which of the names it is, and the name
 SEEN = "seen"
 SECRET = ("vectors", "tokens", "identifiers", SEEN, NAMES)  # have contents of passages in them
+MARK = "rewrites-"  # and their number
 RAGGED = {"token_ends": "tokens", "identifier_ends": "identifiers"}
 CODED = ("session", "speaker", "type", "tools")  # hold integers for names
 PAGE = 1 << 16  # bytes; files grow by pages, and by an eighth, so that they are seldom mapped again
@@ -32,10 +35,16 @@ ROWS = 16_384  # passages that are copied at once
 
 
 class Columns:
-    """The files in `folder`, of vectors of so many `dimensions`; a state says how much of them is written."""
+    """The files in `folder`, of vectors of so many `dimensions`; a state says how much of them is written.
 
-    def __init__(self, folder: Path, dimensions: int) -> None:
-        self.folder, self._place = folder, str(folder)
+    An empty file names the number of `rewrites` that they have followed. It is renamed before rows are changed, so that
+    others, who have them mapped, see that what they have read is not to be used.
+    """
+
+    def __init__(self, folder: Path, dimensions: int, rewrites: int = 0) -> None:
+        self.folder, self.dimensions, self.rewrites = folder, dimensions, rewrites
+        self._place = str(folder)
+        self._mark = folder / f"{MARK}{rewrites}"
         self._types = {name: np.dtype((dtype, dimensions) if name == "vectors" else dtype)
                        for name, dtype in COLUMNS.items()}  # fmt: skip
         self._types[NAMES] = np.dtype("u1")
@@ -48,6 +57,7 @@ class Columns:
     def stamps(self, state: State) -> dict[str, tuple[int, int]]:
         """Return the size of each file, and when it was written last; DamagedCatalogError where one is missing."""
         try:
+            self._mark.stat()
             found = {name: os.stat(f"{self._place}/{name}") for name in (*self._types, self._seen_name(state))}
         except OSError as error:
             raise DamagedCatalogError(error) from error
@@ -69,7 +79,8 @@ class Columns:
         self._read_names(state.lengths.get(NAMES, 0))
         found = Catalog(state.origin.dimensions, 0, held, self._names)
         found.document_frequency = state.frequency
-        found.is_gone = lambda: not self.folder.exists()
+        found.removed = state.removed
+        found.is_gone = lambda: not self._mark.exists()
         return found
 
     def _map(self, name: str, dtype: np.dtype[Any], length: int) -> npt.NDArray[Any]:
@@ -99,7 +110,7 @@ class Columns:
                     file.seek(self._named)
                     for line in file.read(length - self._named).splitlines():
                         which, name = json.loads(line)
-                        _tables(self._names)[which].of(name)
+                        tables_of(self._names)[which].of(name)
             except (OSError, ValueError, TypeError, IndexError) as error:
                 raise DamagedCatalogError(error) from error
         self._named, self._known = length, _counts(self._names)
@@ -119,6 +130,11 @@ class Columns:
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Make the folder."""
+        private_folder(self.folder)
+        private_file(self._mark)
+
     def append(self, state: State, added: Catalog) -> State:
         """Write the passages `added`, with names of `self`, behind those of the state; return the state that says so.
 
@@ -130,7 +146,7 @@ class Columns:
         data = {name: column.array for name, column in added.columns.items()}
         for ends, values in RAGGED.items():
             data[ends] = data[ends] + state.lengths.get(values, 0)
-        tables = enumerate(zip(_tables(self._names), self._known, strict=True))
+        tables = enumerate(zip(tables_of(self._names), self._known, strict=True))
         new = [(which, name) for which, (table, known) in tables for name in [*table.names][known:]]
         data[NAMES] = np.frombuffer("".join(f"{json.dumps(pair)}\n" for pair in new).encode(), np.uint8)
         lengths, checksums = {}, {}
@@ -154,33 +170,72 @@ class Columns:
             with open(path, "wb", opener=opener) as file:  # with all its blocks, since a full disk ends a mapped write
                 for at in range(0, size, AT_ONCE):
                     file.write(bytes(min(AT_ONCE, size - at)))
-        with open(path, "r+b") as file:
-            mapped = mmap.mmap(file.fileno(), 0)
-        tables = np.frombuffer(mapped, "<u4").reshape(2, -1)
-        self._plain(state).note_identifiers(Seen(tables=tables), known)
+        self._plain(state).note_identifiers(self._writable_seen(state), known)
         return replace(state, stamps=self.stamps(state))
+
+    def _writable_seen(self, state: State) -> Seen:
+        with open(self.folder / self._seen_name(state), "r+b") as file:
+            mapped = mmap.mmap(file.fileno(), 0)
+        return Seen(tables=np.frombuffer(mapped, "<u4").reshape(2, -1))
+
+    def unsee(self, state: State, codes: Codes) -> None:
+        """Remove identifiers that stood in rows that are empty now from the table, unless other rows have them."""
+        held, seen = self._plain(state), self._writable_seen(state)
+        every, ends = held.columns["identifiers"].array, held.columns["identifier_ends"].array
+        places = seen.shared(codes, every)
+        rows = np.searchsorted(ends, places, "right")
+        for first, end in state.removed:
+            places, rows = (some[(rows < first) | (rows >= end)] for some in (places, rows))
+        seen.clear(codes)
+        seen.extend(every[places], rows, held.kind[rows] == ACT)
+
+    def renamed(self, rewrites: int) -> Columns:
+        """Return the same files after so many rewrites, from which on nobody uses what is mapped now."""
+        after = Columns(self.folder, self.dimensions, rewrites)
+        self._mark.replace(after._mark)
+        return after
+
+    def put(self, state: State, name: str, first: int, some: npt.NDArray[Any]) -> State:
+        """Replace the rows of a column from `first` on; return the state with the checksum that follows."""
+        new = some.tobytes()
+        at, end = (place * self._types[name].itemsize for place in (first, state.lengths[name]))
+        with open(self.folder / name, "r+b", buffering=0) as file:
+            file.seek(at)
+            old = file.read(len(new))
+            file.seek(at)
+            file.write(new)
+        checksum = patched(state.checksums[name], old, new, end - at - len(new))
+        return replace(state, checksums={**state.checksums, name: checksum})
+
+    def put_names(self, state: State, names: Callable[[int, str], str]) -> State:
+        """Replace the names, each given with its table; return the state that says how long they are now."""
+        before = state.lengths[NAMES]
+        with open(self.folder / NAMES, "r+b") as file:
+            lines = [json.loads(line) for line in file.read(before).splitlines()]
+            new = "".join(f"{json.dumps([which, names(which, name)])}\n" for which, name in lines).encode()
+            file.seek(0)
+            file.write(new.ljust(before, b"\0"))
+        checksums = {**state.checksums, NAMES: zlib.crc32(new)}
+        return replace(state, lengths={**state.lengths, NAMES: len(new)}, checksums=checksums)
 
     def see_again(self, state: State) -> State:
         """Write the table of identifiers again, which no checksum covers."""
         (self.folder / self._seen_name(state)).unlink(missing_ok=True)
         return self._note(state, 0)
 
-    def copy(self, state: State, to: Columns, start: State, steps: Ids, milestone: bool | None) -> State:
-        """Write all rows but those of `steps` into the empty files `to`; return their state, which begins as `start`.
-
-        If a `milestone` is given, the rows of `steps` are written too, with that mark.
-        """
+    def copy(self, state: State, to: Columns, start: State, steps: Ids) -> State:
+        """Write the rows of all other steps into the empty files `to`; return their state, which begins as `start`."""
         held, new = self.catalog(state), start
-        kept = np.ones(len(held), np.bool_) if milestone is not None else ~np.isin(held.step, steps)
+        kept = ~np.isin(held.step, steps)
+        for first, end in state.removed:
+            kept[first:end] = False
         codes = [
             _recoded(table, to_table, held, name, kept)
-            for name, table, to_table in zip(CODED, _tables(self._names), _tables(to._names), strict=True)
+            for name, table, to_table in zip(CODED, tables_of(self._names), tables_of(to._names), strict=True)
         ]
         for first in range(0, max(len(held), 1), ROWS):
             rows = first + np.flatnonzero(kept[first : first + ROWS])
             data = {name: column.array[rows] for name, column in held.columns.items() if len(column.array) == len(held)}
-            if milestone is not None:
-                data["places"]["milestone"][np.isin(data["step"], steps)] = milestone
             for name, code in zip(CODED, codes, strict=True):
                 field = data if name in data else data["places"]
                 field[name] = code[field[name]]
@@ -235,12 +290,13 @@ def _put(path: str, at: int, raw: bytes) -> None:
         os.close(file)
 
 
-def _tables(names: Names) -> tuple[NameCodes, ...]:
+def tables_of(names: Names) -> tuple[NameCodes, ...]:
+    """Return the tables of names, in the order of CODED."""
     return names.sessions, names.speakers, names.types, names.toolsets
 
 
 def _counts(names: Names) -> list[int]:
-    return [len(table.names) for table in _tables(names)]
+    return [len(table.names) for table in tables_of(names)]
 
 
 def _recoded(

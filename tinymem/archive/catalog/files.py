@@ -4,7 +4,7 @@ Opening a memory reads nothing of its size, and no process holds it: the system'
 used, once for all processes. A process that finds passages in the journal beyond the files appends them, under a lock,
 and then replaces the state, which counts what is written. Files that were touched by something else, or written before
 the machine was started again, are compared with their checksums. If anything is wrong, all are made again. When a step
-is forgotten, everything else is copied, and the old files are overwritten.
+is forgotten, its rows are overwritten with nothing; when many are empty, the others are copied.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tinymem.archive.catalog.changes import empty, is_worth_copying, mark
 from tinymem.archive.catalog.columns import Columns, erase
 from tinymem.archive.catalog.state import DamagedCatalogError, Origin, State, boot, read_state, write_state
 from tinymem.errors import StorageError
-from tinymem.protocols import Journal
+from tinymem.protocols import Ids, Journal
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, REWRITES
 from tinymem.recall.catalog import Catalog
 from tinymem.stores.files import FILE, private_folder
@@ -125,8 +126,9 @@ class CatalogFiles:
     def _of(self, state: State) -> Columns:
         """Return the columns of the state: those that are mapped already, if they are the same."""
         folder = self._folder / str(state.generation)
-        if self._columns is None or self._columns.folder != folder:
-            self._columns = Columns(folder, state.origin.dimensions)
+        rewrites = state.origin.rewrites
+        if self._columns is None or (self._columns.folder, self._columns.rewrites) != (folder, rewrites):
+            self._columns = Columns(folder, state.origin.dimensions, rewrites)
         return self._columns
 
     def _take(self, state: State) -> None:
@@ -197,14 +199,15 @@ class CatalogFiles:
     def _compare(self, journal: Journal) -> None:
         """Compare the newest passage with the journal's, which may be a backup. Raises DamagedCatalogError."""
         assert self._catalog is not None
-        if self._is_compared or not (held := self._catalog.last_id):
+        if self._is_compared or (last := self._catalog.last_row) < 0:
             return
+        held = int(self._catalog.id[last])
         rows = journal.passages(held - 1, 1)
         piece = Catalog(self._catalog.dimensions, len(self._catalog.document_frequency))
         piece.extend(rows)
-        if not rows or piece.id[0] != held or piece.step[0] != self._catalog.step[-1]:
+        if not rows or piece.id[0] != held or piece.step[0] != self._catalog.step[last]:
             raise DamagedCatalogError("the journal is another")
-        if not np.array_equal(piece.vectors[0], self._catalog.vectors[-1]):
+        if not np.array_equal(piece.vectors[0], self._catalog.vectors[last]):
             raise DamagedCatalogError("the journal has other vectors")
         self._is_compared = True
 
@@ -214,7 +217,7 @@ class CatalogFiles:
         private_folder(self._folder)
         state = State(origin, self._next(), frequency=np.zeros(origin.vocabulary, np.int64))
         columns = self._of(state)
-        private_folder(columns.folder)
+        columns.begin()
         nothing = Catalog(origin.dimensions, origin.vocabulary)
         self._keep(columns.append(state, nothing))
         self._clean(keep=state.generation)
@@ -298,7 +301,7 @@ class CatalogFiles:
                 state = read_state(self._folder / STATE)
                 origin = _origin(now, state.origin.dimensions, state.origin.vocabulary)
                 if state.origin == replace(origin, rewrites=origin.rewrites - 1):
-                    self._copy(state, origin, steps, milestone)
+                    self._follow(state, origin, np.array(steps, np.int64), milestone)
                 elif state.origin != origin:
                     raise DamagedCatalogError("other things have changed as well")
                 else:
@@ -306,15 +309,25 @@ class CatalogFiles:
             except DamagedCatalogError:
                 self._erase()
 
-    def _copy(self, state: State, origin: Origin, steps: Sequence[int], milestone: bool | None) -> None:
-        """Copy the files without these steps, or with another mark on them, and erase the old ones."""
+    def _follow(self, state: State, origin: Origin, steps: Ids, milestone: bool | None) -> None:
+        """Empty the rows of these steps, or mark them. Where many are empty then, copy the others."""
         columns = self._of(state)
         if state.boot != boot() or not boot() or columns.stamps(state) != state.stamps:
             columns.check(state)
+        after = replace(state, origin=origin)
+        if milestone is not None:
+            self._keep(mark(columns, after, steps, milestone))
+        elif is_worth_copying(columns, state, steps):
+            self._copy(columns, state, origin, steps)
+        else:
+            self._keep(empty(columns, after, steps))
+
+    def _copy(self, columns: Columns, state: State, origin: Origin, steps: Ids) -> None:
+        """Copy the files without these steps, and erase the old ones."""
         start = State(origin, self._next(), frequency=np.zeros_like(state.frequency))
-        to = Columns(self._folder / str(start.generation), origin.dimensions)
-        private_folder(to.folder)
-        self._keep(columns.copy(state, to, start, np.array(steps, np.int64), milestone))
+        to = Columns(self._folder / str(start.generation), origin.dimensions, origin.rewrites)
+        to.begin()
+        self._keep(columns.copy(state, to, start, steps))
         self._clean(keep=start.generation)
 
     def erase(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tinymem.stores.files import opener
 
 __all__ = ["DamagedCatalogError", "Origin", "State", "boot", "read_state", "write_state"]
 
-MAGIC = b"tinymem catalog 1\n"  # and the format
+MAGIC = b"tinymem catalog 2\n"  # and the format
 CHECKSUM = 4  # bytes
 
 
@@ -50,6 +50,7 @@ class State:
         checksums: The CRC-32 of the rows of each file.
         stamps: The size and the time of the last change of each file. A file with others is checked.
         boot: The id of the machine's run in which they were written. After another one they are checked.
+        removed: The first row and the end of each run of rows that are empty, since their steps were forgotten.
         frequency: The number of passages that have each token.
     """
 
@@ -59,6 +60,7 @@ class State:
     checksums: Mapping[str, int] = field(default_factory=dict)
     stamps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     boot: str = ""
+    removed: Sequence[tuple[int, int]] = ()
     frequency: Ids = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
@@ -92,6 +94,7 @@ def read_state(path: Path) -> State:
     known = json.loads(text)
     known["origin"] = Origin(**known["origin"])
     known["stamps"] = {name: tuple(stamp) for name, stamp in known["stamps"].items()}
+    known["removed"] = [tuple(run) for run in known["removed"]]
     return State(**known, frequency=np.frombuffer(frequency, "<u4").astype(np.int64))
 
 

@@ -147,6 +147,17 @@ class Seen:
             new = np.flatnonzero((held == 0) | (held > mine + 1))[::-1]
             table[at[new]] = mine[new] + 1  # of several the last one counts, which is the earliest row
 
+    def shared(self, codes: Codes, every: Codes) -> Ids:
+        """Return the places in `every` of the identifiers that share a slot with one of `codes`."""
+        wanted: npt.NDArray[np.bool_] = np.zeros(len(self._first), np.bool_)
+        wanted[self._slots(codes)] = True
+        return np.flatnonzero(wanted[self._slots(every)])
+
+    def clear(self, codes: Codes) -> None:
+        """Forget these identifiers, and those that share a slot with one of them."""
+        for table in (self._first, self._typed):
+            table[self._slots(codes)] = 0
+
     def introduced(self, codes: Codes, rows: Ids) -> npt.NDArray[np.bool_]:
         """Mark those of `codes` that come up first in their own passage, of `rows`."""
         introduced: npt.NDArray[np.bool_] = self._first[self._slots(codes)] == rows + 1
