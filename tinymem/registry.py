@@ -15,6 +15,7 @@ with an entry point, a callable that takes what stands behind the colon::
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,8 +28,8 @@ from tinymem.steps.checks import a_path
 from tinymem.summarizers.writing import FunctionSummarizer
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store",
-           "is_in_memory", "known_store", "store_from", "store_names", "summarizer_from", "summarizer_names",
-           "token_embedder_from"]  # fmt: skip
+           "is_in_memory", "known_store", "remove_from_store", "store_from", "store_names", "summarizer_from",
+           "summarizer_names", "token_embedder_from"]  # fmt: skip
 
 DEFAULT_EMBEDDER, DEFAULT_STORE = "static", "chroma"  # of a new memory
 EMBEDDERS = "tinymem.embedders"
@@ -103,9 +104,28 @@ def erase_store(name: str, path: Path) -> bool:
         InputError: No adapter has that name.
         StorageError: The files are in use.
     """
-    load, argument = _resolve(STORES, "store", name)
-    erase = getattr(getattr(load, "__self__", None), "erase", None)  # of the class that from_name is a method of
+    erase, argument = _of_class(name, "erase")
     return erase is not None and bool(erase(argument, path))
+
+
+def remove_from_store(name: str, path: Path, ids: Sequence[int]) -> bool:
+    """Remove these ids from the files of the store `name` in the folder `path`, so that nothing of them is left there.
+
+    Returns:
+        False if the adapter cannot do so, and the store has to be cleared.
+
+    Raises:
+        InputError: No adapter has that name.
+        StorageError: The files are in use.
+    """
+    remove, argument = _of_class(name, "remove")
+    return remove is not None and bool(remove(argument, path, ids))
+
+
+def _of_class(name: str, function: str) -> tuple[Callable[..., object] | None, str]:
+    """Return a static method of the class that makes the store `name`, and the argument in that name."""
+    load, argument = _resolve(STORES, "store", name)
+    return getattr(getattr(load, "__self__", None), function, None), argument  # from_name is a method of it
 
 
 def is_in_memory(spec: str | VectorStore) -> bool:

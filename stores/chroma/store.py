@@ -3,7 +3,7 @@
 Chroma holds ids, vectors and small metadata, and text only where that is asked for. What it does badly is handled
 here: two processes in one folder corrupt each other's index without an error, so the folder is locked; a fork hangs, so
 a child gets an error; the default distance is not the cosine; deleted vectors stay in its files, so `clear` deletes the
-files; and what was in memory gets into new ones, so they are cleaned.
+files, and `remove` overwrites single vectors there; and what was in memory gets into new ones, so they are cleaned.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import Ids, Metadata, Vectors
 from tinymem.stores.chroma.files import DATABASE, Unused, check, wipe
+from tinymem.stores.chroma.removal import remove
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
 from tinymem.stores.files import FILE, NewFiles, private_folder
 from tinymem.stores.forking import leave_to_parent
@@ -59,9 +60,10 @@ class ChromaStore:
     number), type, time (seconds since 1970) and milestone, and where the step has them session, speaker and tool (the
     names of several, separated by ", "). With `documents`, the texts of the passages stand there too.
 
-    `forget` removes metadata and texts as it removes vectors: Chroma's files in `path` are deleted, and made again of
-    what is left. That holds for a folder without other collections; elsewhere, as on a server, only the collection is
-    dropped, and what Chroma leaves in its files then is legible there: give such a one no documents.
+    `forget` removes metadata and texts as it removes vectors. A store named `"chroma"` overwrites them in its files.
+    With documents, and in a store that was given as an object, Chroma's files are deleted, and made again of what is
+    left in the background. That holds for a folder without other collections; elsewhere, as on a server, only the
+    collection is dropped, and what Chroma leaves in its files then is legible there: give such a one no documents.
 
     >>> embedded = ChromaStore("./memory/chroma")  # doctest: +SKIP
     >>> served = ChromaStore(client=chromadb.HttpClient("localhost", 8000), collection="bot")  # doctest: +SKIP
@@ -244,6 +246,28 @@ class ChromaStore:
             finally:
                 lock.release()
         return not argument
+
+    @staticmethod
+    def remove(argument: str, path: Path, ids: Sequence[int]) -> bool:
+        """Remove `ids`, and all beside them, from the files of the store `argument` (see `from_name`) in `path`.
+
+        Chroma itself would leave the vectors there. This neither starts it nor reads the vectors of others.
+
+        Returns:
+            False if nothing else helps than `clear`: on a server, with documents, after a change of Chroma's files,
+            or where so much was removed that the index is better made again.
+
+        Raises:
+            StorageError: A store has the folder open.
+        """
+        folder = path.resolve()
+        if argument or not folder.is_dir():
+            return not argument
+        lock = _locked(folder)
+        try:
+            return remove(folder, ids)
+        finally:
+            lock.release()
 
     def _open(self) -> None:
         if self._folder is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tinymem.errors import StorageError
-from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.protocols.settings import FORGOTTEN, REWRITES, WINDOW_CHANGES
 from tinymem.stores.sqlite.checks import Checks
 from tinymem.stores.sqlite.passages import Passages, Summaries
 from tinymem.stores.sqlite.reindexing import Reindexing
@@ -63,6 +63,8 @@ class SqliteJournal(Passages, Summaries, Reindexing, Checks):
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.optimize()
+            gone = " ".join(str(id) for some in ids.values() for id in some)
+            self.keep({FORGOTTEN: f"{self.setting(FORGOTTEN) or ''} {gone}".strip()})
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
         self.scrub("the steps are deleted", "their text stays")

@@ -100,6 +100,7 @@ def open_archive(
         return ExactStore() if store == "exact" else ChromaStore(folder / "index")
 
     opened = make if isinstance(store, str) else store
+    more = {"reopens": store == "chroma", **more}
     return Archive(folder, embedder or HashingEmbedder(), opened, default_counter(), **more)
 
 

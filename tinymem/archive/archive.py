@@ -22,7 +22,7 @@ from tinymem.archive.catalog.files import CATALOG, CatalogFiles, OutdatedError
 from tinymem.archive.folders import INDEX
 from tinymem.archive.index import Index
 from tinymem.archive.indexing import EXACT_UP_TO, Indexing
-from tinymem.errors import EmbedderMismatchError, FormatError, StepError, kind_of
+from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, kind_of
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
@@ -237,11 +237,8 @@ class Archive(Indexing):
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
-        # An index keeps deleted rows in its files, so it is cleared and filled again. If another process holds it, this
-        # fails before anything is forgotten; after the journal's part, nothing would clear the index any more.
+        # The journal notes what its deletion leaves in the index, so that a crash in between leaves no vector for long.
         with self._embedding, self.index.alone:
-            was_filled = self.index.is_filled
-            self.index.clear()
             try:
                 before = -1
                 while not self.journal.delete({number: self._texts(number) for number in numbers}):
@@ -249,9 +246,17 @@ class Archive(Indexing):
             finally:
                 self._drop_catalog()
                 self._files.forget(self.journal, numbers)
-            if not was_filled:  # another process may have begun to fill one, with vectors of these steps too
-                self.index.clear()
+            self._forget_in_index()
         self.wake()
+
+    def _forget_in_index(self) -> None:
+        try:
+            self.index.forget()
+        except StorageError as error:
+            raise StorageError(
+                f"the steps are deleted, but the index still has their vectors, and loses them when it is next filled: "
+                f"{error}"
+            ) from error
 
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""

@@ -12,24 +12,36 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from math import inf
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from filelock import Timeout
 
 from tinymem.archive.records import accepted, vectors_of
-from tinymem.errors import ClosedError, StorageError, TinymemError, shown
+from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, shown
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
-from tinymem.protocols.settings import EMBEDDER_CHANGES, FILLED, INDEX_FAULT, INDEX_REQUEST, OUTDATED, WATERMARK
+from tinymem.protocols.settings import (
+    EMBEDDER_CHANGES,
+    FILLED,
+    FORGOTTEN,
+    INDEX_FAULT,
+    INDEX_REQUEST,
+    OUTDATED,
+    WATERMARK,
+)
 from tinymem.recall.candidates import Nearest
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import products
-from tinymem.registry import erase_store, store_from
+from tinymem.registry import erase_store, remove_from_store, store_from
 
 __all__ = ["BATCH", "Index", "is_held"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BATCH = 1_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
@@ -133,7 +145,7 @@ class Index:
     @property
     def lacks(self) -> bool:
         """True if the store has not all that the journal has."""
-        return self._journal.last_passage() > self.watermark or self.is_outdated
+        return self._journal.last_passage() > self.watermark or self.is_outdated or bool(self._forgotten)
 
     @property
     def is_outdated(self) -> bool:
@@ -147,7 +159,7 @@ class Index:
         """
         self.open()  # which finds out if its files are gone
         until, done = self._journal.last_passage(), 0
-        while self.watermark < until or self.is_outdated:
+        while self.watermark < until or self.is_outdated or self._forgotten:
             done += self.advance()
             progress(done)
         return done
@@ -155,6 +167,7 @@ class Index:
     def advance(self) -> int:
         """Give the store a batch of what it lacks; how many vectors. Raises what the store raises."""
         with self.alone:
+            self.forget()  # what another process could not
             store = self.store  # opened first, since that may move the watermark
             if self._in_memory is None and store.name not in (filled := self._filled):
                 # before anything is read, for who forgets it then
@@ -256,6 +269,36 @@ class Index:
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
+    def forget(self) -> None:
+        """Remove the vectors of deleted passages from the files of all stores that this journal ever had.
+
+        Where a store cannot remove single vectors, it is cleared, and filled again by the background. Raises
+        StorageError where that cannot be; then whatever process next fills the index begins with it.
+        """
+        with self.alone:
+            if not (ids := self._forgotten):
+                return
+            if self._in_memory is not None and self._store is not None:
+                self._store.delete(ids)
+            if filled := self._filled:
+                self.rest()
+                if not self._reopens or not all(self._once_free(partial(self._removed, name, ids)) for name in filled):
+                    self.clear()
+            with self._journal.together():
+                rest = sorted({*self._forgotten} - {*ids})  # of another process, meanwhile
+                self._journal.keep({FORGOTTEN: " ".join(map(str, rest))})
+
+    def _removed(self, name: str, ids: Sequence[int]) -> bool:
+        try:
+            return remove_from_store(name, self._folder, ids)
+        except InputError:  # an adapter that is not installed any more; clearing says so
+            return False
+
+    @property
+    def _forgotten(self) -> list[int]:
+        """The ids of passages that are deleted, whose vectors may still be in files."""
+        return [int(id) for id in (self._journal.setting(FORGOTTEN) or "").split() if id.isdecimal()]
+
     def clear(self) -> None:
         """Remove all vectors from the files of all stores that this journal ever had.
 
@@ -265,7 +308,7 @@ class Index:
             filled = self._filled
             if self._store is None and not filled:
                 return
-            store = self._handed_over()  # first: where another process holds it, nothing may be written
+            store = self._once_free(lambda: self.store)  # first: where another process has it, nothing may be written
             for name in filled:
                 if name != store.name:
                     self._clear_other(name)
@@ -274,13 +317,13 @@ class Index:
             store.clear()
             self._move_to(0)
 
-    def _handed_over(self) -> VectorStore:
-        """The store; a process that has it open is asked to close it, and waited for."""
+    def _once_free(self, use: Callable[[], T]) -> T:
+        """Return what `use` returns; a process that has the store open is asked to close it, and waited for."""
         until = time.monotonic() + HANDED_OVER
         try:
             while True:
                 try:
-                    return self.store
+                    return use()
                 except StorageError as error:
                     if not is_held(error) or time.monotonic() > until:
                         raise

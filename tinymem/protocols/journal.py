@@ -237,7 +237,7 @@ class Journal(Protocol):
 
         `passages_of` has the texts of each step's passages, in order. False, and nothing is removed, if a step has not
         as many passages: another process made or removed some. Nothing is left in any file; counts as a rewrite and a
-        change of the window.
+        change of the window. The ids of the passages are added to the setting FORGOTTEN.
         """
 
     def scrub(self, done: str, what: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "INDEX_FAULT", "INDEX_REQUEST",
-           "MARK", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "REINDEXING", "REWRITES", "SCRATCHPAD", "WATERMARK",
-           "WINDOW_CHANGES"]  # fmt: skip
+__all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN", "INDEX_FAULT",
+           "INDEX_REQUEST", "MARK", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "REINDEXING", "REWRITES", "SCRATCHPAD",
+           "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
 MARK = "made"  # the mark: "STEP PASSAGES"
 EMBEDDER = "embedder"  # the fingerprint of the embedder whose vectors are in use
 EMBEDDER_NAME = "embedder_name"  # the name by which that embedder is opened again
 EMBEDDER_CHANGES = "embedder_changes"  # how often the embedder was changed
+FORGOTTEN = "index_forgotten"  # ids of deleted passages whose vectors may still be in the files of vector stores
 REINDEXING = "reindexing"  # the fingerprint of the embedder whose vectors are being made
 REWRITES = "rewrites"  # how often steps were forgotten, or made milestones or none
 WATERMARK = "indexed"  # the id of the last passage that the vector store holds
