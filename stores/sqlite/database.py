@@ -15,6 +15,7 @@ from tinymem.protocols.settings import MARK
 from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import FullText
 from tinymem.stores.sqlite.schema import damaged, guarded, opened
+from tinymem.stores.sqlite.scrubbing import handles
 
 __all__ = ["Database"]
 
@@ -28,12 +29,14 @@ class Database:
         self.path = path
         self._lock = ProcessLock(f"the memory at {path}")
         self._db = opened(path, create, timeout)
+        self._timeout, self._handle = timeout, handles.connected(path)
+        self._is_open = True
         leave_to_parent(self)
         try:
             with guarded(path):
                 self._fulltext = FullText(self._db)
         except BaseException:
-            self._db.close()
+            self.close()
             raise
 
     @property
@@ -50,6 +53,9 @@ class Database:
         if not self._lock.inherited:
             with self._lock:
                 self._db.close()
+                if self._is_open:
+                    self._is_open = False
+                    handles.closed(self._handle)
 
     # -- transactions -------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from tinymem.stores.sqlite.checks import Checks
 from tinymem.stores.sqlite.passages import Passages, Summaries
 from tinymem.stores.sqlite.reindexing import Reindexing
 from tinymem.stores.sqlite.schema import guarded
+from tinymem.stores.sqlite.scrubbing import scrubbed_in_place
 
 __all__ = ["SqliteJournal"]
 
@@ -73,13 +74,19 @@ class SqliteJournal(Passages, Summaries, Reindexing, Checks):
     def scrub(self, done: str, what: str) -> None:
         """Remove all traces of removed steps from the file; StorageError while another connection reads."""
         with self._lock, guarded(self.path):
-            self._db.execute("VACUUM")
+            if not scrubbed_in_place(self.path, self._handle, self._timeout):
+                self._db.execute("VACUUM")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
             raise StorageError(
                 f"{self.path}: {done}, but another process or thread reads the file, so {what} in it until that reader "
                 "and this memory are closed"
             )
+
+    def compact(self) -> None:
+        """Give the room of removed rows back; this writes the whole file again."""
+        with self._lock, guarded(self.path):
+            self._db.execute("VACUUM")
 
     def size(self) -> int:
         """Return the bytes of the file that are in use."""

@@ -246,6 +246,9 @@ class Journal(Protocol):
         Raises StorageError while somebody else reads: it says what was `done`, and that `what` is still there.
         """
 
+    def compact(self) -> None:
+        """Give the room of removed rows back to the disk, where that takes a call."""
+
     def size(self) -> int:
         """Return the bytes that are in use."""
 

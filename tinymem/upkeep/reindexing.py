@@ -91,6 +91,7 @@ def reindex(
         else:
             journal.stop_reindexing()
             journal.keep({EMBEDDER_NAME: new.name})  # as after a move to another server
+        journal.compact()
         journal.scrub("it is reindexed", "old vectors stay")
         if before != new.fingerprint:
             _erase_catalog(folder)

@@ -102,6 +102,8 @@ def retain(
         if dry_run:
             break
         remove([one.number for one in over])
+        if retention.max_bytes is not None:
+            archive.journal.compact()  # or its size would be that of before
     kept = archive.journal.counts()["steps"] - (len(gone) if dry_run else 0)
     return RetentionReport(tuple(sorted(gone, key=lambda one: one.number)), kept, before, archive.journal.size())
 
