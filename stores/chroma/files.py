@@ -10,9 +10,11 @@ from pathlib import Path
 
 from tinymem.errors import StorageError
 
-__all__ = ["DATABASE", "Unused", "check", "wipe"]
+__all__ = ["DATABASE", "FORMAT", "MARK", "Unused", "check", "wipe"]
 
 DATABASE = "chroma.sqlite3"
+FORMAT = 1
+MARK = "tinymem"  # key in the metadata of collections that tinymem has made; its value is FORMAT
 HEADER = 100  # bytes of the graph's header, in version 1
 LENGTH = 4  # bytes of the length of a vector's list of links
 AT_ONCE = 1 << 20  # bytes that are read at once

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinymem.errors import StorageError
-from tinymem.stores.chroma.files import DATABASE
+from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK
 from tinymem.stores.unused import overwrite_unused
 
 __all__ = ["remove"]
@@ -69,6 +69,7 @@ def remove(folder: Path, ids: Sequence[int]) -> bool:
         graphs = [_graph(header) for header in folder.glob("*/header.bin")]
         if len(graphs) > 1:
             return False  # somebody else has a collection here
+        _check_rows(folder / DATABASE)
         if any(graph.elements and len(ids) > (1 - LEAST_SHARE) * graph.elements for graph in graphs):
             return False
         for graph in graphs:
@@ -148,20 +149,28 @@ def _labels(pickled: Path, ids: Sequence[int]) -> Iterator[int]:
 # -- the database -----------------------------------------------------------------------------------------------------
 
 
+def _check_rows(path: Path) -> None:
+    """Raise _UnknownError unless the database is as it is known, with one collection, which tinymem has made."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {METADATA, ROWS, QUEUE} <= names <= KNOWN or _number(db, "SELECT count(*) FROM collections") != 1:
+            raise _UnknownError(path)
+        if _number(db, f"SELECT count(*) FROM collection_metadata WHERE key = '{MARK}' AND int_value = {FORMAT}") != 1:
+            raise _UnknownError(path)  # somebody else's
+        (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+        if mode != "delete" or _number(db, f"SELECT count(*) FROM (SELECT 1 FROM {TEXTS} LIMIT 1)"):
+            raise _UnknownError(path)  # texts are in a full-text index too, which keeps what it deletes for a while
+
+
 def _delete_rows(path: Path, ids: Sequence[int]) -> int:
     """Delete everything of these ids from the database, and return the number of the vectors that are left."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA secure_delete=ON")
-        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not {METADATA, ROWS, QUEUE} <= names <= KNOWN or _number(db, "SELECT count(*) FROM collections") != 1:
-            raise _UnknownError(path)
-        (mode,) = db.execute("PRAGMA journal_mode").fetchone()
-        if mode != "delete" or _number(db, f"SELECT count(*) FROM (SELECT 1 FROM {TEXTS} LIMIT 1)"):
-            raise _UnknownError(path)  # texts are in a full-text index too, which keeps what it deletes for a while
+        arrays = _number(db, "SELECT count(*) FROM sqlite_master WHERE name = 'embedding_metadata_array'")
         db.execute("BEGIN IMMEDIATE")
         keys = [str(id) for id in ids]
         for at in range(0, len(keys), MANY):
-            _delete_some(db, keys[at : at + MANY], "embedding_metadata_array" in names)
+            _delete_some(db, keys[at : at + MANY], bool(arrays))
         db.execute("COMMIT")
         return _number(db, f"SELECT count(*) FROM {ROWS}")
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
 from tinymem.protocols import Ids, Metadata, Vectors
-from tinymem.stores.chroma.files import DATABASE, Unused, check, wipe
+from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, Unused, check, wipe
 from tinymem.stores.chroma.removal import remove
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
 from tinymem.stores.files import FILE, NewFiles, private_folder
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ChromaStore"]
 
-FORMAT = 1
-MARK = "tinymem"  # key in the metadata of collections that tinymem has made; its value is FORMAT
 # Chroma's defaults (100, 100, 16) miss 3 of 100 neighbours, and 16 of 10,000 vectors do not find themselves. With these
 # values it is 1 and 2. An ef_construction of 200 finds .5 more of 100 neighbours, and takes 1.6 times as long to build.
 HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}

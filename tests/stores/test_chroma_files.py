@@ -163,6 +163,12 @@ def _new_table(folder: Path) -> None:
         db.execute("CREATE TABLE vectors_again (id, vector)")
 
 
+def _of_somebody_else(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / DATABASE)) as db:
+        db.execute("DELETE FROM collection_metadata")
+        db.commit()
+
+
 def _no_database(folder: Path) -> None:
     (folder / DATABASE).write_bytes(b"trash" * 1_000)
 
@@ -172,13 +178,17 @@ def _texts(folder: Path) -> None:
         store.upsert([1], vectors(1), documents=["in full text"])
 
 
-@pytest.mark.parametrize("change", [_other_version, _short, _without_labels, _new_table, _no_database, _texts])
+@pytest.mark.parametrize(
+    "change", [_other_version, _short, _without_labels, _new_table, _of_somebody_else, _no_database, _texts]
+)
 def test_files_that_are_not_as_they_are_known_are_to_be_deleted(
     tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
     made(tmp_path, 1_500)
     change(tmp_path)
+    before = [file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()]
     assert not ChromaStore.remove("", tmp_path, [3])
+    assert before == [file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()], "left alone"
 
 
 def test_a_graph_that_lost_many_is_to_be_made_again(tmp_path: Path) -> None:

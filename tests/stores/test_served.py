@@ -136,18 +136,17 @@ def test_a_memory_opens_grows_and_closes_without_its_server(tmp_path: Path, serv
         assert answer_of(memory) == first
         assert count(memory) == 121  # what the server missed has reached it
         server.stop()
-        with pytest.raises(StorageError, match=r"could not clear|could not reach"):
+        with pytest.raises(StorageError, match=r"the index still has their vectors.*could not (clear|reach)"):
             memory.forget(ids=[memory.get(1).id])
-        assert "10.0.0.7" in answer_of(memory) and memory.get(1)  # nothing was forgotten by half
+        assert "10.0.0.7" in answer_of(memory)
     with opened(tmp_path, f"chroma:{server.url}") as memory:
         with pytest.raises(StorageError, match=f"could not reach {server.url}.*refused"):
-            memory.forget(ids=[memory.get(1).id])
-        assert "10.0.0.7" in answer_of(memory) and memory.get(1)
+            memory.forget(ids=[memory.get(2).id])
+        assert "10.0.0.7" in answer_of(memory)
     server.start()
     with opened(tmp_path, f"chroma:{server.url}") as memory:
-        memory.forget(ids=[memory.get(1).id])
         memory.flush()
-        assert count(memory) == 120
+        assert count(memory) == 119
 
 
 def test_a_server_that_lost_its_data_is_filled_again(server: ChromaServer, tmp_path: Path) -> None:
