@@ -97,6 +97,11 @@ class ChromaProcess:
         """Delete the files of the store without opening them; False for a server, which has none there."""
         return ChromaStore.erase(argument, path)
 
+    @staticmethod
+    def remove(argument: str, path: Path, ids: Sequence[int]) -> bool:
+        """Remove ids from the files of the store without opening them; False where it has to be cleared."""
+        return ChromaStore.remove(argument, path, ids)
+
     def _ask(self, method: str, *arguments: object) -> Any:
         """Return what the store's method returns; another process opens the store again after the end of one."""
         if os.getpid() != self._pid:

@@ -301,7 +301,7 @@ class CatalogFiles:
                 state = read_state(self._folder / STATE)
                 origin = _origin(now, state.origin.dimensions, state.origin.vocabulary)
                 if state.origin == replace(origin, rewrites=origin.rewrites - 1):
-                    self._follow(state, origin, np.array(steps, np.int64), milestone)
+                    self._change(state, origin, np.array(steps, np.int64), milestone)
                 elif state.origin != origin:
                     raise DamagedCatalogError("other things have changed as well")
                 else:
@@ -309,7 +309,7 @@ class CatalogFiles:
             except DamagedCatalogError:
                 self._erase()
 
-    def _follow(self, state: State, origin: Origin, steps: Ids, milestone: bool | None) -> None:
+    def _change(self, state: State, origin: Origin, steps: Ids, milestone: bool | None) -> None:
         """Empty the rows of these steps, or mark them. Where many are empty then, copy the others."""
         columns = self._of(state)
         if state.boot != boot() or not boot() or columns.stamps(state) != state.stamps:
