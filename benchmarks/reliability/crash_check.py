@@ -187,7 +187,7 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
     catalog = archive.catalog
     rows = dice.sample(range(len(catalog)), min(NEIGHBOURS, len(catalog)))
     with archive.index.alone:  # or the background would open it
-        archive.index._handed_over()  # the Chroma of a process that was killed ends a moment later
+        archive.index._once_free(archive.index.open)  # the Chroma of a process that was killed ends a moment later
         archive.index.rest()
         with closing(ChromaStore(archive.folder / INDEX)) as index:
             held = index._held().get(include=["embeddings"])
