@@ -33,6 +33,7 @@ CHARACTERS = 12  # a token, at most: so much is chosen before tokens are counted
 SLACK = 2_000  # characters beyond that
 LEAST_CUT = 40  # characters of a last line that is cut because it does not fit
 
+_MAY_NAME = re.compile(r"[\d_/]|\.[\w./-]|[a-z][A-Z]")  # something of this is in every identifier
 # Scripts without spaces between words: each of their characters is a term.
 _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 
@@ -123,11 +124,12 @@ def _rendered(pieces: Sequence[Piece], chosen: Sequence[int]) -> str:
 def _terms(text: str) -> dict[str, float]:
     """Return the terms of a piece, in lower case, with their weights."""
     found = {
-        word: NUMBER if any(map(str.isdigit, word)) else WORD
+        word: WORD if word.isalpha() or not any(map(str.isdigit, word)) else NUMBER
         for word in _TERM.findall(text.lower())
         if word not in STOP_WORDS and len(word) <= LONGEST_TERM
     }
-    found.update(dict.fromkeys(map(str.lower, identifiers(text)), NAME))
+    if _MAY_NAME.search(text):
+        found.update(dict.fromkeys(map(str.lower, identifiers(text)), NAME))
     return found
 
 
