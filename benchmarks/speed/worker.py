@@ -4,8 +4,8 @@
     python -m benchmarks.speed.worker memory FOLDER                       open the memory that `build` made
     python -m benchmarks.speed.worker chroma FOLDER                       open the plain Chroma
 
-The two are fed and asked in turns, so that whatever else the machine does hits both. Plain Chroma gets the very vectors
-that the memory made, without text, in its default settings but for the cosine: nothing else that it could do is faster.
+The two are fed and asked in turns, so that whatever else the machine does hits both. Plain Chroma gets the very records
+that the memory gives its own Chroma, vectors and metadata without text, in its default settings but for the cosine.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import numpy as np
 
 from benchmarks.speed.steps import questions, steps_from
 from tinymem import HierarchicalMemory, Step
+from tinymem.archive.records import metadata_of, vectors_of
 
 __all__ = ["EFFORTS", "Effort", "percentiles"]
 
 T = TypeVar("T")
 TOGETHER = 64  # steps in one transaction when many are added, as `tinymem ingest` does
-CHROMA_BATCH = 2_000  # vectors that plain Chroma gets at once, as many as the memory gives its own
+CHROMA_BATCH = 2_000  # records that plain Chroma gets at once
 NEIGHBOURS = 10  # that plain Chroma is asked for
 BUDGET = 1_000  # tokens of a recall
 
@@ -59,11 +60,11 @@ class Plain:
         )
 
     def add(self, rows: Sequence[Any]) -> None:
-        """Add the vectors of passages, as the journal gives them."""
+        """Add the vectors and the metadata of passages, as the journal gives them."""
         for at in range(0, len(rows), CHROMA_BATCH):
             some = rows[at : at + CHROMA_BATCH]
-            vectors = np.frombuffer(b"".join(row[7] for row in some), "<f2").reshape(len(some), -1)
-            self._held.add([str(row[0]) for row in some], embeddings=vectors.astype(np.float32))
+            metadata: Any = [*map(metadata_of, some)]
+            self._held.add([str(row.id) for row in some], embeddings=vectors_of(some), metadatas=metadata)
 
     def query(self, vector: Any) -> None:
         """Its nearest neighbours."""
@@ -145,7 +146,7 @@ class Build:
         for number, step in enumerate(islice(self._steps, self._effort.adds)):
             mine.append(seconds(self.memory.add, step))
             if (row := next(spare, None)) is not None:
-                again = (-1 - number, *row[1:])  # the vector of an early passage, under a new id
+                again = row._replace(id=-1 - number)  # the vector of an early passage, under a new id
                 theirs.append(seconds(self.plain.add, [again]))
         return {"add": percentiles(mine), "chroma_add": percentiles(theirs)}
 
