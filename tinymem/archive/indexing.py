@@ -12,7 +12,7 @@ from math import inf
 
 from tinymem.archive.background import background
 from tinymem.archive.embedding import Embedding
-from tinymem.archive.index import Index, is_held
+from tinymem.archive.index import BATCH, Index, is_held
 from tinymem.errors import StorageError, warn_hourly, without_content
 
 __all__ = ["EXACT_UP_TO", "Indexing"]
@@ -45,6 +45,7 @@ class Indexing(Embedding):
     _exact_up_to: int
     _new_tokens = 0  # of steps that this process has written and, as far as it knows, nobody has embedded
     _keeps_pace = True
+    _is_flooded = False  # callers embed what they add, so the background may as well index it meanwhile
     _held_for = HELD
     _called_at = 0.0
 
@@ -74,8 +75,9 @@ class Indexing(Embedding):
 
     @property
     def _behind(self) -> int:
-        """The passages that wait for the store, if it is open."""
-        return self.journal.last_passage() - self.index.watermark if self.index.is_open else 0
+        """The passages that wait for the store, if it is open or should be."""
+        is_wanted = self.index.is_open or (self._is_flooded and not self.is_small_in_memory)
+        return self.journal.last_passage() - self.index.watermark if is_wanted else 0
 
     @property
     def _embeds_soon(self) -> bool:
@@ -123,15 +125,17 @@ class Indexing(Embedding):
         if index.is_requested:
             index.rest()
             return HELD
-        if now - self._called_at < QUIET and self._behind < MOST_BEHIND:
+        if now - self._called_at < QUIET and self._behind < (BATCH if self._is_flooded else MOST_BEHIND):
             return QUIET
-        if self._digest():
+        # A whole batch goes to the store first, which writes while callers embed; but not where it has just failed.
+        if (self._behind < BATCH or self._held_for > HELD) and self._digest():
             return 0.0
         if now - index.asked_at < LINGER:
             index.open()
         if self.waits_for_index:
             index.advance()
             self._held_for = HELD
+            self._is_flooded = False
             index.fault = ""
             return 0.0 if self.waits_for_index else QUIET if self._embeds_soon else LOOK
         if now - index.used_at > LINGER and now - index.asked_at > ASKED:
@@ -145,6 +149,8 @@ class Indexing(Embedding):
         if self.in_background and self._new_tokens >= MOST_NEW * WAITING and self.journal.any_archived():
             self.catch_up(MOST_NEW * WAITING, once=True)
             self._new_tokens = self.journal.waiting_tokens()
+            self._is_flooded = True
+            background.wake(self)
         until = time.monotonic() + PACE
         while self.in_background and not self._keeps_pace and time.monotonic() < until:
             self._keeps_pace = self._behind <= MOST_WAITING
