@@ -31,6 +31,7 @@ class Repetitions:
     def __init__(self, diversity: float = DIVERSITY) -> None:
         self._least = 1 - a_number("diversity", diversity, 0, 1)
         self._taken: list[set[int]] = []  # hashed shingles of each wording
+        self._known: set[int] = set()  # of all
 
     def take(self, said: str, by: str = "") -> bool:
         """Note the words `said` by somebody, unless they repeat something: False then."""
@@ -38,9 +39,11 @@ class Repetitions:
             return True
         words = [by, *_WORD.findall(said.lower())]
         shingles = {*map(hash, zip(words, words[1:], words[2:], strict=False))}
-        if any(self._resemble(shingles, other) for other in self._taken):
+        may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
+        if may_repeat and any(self._resemble(shingles, other) for other in self._taken):
             return False
         self._taken.append(shingles)
+        self._known |= shingles
         return True
 
     def _resemble(self, one: set[int], other: set[int]) -> bool:

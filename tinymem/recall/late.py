@@ -64,5 +64,6 @@ def products(left: Vectors, right: Vectors) -> Vectors:
         with np.errstate(invalid="ignore"):  # OpenBLAS can raise this flag over padding, with finite results
             np.matmul(left[:whole].reshape(-1, rows, d), some.T, out=block[:whole].reshape(-1, rows, len(some)))
             np.matmul(left[whole:], some.T, out=block[whole:])
-        found[:, first : first + COLUMNS] = block
+        if block is not found:
+            found[:, first : first + COLUMNS] = block
     return found
