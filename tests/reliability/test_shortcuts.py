@@ -176,7 +176,7 @@ def test_max_sim_is_the_best_cosine_of_each_token() -> None:
     assert np.allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (33, 32), (2_500, 1), (2_500, 17), (300, 300), (0, 3), (3, 0)])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 1), (32, 33), (1, 2_500), (17, 2_500), (300, 300), (3, 0), (0, 3)])
 def test_products_in_pieces_are_those_of_the_whole(n: int, m: int) -> None:
     random = np.random.default_rng(5)
     left, right = random.standard_normal((n, 256)), random.standard_normal((m, 256))

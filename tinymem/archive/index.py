@@ -230,7 +230,7 @@ class Index:
             ids, cosines = store.query(vector, k)
             mine = ids <= watermark  # a crash can leave some beyond it
             ids = np.concatenate([ids[mine], catalog.id[held:]])
-            beyond = products(catalog.vectors[held:], vector[np.newaxis])[:, 0]
+            beyond = products(vector[np.newaxis], catalog.vectors[held:])[0]
             cosines = np.concatenate([cosines[mine], beyond])
             best = np.argpartition(-cosines, k)[:k] if len(cosines) > k else np.arange(len(cosines))
             best = best[np.argsort(-cosines[best], kind="stable")]

@@ -57,7 +57,7 @@ def gather(
         share = np.count_nonzero(allowed) / len(catalog)  # of what the index finds, so much may be used
         cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
     if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
-        nearest, cosine = None, _cosines(catalog.vectors, query)
+        nearest, cosine = None, products(query.vectors, catalog.vectors).max(axis=0)
     bm25 = np.zeros(len(catalog), np.float32)
     held, at = _places(lexical[0], catalog.id)
     bm25[at] = lexical[1][held]
@@ -69,7 +69,7 @@ def gather(
         dated = allowed & inside(catalog.time, query.spans)
         signals.append((cosine, dated))
         if nearest and np.count_nonzero(dated) <= DATED:  # an index knows nothing of time
-            cosine[dated] = _cosines(catalog.vectors[dated], query)
+            cosine[dated] = products(query.vectors, catalog.vectors[dated]).max(axis=0)
     if len(query.named):
         named, _ = catalog.rows_with(query.named)
         if len(named) <= NAMED:
@@ -83,16 +83,8 @@ def gather(
     rows = np.flatnonzero(chosen & allowed)
     if nearest and len(rows):
         near = _around(rows, catalog.step)
-        cosine[near] = _cosines(catalog.vectors[near], query)
+        cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
     return Candidates(rows, cosine, bm25)
-
-
-def _cosines(vectors: Vectors, query: Query) -> Vectors:
-    """Return the cosine of each of `vectors` with the closest of the question's: `(len(vectors),)`."""
-    best, *others = products(vectors, query.vectors).T  # numpy is slow at the maximum of a few numbers a row
-    for cosines in others:
-        best = np.maximum(best, cosines)
-    return best
 
 
 def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vectors:

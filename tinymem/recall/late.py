@@ -34,7 +34,7 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     asked = table[tokens[chosen]]
     closeness = np.empty((len(chosen), len(distinct)), np.float32)
     for at in range(0, len(distinct), ROWS):
-        closeness[:, at : at + ROWS] = products(table[distinct[at : at + ROWS]], asked).T
+        closeness[:, at : at + ROWS] = products(asked, table[distinct[at : at + ROWS]])
     filled = np.flatnonzero(lengths)
     starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
     places = place[held]
@@ -44,26 +44,24 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
         np.take(known, places, out=of_each, mode="clip")
         np.maximum.reduceat(of_each, starts, out=column)
     shares = (weights[chosen] / weights[chosen].sum()).astype(np.float32)
-    score[filled] = products(best, shares[np.newaxis])[:, 0]
+    score[filled] = products(shares[np.newaxis], best)[0]
     return score
 
 
 SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
-COLUMNS = 32  # of a piece, at most
+AT_ONCE = 32  # of the vectors on the left, at most
 
 
 def products(left: Vectors, right: Vectors) -> Vectors:
-    """Multiply `left @ right.T` piece by piece: `(n, m)` float32, for vectors `(n, d)` and `(m, d)`, float32."""
-    (n, d), m = left.shape, len(right)
-    found = np.empty((n, m), np.float32)
-    for first in range(0, m, COLUMNS):
-        some = right[first : first + COLUMNS]
+    """Multiply `left @ right.T` piece by piece: `(m, n)`, of few `(m, d)` and many `(n, d)` vectors."""
+    (m, d), n = left.shape, len(right)
+    found = np.empty((m, n), np.float32)
+    for first in range(0, m, AT_ONCE):
+        some, out = left[first : first + AT_ONCE], found[first : first + AT_ONCE]
         rows = max(1, SMALL // (len(some) * d))
         whole = n - n % rows
-        block = np.empty((n, len(some)), np.float32) if m > COLUMNS else found
+        pieces = right[:whole].reshape(-1, rows, d).transpose(0, 2, 1)
         with np.errstate(invalid="ignore"):  # OpenBLAS can raise this flag over padding, with finite results
-            np.matmul(left[:whole].reshape(-1, rows, d), some.T, out=block[:whole].reshape(-1, rows, len(some)))
-            np.matmul(left[whole:], some.T, out=block[whole:])
-        if block is not found:
-            found[:, first : first + COLUMNS] = block
+            np.matmul(some, pieces, out=out[:, :whole].reshape(len(some), -1, rows).transpose(1, 0, 2))
+            np.matmul(some, right[whole:].T, out=out[:, whole:])
     return found
