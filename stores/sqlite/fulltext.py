@@ -91,12 +91,12 @@ class FullText:
         """Merge the index into one segment, which removes the terms of removed passages from disk."""
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
 
-    def search(self, query: str, waiting: Waiting = NOTHING) -> tuple[Ids, Vectors]:
+    def search(self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None) -> tuple[Ids, Vectors]:
         """Return the passages that share terms with `query`: ids, best first, and scores in (0, 2.2).
 
         A score is BM25 divided by the sum of the terms' inverse document frequencies. Whatever the query and the
         collection, about 1 is the score of a passage of average length with every term once. Passages that are
-        `waiting` are searched as if they were in the index.
+        `waiting` are searched as if they were in the index. With `among`, ids in ascending order, no others are found.
         """
         self._refresh()
         count = self._lengths.count + len(waiting)
@@ -111,6 +111,9 @@ class FullText:
         every, parts = map(np.concatenate, zip(*found, strict=True))
         held, which = np.unique(every, return_inverse=True)
         scores = np.bincount(which, parts, len(held))
+        if among is not None:  # before the best are taken, or a filter would leave few of them
+            usable = np.append(among, -1)[np.searchsorted(among, held)] == held
+            held, scores = held[usable], scores[usable]
         best = np.argsort(-scores, kind="stable")[:MAX_HITS]
         return held[best], (scores[best] / (scale or 1)).astype(np.float32)
 

@@ -85,15 +85,18 @@ class Passages(Steps):
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
-    def search_text(self, query: str, waiting: AnyWaiting | None = None) -> tuple[Ids, Vectors]:
+    def search_text(
+        self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None
+    ) -> tuple[Ids, Vectors]:
         """Return passage ids by BM25, best first, and their scores.
 
-        Passages that are `waiting` are found too, unless another process has stored them since.
+        Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
+        ascending order, no others are found.
         """
         with self.snapshot():
             is_current = isinstance(waiting, Waiting) and waiting.since == self.mark
             try:
-                return self._fulltext.search(query, waiting if is_current else NOTHING)  # type: ignore[arg-type]
+                return self._fulltext.search(query, waiting if is_current else NOTHING, among)  # type: ignore[arg-type]
             except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables contradict each other
                 raise self.damaged(f"in the full text, {error}") from error
 

@@ -14,6 +14,7 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall import candidates
 from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.late import products
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import Span
 from tinymem.stores.exact import ExactStore
@@ -69,6 +70,25 @@ def test_of_a_large_memory_the_nearest_are_looked_at() -> None:
     beside = {row + by for row in exact[:AROUND].tolist() for by in (-1, 1)} & set(range(MANY))
     assert set(found.rows.tolist()) == set(exact[:NEAREST].tolist()) | beside
     assert (np.diff(found.rows) > 0).all()
+
+
+def test_a_filter_that_lets_little_through_compares_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = catalog_of(VECTORS)
+    allowed = np.arange(MANY) % 10 == 3
+    whole = gather(QUERY, catalog, NO_HITS, allowed, lambda vector, k: index_of(catalog).query(vector, MANY))
+    compared: list[int] = []
+
+    def counted(left: Vectors, right: Vectors) -> Vectors:
+        compared.append(len(right))
+        return products(left, right)
+
+    monkeypatch.setattr(candidates, "products", counted)
+    found = gather(QUERY, catalog, NO_HITS, allowed, None)
+    assert compared[0] == MANY // 10
+    assert found.rows.tolist() == whole.rows.tolist()
+    assert np.allclose(found.cosine[found.rows], whole.cosine[found.rows], atol=1e-6)
+    beside = found.rows[1:] - 1  # what stands beside a candidate is compared too, though it may not come back
+    assert np.allclose(found.cosine[beside], catalog.vectors[beside] @ QUERY.vectors[0], atol=1e-6)
 
 
 def test_what_bm25_finds_is_looked_at_with_what_stands_beside_it() -> None:

@@ -225,6 +225,14 @@ def test_the_best_come_first_equals_by_age_and_not_all(index: Index) -> None:
     assert list(index.scores("kumquat")) == list(range(1, MAX_HITS + 1))
 
 
+def test_of_some_passages_the_best_are_found_however_many_others_are_better(index: Index) -> None:
+    index.add([*["kumquat"] * (MAX_HITS + 50), "kumquat and much else that is said of fruit", "pears"])
+    some = np.array([MAX_HITS + 40, MAX_HITS + 51, MAX_HITS + 52])
+    ids, _ = index.fulltext.search("kumquat", among=some)
+    assert ids.tolist() == [MAX_HITS + 40, MAX_HITS + 51]
+    assert not len(index.fulltext.search("kumquat", among=some[:0])[0])
+
+
 def test_nothing_added_is_nothing_found(index: Index) -> None:
     index.add([])
     index.remove()

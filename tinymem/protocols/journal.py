@@ -207,10 +207,11 @@ class Journal(Protocol):
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
-    def search_text(self, query: str, waiting: Waiting | None = None) -> tuple[Ids, Vectors]:
+    def search_text(self, query: str, waiting: Waiting | None = None, among: Ids | None = None) -> tuple[Ids, Vectors]:
         """Return passage ids by BM25, best first, and their scores on a scale that no query or collection shifts.
 
-        Passages that are `waiting` are found too, unless somebody has brought them in meanwhile.
+        Passages that are `waiting` are found too, unless somebody has brought them in meanwhile. With `among`, ids in
+        ascending order, no others are found.
         """
 
     def begin_waiting(self) -> Waiting:

@@ -21,6 +21,7 @@ NEAREST = 240  # passages by each of the two signals
 AROUND = 60  # the best of each signal bring their neighbours along
 NAMED = 500  # passages that hold an identifier of the question, up to which all of them are candidates
 DATED = 100_000  # passages of the days in the question up to which these are searched exactly, index or not
+FEW = 0.5  # of the passages: where a filter lets through less, no others are compared with the question
 LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index is not asked for still more of them
 
 Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
@@ -53,11 +54,13 @@ def gather(
             An index may find other passages, but their cosines, and those of the steps around them, are the same.
     """
     cosine = np.zeros(len(catalog), np.float32)
-    if nearest:
-        share = np.count_nonzero(allowed) / len(catalog)  # of what the index finds, so much may be used
+    share = np.count_nonzero(allowed) / max(1, len(catalog))
+    if nearest:  # of what it finds, only that share may be used
         cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
     if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
-        nearest, cosine = None, products(query.vectors, catalog.vectors).max(axis=0)
+        compared = allowed if share < FEW and len(catalog) > EVERYTHING else slice(None)
+        nearest, cosine = None, np.zeros(len(catalog), np.float32)
+        cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
     bm25 = np.zeros(len(catalog), np.float32)
     held, at = _places(lexical[0], catalog.id)
     bm25[at] = lexical[1][held]
@@ -81,7 +84,7 @@ def gather(
         chosen[best] = True
         _mark_around(chosen, best[:AROUND], catalog.step)
     rows = np.flatnonzero(chosen & allowed)
-    if nearest and len(rows):
+    if (nearest or share < FEW) and len(rows):
         near = _around(rows, catalog.step)
         cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
     return Candidates(rows, cosine, bm25)

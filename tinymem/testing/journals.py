@@ -171,6 +171,8 @@ def finds_words(open_journal: OpenJournal) -> None:
         ids, scores = journal.search_text("windows", waiting)
         _require_equal(ids.tolist(), [two, three])
         require(bool((np.diff(scores) <= 0).all() and (scores > 0).all()), f"the best score comes first, not {scores}")
+        _require_equal(journal.search_text("windows", waiting, np.array([one, three]))[0].tolist(), [three])
+        _require_equal(len(journal.search_text("windows", waiting, np.array([], np.int64))[0]), 0)
         _put(journal, [3])
         _require_equal(journal.passages(two)[0].id, three)
         _require_equal(sorted(journal.search_text("windows", waiting)[0].tolist()), [two, three])  # once
