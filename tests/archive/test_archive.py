@@ -267,7 +267,7 @@ while True:
     fill(archive, [said(f"mark{n} {texts[n]}", n) for n in range(number, number + 10)])
     print(number + 9, flush=True)
     archive.embed_pending(16)
-    archive.index.follow(24)
+    archive.index.follow()
 """
 
 

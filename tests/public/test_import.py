@@ -84,8 +84,10 @@ def refuse(self, address):
 socket.socket.connect = refuse
 level, factory = logging.root.level, logging.getLogRecordFactory()
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.stores import ChromaStore
 for turn in range(2):
-    with HierarchicalMemory(sys.argv[1], max_tokens=500) as memory:
+    store = ChromaStore(sys.argv[1] + "-index")  # in this process, where it can be listened to
+    with HierarchicalMemory(sys.argv[1], max_tokens=500, store=store) as memory:
         memory.add(TaskStep("Find the port of the staging server."))
         for i in range(120):
             seen = f"host {i} listens on {8000 + i}"

@@ -120,7 +120,7 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
             forgotten = {number for number in added if f"s{(number - 1) // 9}" == "s3"} | {max(added)}
             assert set(added) - forgotten <= held
             number = memory.add(MessageStep("user", "There is space again.")).step_number
-            assert number == max(held) + 1 and "space again" in memory.recall("space", 200).text
+            assert number is not None and number > max(held) and "space again" in memory.recall("space", 200).text
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")

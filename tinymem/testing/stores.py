@@ -83,7 +83,7 @@ def replaces_on_upsert(open_store: Callable[[], VectorStore]) -> None:
 
 
 def takes_metadata(open_store: Callable[[], VectorStore]) -> None:
-    """Where `upsert` has a parameter `metadata`: vectors come with it or without, and their metadata is replaced."""
+    """A store whose `upsert` has a parameter `metadata` takes vectors with it and without, and replaces it."""
     one, other = unit_vectors(2)
     with _emptied(open_store) as store:
         upsert: Any = store.upsert
