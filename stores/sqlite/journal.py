@@ -18,6 +18,8 @@ from tinymem.stores.sqlite.scrubbing import scrubbed_in_place
 
 __all__ = ["SqliteJournal"]
 
+FREE = 0.25  # share of free pages from which on the file is written again, so that it becomes smaller
+
 _WEIGHTS = """
 SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FROM steps LEFT JOIN (
     SELECT step, sum(length(vector) + length(tokens) + length(identifiers)) derived FROM passages GROUP BY step
@@ -74,7 +76,8 @@ class SqliteJournal(Passages, Summaries, Reindexing, Checks):
     def scrub(self, done: str, what: str) -> None:
         """Remove all traces of removed steps from the file; StorageError while another connection reads."""
         with self._lock, guarded(self.path):
-            if not scrubbed_in_place(self.path, self._handle, self._timeout):
+            free, pages = (self._number(f"PRAGMA {name}") for name in ("freelist_count", "page_count"))
+            if free > FREE * pages or not scrubbed_in_place(self.path, self._handle, self._timeout):
                 self._db.execute("VACUUM")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
