@@ -70,6 +70,7 @@ class Index:
         self.alone = threading.RLock()
         self._store: VectorStore | None = None
         self._in_memory = 0 if in_memory else None  # the watermark of a store that no other process can see
+        self._is_stale = False  # true of a store in memory that is to be emptied
         self._rest_until = 0.0
         self.asked_at = self.used_at = -inf  # when a search last wanted the store, and anybody used it
 
@@ -145,7 +146,8 @@ class Index:
     @property
     def lacks(self) -> bool:
         """True if the store has not all that the journal has."""
-        return self._journal.last_passage() > self.watermark or self.is_outdated or bool(self._forgotten)
+        beside = self.is_outdated or self._is_stale or bool(self._forgotten)
+        return beside or self._journal.last_passage() > self.watermark
 
     @property
     def is_outdated(self) -> bool:
@@ -159,7 +161,7 @@ class Index:
         """
         self.open()  # which finds out if its files are gone
         until, done = self._journal.last_passage(), 0
-        while self.watermark < until or self.is_outdated or self._forgotten:
+        while self.watermark < until or self.is_outdated or self._forgotten or self._is_stale:
             done += self.advance()
             progress(done)
         return done
@@ -169,6 +171,9 @@ class Index:
         with self.alone:
             self.forget()  # what another process could not
             store = self.store  # opened first, since that may move the watermark
+            if self._is_stale:
+                self._is_stale, self._in_memory = False, 0
+                store.clear()
             if self._in_memory is None and store.name not in (filled := self._filled):
                 # before anything is read, for who forgets it then
                 self._journal.keep({FILLED: "\n".join([*filled, store.name])})
@@ -219,7 +224,7 @@ class Index:
 
     def nearest(self, catalog: Catalog) -> Nearest | None:
         """A search of the store, and exactly of what it lacks; None when it is not open, or lacks half and more."""
-        if self.rests or (store := self._store) is None:
+        if self.rests or self._is_stale or (store := self._store) is None:
             return None
         watermark = self.watermark
         held = int(np.searchsorted(catalog.id, watermark, "right"))
@@ -355,11 +360,11 @@ class Index:
             ) from error
 
     def reconsider(self) -> None:
-        """Empty a store in memory, since another process has forgotten steps; one with files it has emptied itself."""
-        with self.alone:
-            if self._store is not None and self._in_memory is not None:
-                self._in_memory = 0
-                self._store.clear()
+        """Have a store in memory emptied, since another process has forgotten steps; one with files it has emptied.
+
+        Nothing is waited for: the caller has the journal, and the thread that fills the store may wait for that.
+        """
+        self._is_stale = self._in_memory is not None and self._store is not None
 
     def rest(self) -> None:
         """Close a store that can be opened again, so that it takes no memory, and other processes can have it."""
