@@ -191,5 +191,6 @@ def _faults(message: Mapping[str, Any], has_calls: bool, extra_keys: Collection[
     formed, moved = sendable(message, extra_keys)
     if message["role"] != "tool" and not has_calls and is_empty(formed.get("content")) and not moved:
         return ["nothing in it"]
-    wrong = [key for key in {**message, **formed} if key not in message or formed.get(key, moved) != message[key]]
+    every = {**message, **formed}
+    wrong = [key for key in every if key not in message or key not in formed or formed[key] != message[key]]
     return [f"{', '.join(wrong)} in a form that the API refuses"] if wrong else []

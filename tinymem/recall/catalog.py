@@ -279,11 +279,15 @@ class Catalog:
         self.note_identifiers(self.seen, new)
 
     def note_identifiers(self, seen: Seen, new: int) -> None:
-        """Let `seen`, which knows the rows before `new`, take in the identifiers of those from there on."""
+        """Let `seen`, which knows the rows before `new`, take in the identifiers of those from there on.
+
+        A row that was emptied holds zeros, which are no identifier.
+        """
         for first in range(new, len(self), AT_ONCE):
             rows = np.arange(first, min(first + AT_ONCE, len(self)))
             codes, lengths = self.identifiers_of(rows)
-            seen.extend(codes, np.repeat(rows, lengths), np.repeat(self.kind[rows] == ACT, lengths))
+            real, typed = codes > 0, np.repeat(self.kind[rows] == ACT, lengths)
+            seen.extend(codes[real], np.repeat(rows, lengths)[real], typed[real])
 
     def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
         """Return the distinct token ids of passages `rows`, one passage after the other, and the count of each."""
