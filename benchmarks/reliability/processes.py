@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-import tinymem.archive.index
-import tinymem.archive.indexing
+import tinymem.archive.indexing.index
+import tinymem.archive.indexing.indexing
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import circumstances, write_summary
 from benchmarks.speed.run import environment
@@ -53,7 +53,7 @@ GRACE = 900.0  # seconds after the time is up, in which a process must have ende
 @contextmanager
 def opened(folder: Path) -> Iterator[HierarchicalMemory]:
     """The memory that all share, with thresholds so low that all of its machinery runs."""
-    tinymem.archive.indexing.WAITING, tinymem.archive.index.BATCH = 2_000, 100
+    tinymem.archive.indexing.indexing.WAITING, tinymem.archive.indexing.index.BATCH = 2_000, 100
     with HierarchicalMemory(folder, embedder=EMBEDDER, max_tokens=MAX_TOKENS) as memory:
         memory.long_term._exact_up_to = EXACT_UP_TO
         yield memory

@@ -1,9 +1,9 @@
 """Chroma as the index: embedded in this process, with its files in one folder, or on a server.
 
-Chroma holds ids, vectors and small metadata, and text only where that is asked for. What it does badly is handled
-here: two processes in one folder corrupt each other's index without an error, so the folder is locked; a fork hangs, so
-a child gets an error; the default distance is not the cosine; deleted vectors stay in its files, so `clear` deletes the
-files, and `remove` overwrites single vectors there; and what was in memory gets into new ones, so they are cleaned.
+Chroma holds ids, vectors and small metadata, and text only with `documents=True`. This module works around its faults.
+Two processes in one folder corrupt each other's index without an error, so the folder is locked. Chroma hangs after a
+fork, so a child gets an error. The default distance is not the cosine. Deleted vectors stay in the files, so `clear`
+deletes the files, and `remove` overwrites single vectors. Stray memory gets into new files, so they are cleaned.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from memories import LATER, fill, numbered_texts, open_archive, python, said, se
 from work import grows_linearly
 
 import tinymem.archive.embedding
-import tinymem.archive.indexing
+import tinymem.archive.indexing.indexing
 import tinymem.recall.passages
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
@@ -172,8 +172,8 @@ def test_enough_tokens_are_waited_for(tmp_path: Path, monkeypatch: pytest.Monkey
     tokens = archive.journal.waiting_tokens()
     assert tokens == archive.journal.end() > 3
     assert archive.embed_pending(at_least=tokens + 1) == 0
-    monkeypatch.setattr(tinymem.archive.indexing, "WAITING", tokens + 1)
-    monkeypatch.setattr(tinymem.archive.indexing, "IDLE", inf)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", tokens + 1)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", inf)
     archive.in_background, archive._called_at = True, 0.0
     archive.journal.set_window([1], {})
     archive.work()
@@ -256,11 +256,11 @@ import sys
 from pathlib import Path
 import tinymem.archive.archive
 import tinymem.archive.embedding
-import tinymem.archive.index
+import tinymem.archive.indexing.index
 from memories import fill, open_archive, said, sentences
 
 texts = sentences(2_000, length=90)
-tinymem.archive.embedding.BATCH, tinymem.archive.index.BATCH = 16, 24
+tinymem.archive.embedding.BATCH, tinymem.archive.indexing.index.BATCH = 16, 24
 archive = open_archive(Path(sys.argv[1]), None, "chroma", exact_up_to=0)
 while True:
     number = archive.journal.next_number()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE
 
-import tinymem.archive.index
+import tinymem.archive.indexing.index
 from tinymem import (
     ActionStep,
     Callbacks,
@@ -161,7 +161,7 @@ def test_what_one_forgets_is_gone_from_the_other(both: Pair) -> None:
 def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
     both: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.index, "BATCH", 10)
+    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 10)
     for memory in both:
         memory.long_term._exact_up_to = 0
     one, other = both
@@ -179,7 +179,7 @@ def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
 
 
 def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.index, "BATCH", 20)
+    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 20)
     for memory in both:
         memory.long_term._exact_up_to = 0
     one, other = both

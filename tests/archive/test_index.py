@@ -17,9 +17,9 @@ import pytest
 from memories import LATER, fill, numbered_texts, open_archive, python, said, sentences, texts_in
 from test_archive import QUERY, TEXTS, CountingEmbedder, numbers
 
-import tinymem.archive.index
+import tinymem.archive.indexing.index
 from tinymem.archive.archive import Archive
-from tinymem.archive.index import LONGEST_REST, REST, Index
+from tinymem.archive.indexing.index import LONGEST_REST, REST, Index
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
@@ -68,7 +68,7 @@ class Watched(ExactStore):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.index, "BATCH", 40)
+    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 40)
 
 
 @pytest.fixture
@@ -242,6 +242,20 @@ def test_while_another_thread_is_busy_with_the_store_a_search_is_exact(archive: 
     assert not store.queries
     assert numbers(archive)
     assert store.queries
+
+
+def test_a_recall_after_another_process_has_forgotten_waits_for_no_thread_that_fills_the_store(tmp_path: Path) -> None:
+    archive, other = (open_archive(tmp_path, HashingEmbedder(64), ExactStore) for _ in range(2))
+    fill(archive, numbered_texts(sentences(60)))
+    archive.embed_pending()
+    archive.index.follow()
+    other.forget([1])
+    with ThreadPoolExecutor(1) as pool, archive.index.alone:
+        assert 1 not in pool.submit(numbers, archive).result(timeout=600)
+    archive.index.follow()
+    assert archive.index.store.count() == 59
+    archive.close()
+    other.close()
 
 
 def test_a_recall_is_the_same_whatever_the_store_holds(tmp_path: Path, store: Watched) -> None:
@@ -465,7 +479,7 @@ def test_a_store_that_failed_is_left_alone_for_a_while(
 ) -> None:  # fmt: skip
     caplog.set_level(logging.INFO, "tinymem")
     clock, faults = SimpleNamespace(now=1_000.0), []
-    monkeypatch.setattr(tinymem.archive.index, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(tinymem.archive.indexing.index, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
     def hangs() -> Exception:
         clock.now += took

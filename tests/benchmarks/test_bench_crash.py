@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import tinymem.archive.embedding
-import tinymem.archive.index
-import tinymem.archive.indexing
+import tinymem.archive.indexing.index
+import tinymem.archive.indexing.indexing
 from benchmarks.harness.summary import read_summary
 from benchmarks.reliability.crash import rounds
 from benchmarks.reliability.crash_check import Expected, check
@@ -80,10 +80,10 @@ def test_every_operation_is_killed_equally_often_on_memories_of_its_store() -> N
 def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Expected]:
     """A memory as a process left it that added, archived, forgot, noted and marked, and what that process told."""
     for module, name in (
-        (tinymem.archive.indexing, "WAITING"),
-        (tinymem.archive.indexing, "IDLE"),
+        (tinymem.archive.indexing.indexing, "WAITING"),
+        (tinymem.archive.indexing.indexing, "IDLE"),
         (tinymem.archive.embedding, "BATCH"),
-        (tinymem.archive.index, "BATCH"),
+        (tinymem.archive.indexing.index, "BATCH"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name))  # the worker changes them
     worker = Worker(tmp_path / "memory", tmp_path / "ledger", "000", "7")

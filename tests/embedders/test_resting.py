@@ -15,7 +15,7 @@ import pytest
 from memories import LATER, fill, numbered_texts, open_archive, said, sentences, texts_in
 from servers import KEY, OpenAIServer, free_port, openai_server
 
-import tinymem.archive.indexing
+import tinymem.archive.indexing.indexing
 import tinymem.embedders.resting
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, semantic_pruning
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
@@ -376,7 +376,7 @@ def test_closing_does_not_ask_an_embedder_that_rests(tmp_path: Path) -> None:
 def test_adding_never_raises_for_an_embedder_be_it_that_of_the_strategy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing, "WAITING", 100)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 100)
     mine, of_strategy = Unreliable(64), Unreliable(64)
     strategy = semantic_pruning(of_strategy, max_tokens=300)
     with open_memory(tmp_path, embedder=mine, prune_strategy=strategy, window_tokens=300) as memory:

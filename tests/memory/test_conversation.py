@@ -39,7 +39,7 @@ from tinymem import (
     ToolCall,
     count_tokens,
 )
-from tinymem.archive.background import background
+from tinymem.archive.indexing.background import background
 from tinymem.errors import BudgetError, ClosedError, InputError
 from tinymem.memory.conversation.retrieve import Answer
 from tinymem.messages import problems

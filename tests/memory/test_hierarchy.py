@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from memories import python, texts_in
 
-import tinymem.archive.indexing
+import tinymem.archive.indexing.indexing
 import tinymem.memory.hierarchy
 from tinymem import (
     ActionStep,
@@ -421,8 +421,8 @@ class Unreliable(HashingEmbedder):
 def test_steps_wait_to_be_embedded_until_they_are_many_or_asked_for_or_the_memory_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing, "WAITING", 2_000)
-    monkeypatch.setattr(tinymem.archive.indexing, "MOST_NEW", 1)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 2_000)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "MOST_NEW", 1)
 
     def waiting(memory: HierarchicalMemory) -> tuple[int, int]:
         stats = memory.stats()
@@ -452,7 +452,7 @@ def test_steps_wait_to_be_embedded_until_they_are_many_or_asked_for_or_the_memor
 def test_an_embedder_that_fails_costs_no_step(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing, "WAITING", 1_000)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 1_000)
     embedder = Unreliable(64)
     with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", max_tokens=200) as memory:
         embedder.away = True

@@ -240,7 +240,10 @@ def test_a_reused_call_id_gets_the_result_of_its_own_turn() -> None:
         ([asks("1")], "the end: calls 1 have no result"),
         ([says("user", " ")], "message 0: nothing in it"),
         ([{"role": "assistant", "content": "x", "tool_calls": []}], "message 0: tool_calls is empty"),
-        ([{"role": "user", "content": "x", "annotations": []}], "message 0: annotations in a form that the API refuses"),
+        (
+            [{"role": "user", "content": "x", "annotations": []}],
+            "message 0: annotations in a form that the API refuses",
+        ),
     ],
 )
 def test_problems_names_what_is_wrong_and_where(messages: Chat, problem: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from memories import sqlite
 from servers import failure, openai_server
 
-import tinymem.archive.indexing
+import tinymem.archive.indexing.indexing
 import tinymem.errors
 from tinymem import (
     ActionStep,
@@ -78,7 +78,7 @@ def careless(window: Sequence[Step]) -> list[Step]:
 
 def busy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session in which everything says the word, and much goes wrong."""
-    monkeypatch.setattr(tinymem.archive.indexing, "WAITING", 200)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 200)
     embedder = Failing(64)
     callbacks = Callbacks(tell, tell, tell, tell)
     strategy = summarize_strategy(Gossip(), max_tokens=200)

@@ -15,9 +15,9 @@ import pytest
 from chromadb.config import Settings
 from memories import python, texts_in
 
-import tinymem.archive.indexing
+import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep
-from tinymem.archive.background import Background
+from tinymem.archive.indexing.background import Background
 from tinymem.errors import StorageError
 from tinymem.stores import ChromaStore
 from tinymem.stores.chroma.process import ChromaProcess
@@ -98,7 +98,7 @@ def test_documents_are_in_chroma_where_that_is_wanted_and_gone_when_forgotten(tm
 
 
 def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing, "IDLE", 0.01)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", 0.01)
     is_done = threading.Event()
     with open_memory(tmp_path) as memory:
         archive = memory.long_term
@@ -158,7 +158,7 @@ def test_why_the_store_cannot_be_written_is_in_stats_and_doctor_and_forgotten_on
 
     with monkeypatch.context() as patch:
         patch.setattr(ChromaProcess, "upsert", fails)
-        patch.setattr("tinymem.archive.index.BATCH", 50)
+        patch.setattr("tinymem.archive.indexing.index.BATCH", 50)
         with open_memory(tmp_path) as memory:
             memory.add_steps(lots(100))
             with pytest.raises(StorageError, match="the disk is full"):
@@ -177,9 +177,9 @@ def test_why_the_store_cannot_be_written_is_in_stats_and_doctor_and_forgotten_on
 # processes
 
 WORKING = """
-import sys, tinymem.archive.index, tinymem.archive.indexing
+import sys, tinymem.archive.indexing.index, tinymem.archive.indexing.indexing
 from tinymem import HierarchicalMemory, MessageStep
-tinymem.archive.index.BATCH, tinymem.archive.indexing.IDLE = 20, 0.01
+tinymem.archive.indexing.index.BATCH, tinymem.archive.indexing.indexing.IDLE = 20, 0.01
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400)
 first = memory.stats().steps
 memory.add_steps([MessageStep("user", f"lot {at} holds {at * 7} crates") for at in range(first, first + 3000)])
@@ -266,13 +266,13 @@ def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:
             with memories.open(f"user{at}") as memory:
                 memory.add_steps(lots(30))
                 memory.flush()
-        most = tinymem.archive.background.MOST_OPEN
+        most = tinymem.archive.indexing.background.MOST_OPEN
         opened = [held.memory for held in memories._held.values()]
         archives = [memory.long_term for memory in opened if memory is not None]
         assert len(archives) == 30
         for archive in archives:
             archive.index.open()
-            tinymem.archive.background.background._close_some(archive)
+            tinymem.archive.indexing.background.background._close_some(archive)
         assert sum(archive.index.is_open for archive in archives) <= most
     assert all(collection_in(folder / "index").count() == 30 for folder in tmp_path.glob("user*"))
 

@@ -14,7 +14,7 @@ import pytest
 from memories import LATER, python
 
 import tinymem.archive.embedding
-import tinymem.archive.indexing
+import tinymem.archive.indexing.indexing
 from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.archive.episodes import MOST
 from tinymem.embedders.hashing import HashingEmbedder
@@ -28,8 +28,8 @@ open_memory = partial(HierarchicalMemory, store="exact", max_tokens=400)
 @pytest.fixture(autouse=True)
 def little_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The background begins early, and makes small pieces."""
-    monkeypatch.setattr(tinymem.archive.indexing, "WAITING", 200)
-    monkeypatch.setattr(tinymem.archive.indexing, "IDLE", 0.01)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 200)
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", 0.01)
     monkeypatch.setattr(tinymem.archive.embedding, "BATCH", 8)
 
 
@@ -190,9 +190,10 @@ def test_two_memories_of_a_namespace_in_one_process_embed_each_step_once(tmp_pat
 
 
 ADDING = """
-import sys, tinymem.archive.embedding, tinymem.archive.indexing
+import sys, tinymem.archive.embedding, tinymem.archive.indexing.indexing
 from tinymem import HierarchicalMemory, MessageStep
-tinymem.archive.indexing.WAITING, tinymem.archive.indexing.IDLE, tinymem.archive.embedding.BATCH = 200, 0.01, 8
+indexing = tinymem.archive.indexing.indexing
+indexing.WAITING, indexing.IDLE, tinymem.archive.embedding.BATCH = 200, 0.01, 8
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store="exact", max_tokens=400)
 at = memory.stats().steps
 journal = memory.long_term.journal

@@ -24,13 +24,13 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKI
 # Adds until it is killed. Each step is announced before it is added, and acknowledged when `add` has returned.
 WRITER = """
 import json, sys
-import tinymem.archive.index, tinymem.archive.indexing
+import tinymem.archive.indexing.index, tinymem.archive.indexing.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
 path, store, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def tell(*what):
     sys.stdout.write(json.dumps(what) + "\\n")
     sys.stdout.flush()
-tinymem.archive.indexing.WAITING, tinymem.archive.index.BATCH = 2_000, 50
+tinymem.archive.indexing.indexing.WAITING, tinymem.archive.indexing.index.BATCH = 2_000, 50
 memory = HierarchicalMemory(path, embedder="hashing:64", store=store, max_tokens=300)
 if store == "chroma":
     memory.long_term._exact_up_to = 0  # fill it and ask it, however little there is

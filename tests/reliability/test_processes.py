@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from memories import python
 
-import tinymem.archive.index
+import tinymem.archive.indexing.index
 from benchmarks.reliability import processes
 from tinymem import HierarchicalMemory, MessageStep, TaskStep
 from tinymem.stores.forking import ProcessLock
@@ -58,9 +58,9 @@ def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
 
 OWNER = """
 import sys
-import tinymem.archive.index
+import tinymem.archive.indexing.index
 from tinymem import HierarchicalMemory
-tinymem.archive.index.BATCH = 50
+tinymem.archive.indexing.index.BATCH = 50
 with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as memory:
     memory.long_term._exact_up_to = 0
     memory.recall("lot", 100)
@@ -74,7 +74,7 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as m
 def test_one_process_has_the_index_and_the_others_find_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tinymem.archive.index, "BATCH", 50)
+    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 50)
     with open_memory(tmp_path) as memory:
         memory.long_term.in_background = False  # which leaves the index to the other process
         memory.archive([MessageStep("user", f"lot {i} holds {i * 7} crates") for i in range(300)])

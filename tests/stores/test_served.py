@@ -16,7 +16,7 @@ from chromadb.config import Settings
 from memories import sentences
 from servers import ChromaServer
 
-import tinymem.archive.index
+import tinymem.archive.indexing.index
 from tinymem import HierarchicalMemory
 from tinymem.errors import StorageError
 from tinymem.stores import ChromaStore
@@ -41,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[ChromaServer]:
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a search fills an index that lost what little it had."""
-    monkeypatch.setattr(tinymem.archive.index, "BATCH", 121)
+    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 121)
 
 
 def opened(path: Path, store: Any) -> HierarchicalMemory:

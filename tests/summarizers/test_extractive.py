@@ -18,12 +18,14 @@ from work import calls_of, cpu_seconds, grows_linearly
 import tinymem.messages.fitting
 import tinymem.summarizers.extractive
 import tinymem.summarizers.fence
+import tinymem.summarizers.pieces
 from tinymem import ActionStep, FinalAnswerStep, MessageStep, Step, SummaryStep, TaskStep, ToolCall
 from tinymem.errors import InputError
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 from tinymem.protocols import Summarizer, TokenCounter
 from tinymem.recall.characters import visible
+from tinymem.recall.query.identifiers import identifiers
 from tinymem.steps.content import clean
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.fence import summary_block, unfenced
@@ -337,3 +339,21 @@ def test_a_fence_is_the_same_for_the_same_steps_and_another_for_others() -> None
 def test_the_examples_in_the_docstrings_run() -> None:
     for module in (tinymem.summarizers.extractive, tinymem.messages.fitting, tinymem.summarizers.fence):
         assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("cue", ["_FAILS", "_DECIDES"])
+@MODERATE
+@given(st.data())
+def test_the_quick_look_for_a_cue_misses_none(cue: str, data: st.DataObject) -> None:
+    pieces = tinymem.summarizers.pieces
+    text = data.draw(st.from_regex(getattr(pieces, cue)))
+    assert pieces._holds_any(text, getattr(pieces, f"{cue}_WITH"))
+
+
+NAMES = st.text("abXYZ019_./- é", min_size=4, max_size=12) | st.from_regex(r"[A-Z]{2,4}-\d{3,6}|v?\d+(\.\d+){2,3}")
+
+
+@MODERATE
+@given(st.lists(NAMES, max_size=4).map(" ".join))
+def test_the_quick_look_for_an_identifier_misses_none(text: str) -> None:
+    assert not identifiers(text) or tinymem.summarizers.extractive._MAY_NAME.search(text)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from memories import sentences
 
-import tinymem.archive.index
+import tinymem.archive.indexing.index
 import tinymem.upkeep.diagnosis
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
@@ -287,7 +287,7 @@ def test_a_reader_of_the_index_that_crashes_or_hangs_is_a_finding(
 
 
 def test_making_anew_that_is_interrupted_is_gone_on_with(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinymem.archive.index, "BATCH", 500)
+    monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 500)
     upsert, calls = ChromaProcess.upsert, []
 
     def fails_at_the_second(self: ChromaProcess, ids: Sequence[int], vectors: Vectors) -> None:

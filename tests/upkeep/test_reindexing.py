@@ -326,7 +326,7 @@ def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> No
 def test_an_index_that_another_memory_holds_is_cleared_when_it_is_opened_next(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tinymem.archive.index.HANDED_OVER", 0.1)
+    monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 0.1)
     with opened(folder, store="chroma") as memory:
         memory.long_term.in_background = False  # or it would close the index when it is asked to
         memory.long_term.index.follow()

@@ -1,9 +1,9 @@
 """Long-term memory: the journal, its vectors and an index, behind one class.
 
 The journal is the truth. Vectors are made once and kept in it; the vector store can be rebuilt from them without
-embedding again. It is filled from the first step on that left the window, by the background thread of this process, and
-at the latest when the memory is flushed or closed. It is asked from EXACT_UP_TO passages on: up to there, search is
-exact over the journal's own vectors, which is faster and better. What the store has not got yet is searched exactly.
+embedding again. The background thread fills it from the first pruned step on, and `flush` and `close` wait for that. A
+search asks it only above EXACT_UP_TO passages: up to there, an exact search of the journal's own vectors is faster and
+better. Passages that the store lacks are searched exactly.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.archive.background import background
 from tinymem.archive.catalog.files import CATALOG, CatalogFiles, OutdatedError
 from tinymem.archive.folders import INDEX
-from tinymem.archive.index import Index
-from tinymem.archive.indexing import EXACT_UP_TO, Indexing
+from tinymem.archive.indexing.background import background
+from tinymem.archive.indexing.index import Index
+from tinymem.archive.indexing.indexing import EXACT_UP_TO, Indexing
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, kind_of
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors, VectorStore
@@ -48,8 +48,9 @@ IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and h
 class Archive(Indexing):
     """A namespace's long-term memory in `folder`.
 
-    `embedder` is the one that the memory remembers unless given. `open_store` makes the vector store when it is first
-    needed, another one each time if it `reopens`; it holds vectors in memory only if `in_memory`.
+    Without an `embedder`, the one that the memory remembers is used. `open_store` makes the vector store when it is
+    first needed. With `reopens` it makes another one each time, so that an idle store can be closed meanwhile. A store
+    that is `in_memory` has no files.
     """
 
     def __init__(
@@ -230,7 +231,7 @@ class Archive(Indexing):
             self.wake()
             with self.index.resting_after_failure(), self.index.asking(catalog) as nearest:
                 found = gather(query, catalog, lexical, allowed, nearest)
-                self.check_embedder()  # as above: the index may have been filled anew, by another process
+                self.check_embedder()  # another process may have reindexed, and filled the index again
                 return found
         return gather(query, catalog, lexical, allowed, None)
 

@@ -367,7 +367,7 @@ class HierarchicalMemory(BaseMemory):
             return self._search.explain(a_text("query", query), budget, when)
 
     def close(self) -> None:
-        """Embed and index what is left, and release all files; a forked child leaves that to its parent."""
+        """Embed and index what is left, and release all files. In a forked child, or a second time, nothing happens."""
         if self._lock.inherited:
             return
         with self._lock:

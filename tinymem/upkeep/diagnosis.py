@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tinymem.archive.folders import INDEX, namespace_folder
-from tinymem.archive.index import Index
+from tinymem.archive.indexing.index import Index
 from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
 from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
 from tinymem.steps.checks import a_path, a_text
@@ -70,8 +70,8 @@ def doctor(
 def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE) -> int:
     """Make the index of a memory again from the vectors in its journal. Nothing is embedded.
 
-    The old index is deleted unread. A full-text index that is damaged is made again, too. A memory from which no step
-    has left the window has no index, and gets none. A store in memory has nothing to be made again.
+    The old index is deleted unread. A damaged full-text index is made again, too. A memory from which no step has left
+    the window has no index, and gets none. A store in memory has nothing to rebuild.
 
     Args:
         path: The memory's folder.

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tinymem.archive.folders import INDEX
-from tinymem.archive.index import BATCH, Index
+from tinymem.archive.indexing.index import BATCH, Index
 from tinymem.errors import TinymemError
 from tinymem.protocols import Ids, Journal, Vectors, VectorStore
 from tinymem.protocols.settings import INDEX_FAULT
@@ -34,7 +34,7 @@ MISSES = 0.02  # share of the sample that an approximate index may not find itse
 
 
 def lagging(journal: Journal, watermark: int) -> Iterator[Finding]:
-    """Find that more waits for the index than the process that has it open, if there is one, will soon write."""
+    """Find an index that is more than a batch behind the journal."""
     waiting = journal.last_passage() and journal.counts()["passages"] - journal.passages_until(watermark)
     if waiting > BATCH:
         fault = journal.setting(INDEX_FAULT)
@@ -43,7 +43,7 @@ def lagging(journal: Journal, watermark: int) -> Iterator[Finding]:
 
 
 def compare(journal: Journal, store: VectorStore, watermark: int) -> Iterator[Finding]:
-    """Find what of `store` is not as `journal` has it."""
+    """Find the differences between `store` and `journal`."""
     ids, vectors = _journaled(journal)
     due = ids[ids <= watermark]
     if hasattr(store, "ids"):

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from math import inf
 
-from tinymem.archive.background import background
 from tinymem.archive.embedding import Embedding
-from tinymem.archive.index import BATCH, Index, is_held
+from tinymem.archive.indexing.background import background
+from tinymem.archive.indexing.index import BATCH, Index, is_held
 from tinymem.errors import StorageError, warn_hourly, without_content
 
 __all__ = ["EXACT_UP_TO", "Indexing"]
@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 EXACT_UP_TO = 100_000  # passages up to which search is exact
 WAITING = 16_000  # new steps are embedded once they have so many tokens
 IDLE = 1.0  # seconds without a call after which less than that is embedded and indexed too
-QUIET = 0.05  # seconds without a call that the background waits for, or each call would wait for Python's lock
-LOOK = 0.25  # seconds after which it is looked if another process has more for an open store, or wants it
+QUIET = 0.05  # seconds without a call before the background works, or each call would wait for the interpreter's lock
+LOOK = 0.25  # seconds between two looks if another process has more for an open store, or wants it
 LINGER = 2.0  # seconds that a store stays open when there is nothing more to write,
 ASKED = 300.0  # and when it was last asked
 HELD, LONGEST_HELD = 1.0, 30.0  # seconds until a store is tried again that another process has open, or that fails
@@ -34,9 +34,9 @@ PACE = 1.0  # but not longer than so many seconds each time
 
 
 class Indexing(Embedding):
-    """The part of an archive that has to do with its index.
+    """The part of an archive that keeps its index up to date.
 
-    While it is `in_background`, the background thread embeds and indexes what waits, and closing does.
+    While it is `in_background`, the background thread embeds and indexes what waits; so does closing.
     """
 
     index: Index

@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 from filelock import Timeout
 
-from tinymem.archive.records import accepted, vectors_of
+from tinymem.archive.indexing.records import accepted, vectors_of
 from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, shown
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
 from tinymem.protocols.settings import (

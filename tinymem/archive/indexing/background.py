@@ -1,8 +1,8 @@
 """The one background thread of this process: it embeds, summarises and indexes what waits, so that no caller has to.
 
-It works for one memory at a time, and holds no memory alive. A fork waits until it is between two pieces of work, since
-a child cannot go on with half of one; an interpreter that ends does so too, since Chroma ends a process whose thread it
-finds gone.
+It works for one memory at a time, and holds no memory alive. A fork waits until the thread is between two pieces of
+work, since a child cannot go on with half of one. So does the end of the interpreter, since Chroma aborts a process
+whose threads are gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from tinymem.archive.index import is_held
+from tinymem.archive.indexing.index import is_held
 from tinymem.errors import ClosedError, warn_hourly, without_content
 
 __all__ = ["Background", "Worker", "background"]
@@ -31,7 +31,7 @@ AT_FORK = 60.0  # and that a fork does: a child could not import what was half i
 
 
 class Worker(Protocol):
-    """Somebody who has work for the background."""
+    """An archive that has work for the background thread."""
 
     folder: Path
 
@@ -46,7 +46,7 @@ class Worker(Protocol):
 
 
 class Background:
-    """The thread, started with the first work, and who waits for it until when."""
+    """The thread, which starts with the first work, and the time at which each worker is due."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -70,7 +70,7 @@ class Background:
             self._changed.notify_all()
 
     def dismiss(self, worker: Worker) -> None:
-        """Do nothing for `worker` any more, and wait for what is being done for it."""
+        """Stop working for `worker`, and wait for the piece of work that was begun."""
         with self._changed:
             if threading.current_thread() is not self._thread:
                 self._changed.wait_for(lambda: self._at is not worker, AT_END)
@@ -132,7 +132,7 @@ class Background:
                 warn_hourly(logger, worker.folder, message, without_content(error))
             try:
                 return worker.fail(error)
-            except Exception:  # the journal fails as well: whoever calls hears of it
+            except Exception:  # the journal fails as well; the next call raises that
                 return None
 
     @contextmanager

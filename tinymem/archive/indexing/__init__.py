@@ -1,0 +1,1 @@
+"""Indexing: a background thread gives the vector store what the journal has."""
