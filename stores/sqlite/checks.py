@@ -44,12 +44,17 @@ class Checks(Database):
         with self.snapshot():
             lacking = self._number("SELECT count(*) FROM passages WHERE id NOT IN (SELECT id FROM fulltext_docsize)")
             unknown = self._number("SELECT count(*) FROM fulltext_docsize WHERE id NOT IN (SELECT id FROM passages)")
-            lengths = Lengths(self._db)
-            lengths.refresh()
+            averages, lengths = Lengths(self._db), Lengths(self._db)
+            try:
+                averages.refresh()
+                lengths.read_new()
+            except sqlite3.DatabaseError as error:
+                return str(error)
             occurrences = self._number("SELECT sum(cnt) FROM vocabulary")
         if lacking or unknown:
             return f"it lacks {lacking} passages, and has {unknown} that the journal does not have"
-        if occurrences != lengths.total:  # SQLite's own check compares no contents, since this index keeps no texts
+        # SQLite's own check compares no contents, since this index keeps no texts
+        if not occurrences == averages.total == lengths.total:
             return f"it has {occurrences} of the {lengths.total} words in its passages"
         return None
 

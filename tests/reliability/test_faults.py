@@ -21,7 +21,7 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
 from tinymem.errors import FormatError, InputError, StorageError
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.upkeep import salvage
+from tinymem.upkeep import doctor, salvage
 
 PAGE = 4_096
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)
@@ -248,8 +248,6 @@ ABSURD: list[tuple[str, str, Any]] = [
     ("summaries", "first", "x"),
     ("summaries", "last", b"x"),
     ("summaries", "text", b"x"),
-    ("fulltext_docsize", "sz", None),
-    ("fulltext_docsize", "sz", b"\xff"),
     ("fulltext_docsize", "id", 1 << 60),
     ("fulltext_data", "block", b"\x01\x02"),
     *(("meta", key, value) for key in ("fence_key", "made", "scratchpad", "embedder") for value in ("", "x", b"\xff")),
@@ -278,6 +276,18 @@ def test_absurd_values_are_errors_of_ours(tmp_path: Path, whole: bytes, table: s
     except StorageError:
         return
     assert used(memory)
+
+
+@pytest.mark.parametrize("value", [None, b"\xff"])
+def test_an_absurd_length_is_an_error_of_who_asks_for_that_passage_and_a_finding(
+    tmp_path: Path, whole: bytes, value: Any
+) -> None:
+    path = with_value(tmp_path / "memory", whole, "fulltext_docsize", "sz", value)
+    with open_memory(path) as memory:
+        assert memory.recall("pump 3", 200)
+        with pytest.raises(StorageError):
+            memory.recall("done 59 task 59 mark59 pump 59", 200)
+    assert not doctor(path).sound
 
 
 @pytest.mark.parametrize("value", ["x", b"\xff", "9" * 5_000])
