@@ -40,6 +40,8 @@ SUMMARIZERS = "tinymem.summarizers"
 _SHIPPED = {
     EMBEDDERS: {
         "hashing": "tinymem.embedders.hashing:HashingEmbedder.from_name",
+        "minilm": "tinymem.embedders.onnx:MiniLMEmbedder.from_name",
+        "onnx": "tinymem.embedders.onnx:OnnxEmbedder.from_name",
         "openai": "tinymem.embedders.openai:OpenAIEmbedder.from_name",
         "sentence-transformers": "tinymem.embedders.sentence_transformers:SentenceTransformerEmbedder.from_name",
         "static": "tinymem.embedders.static:StaticEmbedder.from_name",

