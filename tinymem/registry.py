@@ -1,4 +1,4 @@
-"""From a name to an adapter: `"static"`, `"sentence-transformers:all-MiniLM-L6-v2"`, `"chroma"`, `"chroma:http://host:8000"`.
+"""From a name to an adapter: `"static"`, `"minilm"`, `"onnx:FOLDER"`, `"chroma"`, `"chroma:http://host:8000"`.
 
 What stands before the first colon is the adapter, what stands behind is its own business. Third parties add adapters
 with an entry point, a callable that takes what stands behind the colon::

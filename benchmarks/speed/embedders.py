@@ -1,6 +1,6 @@
 """Costs of embedders: time until the first vector, passages a second, time of a question, RAM, bytes a passage.
 
-    python -m benchmarks.speed.embedders --embedders static,hashing,sentence-transformers:PATH [--out FILE] [--quick]
+    python -m benchmarks.speed.embedders --embedders static,minilm,sentence-transformers:PATH [--turns N] [--quick]
 
 Each embedder is measured in processes of its own, several times, in turns, so that whatever else the machine does hits
 all of them; what is written are medians. Passages and questions are made from a seed (benchmarks/speed/steps.py) and
@@ -19,7 +19,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import mean
@@ -92,6 +92,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--embedders", type=names, default=("static", "hashing"), metavar="NAME,NAME", help="default: static,hashing")
     add("--out", type=Path, default=RESULTS / "embedders.json", metavar="FILE", help="the file to write")
+    add("--turns", type=int, metavar="N", help=f"measurements of each embedder (default: {EFFORTS['full'].turns})")
     add("--quick", action="store_true", help="little of everything, once: to see whether it runs")
     return parser.parse_args(given)
 
@@ -107,10 +108,11 @@ def names(text: str) -> tuple[str, ...]:
 def main(given: Sequence[str] | None = None) -> None:
     """Measure, write, print."""
     args = arguments(given)
-    effort = "quick" if args.quick else "full"
-    record: dict[str, Any] = {"benchmark": "embedders", "effort": effort, **circumstances()}
+    name = "quick" if args.quick else "full"
+    effort = replace(EFFORTS[name], turns=args.turns or EFFORTS[name].turns)
+    record: dict[str, Any] = {"benchmark": "embedders", "effort": name, "turns": effort.turns, **circumstances()}
     load = os.getloadavg()[0]
-    record |= measure(args.embedders, EFFORTS[effort])
+    record |= measure(args.embedders, effort)
     record["load"] = [round(load, 2), round(os.getloadavg()[0], 2)]
     args.out.write_text(json.dumps({"format": FORMAT, **record}, indent=1) + "\n", encoding="utf-8")
     print(costs(record))

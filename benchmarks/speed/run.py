@@ -65,7 +65,7 @@ def medians(records: Sequence[Any]) -> Any:
         return {key: medians([record[key] for record in records]) for key in first}
     if isinstance(first, list):
         return [value for record in records for value in record]
-    return round(median(records), 4)
+    return first if len(set(records)) == 1 else round(median(records), 4)  # a whole number stays one
 
 
 def child(*given: str | Path) -> Any:

@@ -23,7 +23,9 @@ FIGURES = {"1024": {"recall": 0.5}, "4096": {"recall": 0.75}}
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A quick run of two embedders: its figures, and what it printed."""
     out = tmp_path_factory.mktemp("embedders") / "embedders.json"
-    done = run("benchmarks.speed.embedders", "--embedders", "static,hashing:64", "--quick", "--out", out)
+    done = run(
+        "benchmarks.speed.embedders", "--embedders", "static,hashing:64", "--quick", "--turns", "2", "--out", out
+    )
     assert not done.returncode, done.stderr
     return out, done.stdout
 
@@ -38,6 +40,7 @@ def recalled(folder: Path, name: str, **more: Any) -> None:
 def test_a_quick_run_measures_everything(measured: tuple[Path, str]) -> None:
     record = read_summary(measured[0])
     assert (record["benchmark"], record["effort"], record["passages"]) == ("embedders", "quick", 256)
+    assert record["turns"] == 2
     assert 200 < record["characters"] < 500
     assert len(record["load"]) == 2
     assert [one["embedder"] for one in record["embedders"]] == ["static", "hashing:64"]
