@@ -169,7 +169,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
 
 def codes(dice: np.random.Generator, count: int) -> npt.NDArray[np.uint32]:
     """Hashes of identifiers of all classes."""
-    found = dice.choice(60, count, replace=False)
+    found = 1 + dice.choice(60, count, replace=False)  # 0 is none
     return (2 * found + found % 2).astype("<u4")
 
 
