@@ -15,7 +15,7 @@ from typing import Any
 from tinymem.steps.content import as_text, encodable, to_json
 from tinymem.steps.step import Message
 
-__all__ = ["name_and_arguments", "plain", "raw_calls", "sendable"]
+__all__ = ["BASE64_IMAGES", "name_and_arguments", "plain", "raw_calls", "sendable"]
 
 LONGEST_NAME = 64  # characters of a tool's name, and of a speaker's
 PLACED = "(see the message after this)"  # the text of a result that was nothing but images
@@ -23,7 +23,7 @@ PLACED = "(see the message after this)"  # the text of a result that was nothing
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _DETAILS = ("auto", "low", "high", "original")
 _REASONING = ("thinking", "redacted_thinking", "reasoning")  # parts that only ever come out of a model
-_BASE64_IMAGES = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}  # how the formats begin
+BASE64_IMAGES = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}  # how the formats begin
 
 
 def sendable(message: Mapping[str, Any], extra_keys: Collection[str] = ()) -> tuple[Message, list[Message]]:
@@ -196,7 +196,7 @@ def _ollama_image(data: Any) -> Message | None:
     """Return an image of Ollama's `images`, which are base64; None for a path on somebody's disk."""
     if not isinstance(data, str) or not data.isascii():
         return None
-    kind = next((name for start, name in _BASE64_IMAGES.items() if data.startswith(start)), None)
+    kind = next((name for start, name in BASE64_IMAGES.items() if data.startswith(start)), None)
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{data}"}} if kind else None
 
 

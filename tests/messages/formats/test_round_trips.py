@@ -1,0 +1,86 @@
+"""Conversations of every format: read and written back they are the same, and in any other format they are accepted."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anthropic_rules
+import openai_rules
+import pytest
+import responses_rules
+from hypothesis import given
+from hypothesis import strategies as st
+from native_chats import anthropic_chats, responses_chats
+from provider_chats import provider_chats
+from strategies import MODERATE, broken_chats, chats
+
+from tinymem.messages import repair
+from tinymem.messages.formats import Conversation, conversation_from, write_messages
+from tinymem.messages.formats.conversation import Added
+
+NATIVE = {"openai": chats() | provider_chats(), "responses": responses_chats(), "anthropic": anthropic_chats()}
+JUDGES: dict[str, Callable[[Any], list[str]]] = {
+    "openai": openai_rules.broken_rules,
+    "responses": responses_rules.broken_rules,
+    "anthropic": lambda request: anthropic_rules.broken_rules(request, alternate=True),
+}
+FORMATS = sorted(JUDGES)
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def entries_of(conversation: Conversation) -> list[Added]:
+    return [Added(message, at) for at, message in enumerate(conversation.messages)]
+
+
+def has_user(messages: list[dict[str, Any]]) -> bool:
+    return any(message["role"] not in ("system", "developer") for message in messages)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_read_and_written_it_is_the_same(format: str) -> None:
+    @MODERATE
+    @given(NATIVE[format])
+    def check(items: Any) -> None:
+        before = copy.deepcopy(items)
+        conversation = conversation_from(items, format)
+        assert as_json(conversation.write(entries_of(conversation))) == as_json(before) == as_json(items)
+
+    check()
+
+
+@pytest.mark.parametrize("format", ["anthropic", "responses"])
+def test_the_judges_accept_what_the_strategies_make(format: str) -> None:
+    @MODERATE
+    @given(NATIVE[format])
+    def check(items: Any) -> None:
+        judge = anthropic_rules.broken_rules if format == "anthropic" else JUDGES[format]
+        assert judge(items) == []
+        assert openai_rules.broken_rules(repair(conversation_from(items, format).messages)) == []
+
+    check()
+
+
+@pytest.mark.parametrize("other", FORMATS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_read_in_one_format_and_written_in_another_it_is_accepted(format: str, other: str) -> None:
+    @MODERATE
+    @given(NATIVE[format])
+    def check(items: Any) -> None:
+        messages = conversation_from(items, format).messages
+        if other != "anthropic" or has_user(repair(messages)):
+            assert JUDGES[other](write_messages(messages, other)) == []
+
+    check()
+
+
+@MODERATE
+@given(broken_chats(), st.sampled_from(FORMATS))
+def test_broken_chats_are_accepted_in_every_format(messages: list[dict[str, Any]], other: str) -> None:
+    if other != "anthropic" or has_user(repair(messages)):
+        assert JUDGES[other](write_messages(messages, other)) == []

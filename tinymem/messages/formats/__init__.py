@@ -1,0 +1,78 @@
+"""Formats of conversations: what frameworks hold, read as OpenAI chat messages, and prompts written back as they came.
+
+conversation = conversation_from(request, "anthropic")   # or "openai", "responses", or None: by its shape
+conversation.messages                                    # chat messages, with all that was said
+conversation.write(entries)                              # native items, untouched where nothing was shortened
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tinymem.errors import InputError, shown
+from tinymem.messages.formats.anthropic import AnthropicConversation
+from tinymem.messages.formats.conversation import Added, Conversation, Entry
+from tinymem.messages.formats.detection import detected
+from tinymem.messages.formats.openai import ChatConversation
+from tinymem.messages.formats.responses import ResponsesConversation
+from tinymem.messages.validity import repair
+
+__all__ = ["FORMATS", "Conversation", "Entry", "conversation_from", "write_messages"]
+
+FORMATS: dict[str, type[Conversation]] = {
+    kind.format: kind for kind in (ChatConversation, ResponsesConversation, AnthropicConversation)
+}
+
+
+def conversation_from(items: Any, format: str | None = None) -> Conversation:
+    """Read a conversation, as a framework holds it.
+
+    Args:
+        items: `"openai"`: a list of chat messages; `"responses"`: a list of input and output items of the Responses
+            API; `"anthropic"`: a list of messages, or a dict with `messages` and `system`. Everything as dicts, or as
+            objects of the SDK.
+        format: The name of the format; by default known by its shape, and OpenAI's chat where that fits several.
+
+    Raises:
+        MessageError: Something in it is not understood; the error names its index.
+        InputError: There is no such format.
+
+    >>> request = {"system": "Be brief.", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi."}]}]}
+    >>> conversation_from(request).messages
+    [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi.'}]
+    """
+    if format is not None and format not in FORMATS:
+        raise InputError(f"format must be one of {', '.join(FORMATS)}, or None, not {shown(format)}")
+    if isinstance(items, Iterable) and not isinstance(items, (str, bytes, Mapping)):
+        items = list(items)
+    return FORMATS[detected(items) if format is None else format](items)
+
+
+def write_messages(
+    messages: Iterable[Mapping[str, Any]],
+    format: str,
+    *,
+    stable: int = 0,
+    cache_control: Mapping[str, Any] | None = None,
+) -> Any:
+    """Write chat messages in another format.
+
+    Args:
+        messages: Messages of a chat, repaired if they are not valid.
+        format: `"openai"`, `"responses"` or `"anthropic"`.
+        stable: How many messages at the beginning stay the same from call to call.
+        cache_control: The mark at the end of the stable messages, as `{"type": "ephemeral"}`; Anthropic only.
+
+    Returns:
+        A list of items; for Anthropic a dict with `system`, if there is one, and `messages`.
+
+    Raises:
+        MessageError: A message is no mapping with a role.
+        InputError: There is no such format, or it has no cache_control.
+
+    >>> write_messages([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi."}], "anthropic")
+    {'system': 'Be brief.', 'messages': [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi.'}]}]}
+    """
+    entries = [Added(message) for message in repair(list(messages))]
+    return conversation_from([], format).write(entries, stable=stable, cache_control=cache_control)

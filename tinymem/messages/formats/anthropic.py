@@ -1,0 +1,107 @@
+"""Messages as Anthropic's Messages API has them: content in blocks, the results of tools in the user's message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from tinymem.errors import MessageError, shown
+from tinymem.messages.formats.anthropic_blocks import blocks_of, call_of, made_of, parts_of, result_of, shortened
+from tinymem.messages.formats.anthropic_turns import Piece, Sent, breakpoints, cached, turns_of, written
+from tinymem.messages.formats.conversation import Conversation, Placed
+from tinymem.messages.formats.objects import items_of, plain_value
+from tinymem.messages.formats.parts import said
+from tinymem.steps.step import Message
+
+__all__ = ["AnthropicConversation"]
+
+SYSTEM = -1  # the place of the system prompt, which stands beside the messages
+
+
+class _Source(NamedTuple):
+    """The item that a message is in, and the places of its blocks."""
+
+    item: int
+    blocks: tuple[int, ...]
+
+
+class AnthropicConversation(Conversation):
+    """A list of messages, or a request: a dict with `messages`, `system`, and keys that stay as they are."""
+
+    format: ClassVar[str] = "anthropic"
+
+    def __init__(self, items: Any) -> None:
+        given = plain_value(items) if isinstance(items, Mapping) else {"messages": items}
+        self._request = {key: value for key, value in given.items() if key not in ("messages", "system")}
+        self._system = given.get("system")
+        self._items = [_as_sent(item) for item in items_of(given.get("messages"))]
+        read = [*_read_system(self._system), *(one for at, item in enumerate(self._items) for one in _read(item, at))]
+        self._sources = [source for _, source in read]
+        super().__init__([message for message, _ in read])
+
+    def _written(
+        self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        pieces = [self._piece(one) for one in placed]
+        above = [piece for piece in pieces if piece.role == "system" and piece.item in (SYSTEM, None)]
+        turns = turns_of([piece for piece in pieces if piece not in above])
+        messages = [sent for turn in turns for sent in written(turn, self._items)]
+        system = Sent(self._system_of(above), [block for piece in above for block in piece.blocks])
+        if cache_control is not None:
+            last = [block for piece in pieces if piece.at < stable for block in piece.blocks]
+            used = breakpoints([self._request, system.content, [sent.content for sent in messages]])
+            system, *messages = cached([system, *messages], last, cache_control, used)
+        request = {**self._request, **({} if system.content is None else {"system": system.content})}
+        return {**request, "messages": [sent.message for sent in messages]}
+
+    def _piece(self, one: Placed) -> Piece:
+        role = str(one.message["role"])
+        role = {"tool": "user", "developer": "system"}.get(role, role)
+        if one.input is None:
+            return Piece(one.at, role, made_of(one.message))
+        item, places = self._sources[one.input]
+        own = blocks_of(self._system if item == SYSTEM else self._items[item]["content"], None)
+        blocks = [own[at] for at in places]
+        if one.shortened:
+            return Piece(one.at, role, shortened(blocks, one.message))
+        return Piece(one.at, role, blocks, item, places)
+
+    def _system_of(self, pieces: Sequence[Piece]) -> Any:
+        """Return the system prompt: as it came, if nothing was added to it."""
+        if len(pieces) == 1 and pieces[0].item == SYSTEM:
+            return self._system
+        blocks = [block for piece in pieces for block in piece.blocks]
+        return blocks[0]["text"] if len(blocks) == 1 and blocks[0].keys() == {"type", "text"} else blocks or None
+
+
+def _as_sent(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer, as the API gave it, as a message that can be sent back."""
+    return {key: item[key] for key in ("role", "content") if key in item} if item.get("type") == "message" else item
+
+
+def _read_system(system: Any) -> Iterator[tuple[Message, _Source]]:
+    if system is None:
+        return
+    blocks = blocks_of(system, None)
+    content = said([part for block in blocks for part in parts_of(block, None)])
+    yield {"role": "system", "content": content}, _Source(SYSTEM, tuple(range(len(blocks))))
+
+
+def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, _Source]]:
+    """Yield the messages of a chat that an item is: results of tools one by one, and what was said beside them."""
+    role, blocks = item.get("role"), blocks_of(item.get("content"), index)
+    if role not in ("user", "assistant", "system"):
+        raise MessageError(f"role must be user, assistant or system, not {shown(role)}: name another format", index)
+    inside = "tool_use" if role == "assistant" else "tool_result"
+    apart = [at for at, block in enumerate(blocks) if block.get("type") == inside]
+    rest = tuple(at for at in range(len(blocks)) if at not in apart)
+    content = said([part for at in rest for part in parts_of(blocks[at], index)])
+    if role == "assistant":
+        calls = [call_of(blocks[at], index) for at in apart]
+        more = {"content": content or None, "tool_calls": calls} if calls else {"content": content}
+        yield {"role": role, **more}, _Source(index, tuple(range(len(blocks))))
+        return
+    for at in apart:
+        yield result_of(blocks[at], index), _Source(index, (at,))
+    if rest or not apart:
+        yield {"role": role, "content": content}, _Source(index, rest)

@@ -1,0 +1,208 @@
+"""Single content blocks of Anthropic's Messages API, read as parts of a chat's message, and made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tinymem.errors import MessageError, shown
+from tinymem.messages.formats.parts import (
+    data_of,
+    decoded_text,
+    mark,
+    said,
+    strings,
+    text_part,
+    texts_of,
+    with_texts,
+)
+from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.steps.content import as_text, encodable, to_json
+from tinymem.steps.step import Message
+
+__all__ = ["THINKING", "blocks_of", "call_of", "is_server_result", "made_of", "parts_of", "result_of", "shortened"]
+
+Block = dict[str, Any]
+THINKING = ("thinking", "redacted_thinking")
+_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
+
+
+def blocks_of(content: Any, index: int | None) -> list[Block]:
+    """Return content as a list of blocks."""
+    if isinstance(content, str):
+        return [text_part(content)]
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise MessageError("content must be a text or a list of blocks", index)
+    return content
+
+
+# -- read -------------------------------------------------------------------------------------------------------------
+
+
+def is_server_result(kind: Any) -> bool:
+    """Return True for the type of a result of a tool that Anthropic ran."""
+    return isinstance(kind, str) and kind.endswith("_tool_result")
+
+
+def parts_of(block: Block, index: int | None) -> list[Message]:
+    """Return the parts of a chat's message that say what `block` says: one text at most, and files.
+
+    Raises:
+        MessageError: The type of the block is not known.
+    """
+    kind = block.get("type")
+    if kind == "text" and isinstance(block.get("text"), str):
+        return [text_part(block["text"])]
+    if kind in THINKING:
+        return []
+    if kind == "image":
+        return [_image(block.get("source"))]
+    if kind == "document":
+        return _document(block, index)
+    if kind in _SERVER_CALLS:
+        return [text_part(f"{block.get('name')}({to_json(block.get('input'))})")]
+    if kind in ("search_result", "tool_reference", "compaction", "browser_state") or is_server_result(kind):
+        return [text_part("\n".join(strings(block)))]
+    if kind == "container_upload":
+        return [mark("container_upload", block.get("file_id"))]
+    raise MessageError(
+        f"tinymem does not know a block of the type {shown(kind)} here: leave it out, or name another format", index
+    )
+
+
+def _image(source: Any) -> Message:
+    source = source if isinstance(source, Mapping) else {}
+    url = source.get("url")
+    if isinstance(source.get("data"), str):
+        url = f"data:{source.get('media_type')};base64,{source['data']}"
+    return {"type": "image_url", "image_url": {"url": url}} if url else mark("image", source.get("file_id"))
+
+
+def _document(block: Block, index: int | None) -> list[Message]:
+    """Return a document: a PDF as a file, a text as text."""
+    source, title = block.get("source"), block.get("title")
+    source = source if isinstance(source, Mapping) else {}
+    if source.get("type") == "base64":
+        data = f"data:{source.get('media_type')};base64,{source.get('data')}"
+        return [{"type": "file", "file": {"file_data": data, "filename": title or "document.pdf"}}]
+    if source.get("type") == "text":
+        return [text_part("\n".join(strings([title, source.get("data")])))]
+    if source.get("type") == "content":
+        parts = [part for one in blocks_of(source.get("content"), index) for part in parts_of(one, index)]
+        text = "\n".join([*strings(title), *texts_of(parts)])
+        return [*([text_part(text)] if text else []), *(part for part in parts if part["type"] != "text")]
+    return [mark("document", title, source.get("url"), source.get("file_id"))]
+
+
+def call_of(block: Block, index: int) -> Message:
+    """Return a `tool_use` as a call of a chat."""
+    if not isinstance(block.get("id"), str) or not isinstance(block.get("name"), str):
+        raise MessageError("a tool_use must have an id and a name", index)
+    arguments = to_json(block.get("input") or {})
+    return {"id": block["id"], "type": "function", "function": {"name": block["name"], "arguments": arguments}}
+
+
+def result_of(block: Block, index: int) -> Message:
+    """Return a `tool_result` as a tool's message of a chat."""
+    if not isinstance(block.get("tool_use_id"), str):
+        raise MessageError("a tool_result must have a tool_use_id", index)
+    blocks = blocks_of(block.get("content") or "", index)
+    content = said([part for one in blocks for part in parts_of(one, index)])
+    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": content}
+
+
+# -- shorten ----------------------------------------------------------------------------------------------------------
+
+
+def shortened(blocks: Sequence[Block], message: Message) -> list[Block]:
+    """Return copies of `blocks` with the texts of `message`; thinking, calls and images as they are."""
+    texts = texts_of(message.get("content"))
+    if [block["type"] for block in blocks] == ["tool_result"]:
+        content = blocks[0].get("content")
+        new: Any = _with_texts(content, texts) if isinstance(content, list) else as_text(message.get("content"))
+        return [{**blocks[0], "content": new}]
+    return _with_texts(blocks, texts)
+
+
+def _with_texts(blocks: Sequence[Block], texts: Sequence[str]) -> list[Block]:
+    def text_of(block: Block) -> str | None:
+        if block["type"] == "tool_use":
+            return None
+        return next((part["text"] for part in parts_of(block, None) if part["type"] == "text"), None)
+
+    return [block for block in with_texts(blocks, text_of, texts, _replaced) if block is not None]
+
+
+def _replaced(block: Block, text: str) -> Block:
+    """Return a block with another text; a tool that Anthropic ran keeps its own, which belongs to its result."""
+    if block["type"] in _SERVER_CALLS or is_server_result(block["type"]):
+        return block
+    kept = {"cache_control": block["cache_control"]} if block.get("cache_control") else {}
+    return {**text_part(text), **kept}
+
+
+# -- made of messages -------------------------------------------------------------------------------------------------
+
+
+def made_of(message: Message) -> list[Block]:
+    """Make blocks of a message of a chat.
+
+    >>> made_of({"role": "tool", "tool_call_id": "call_1", "content": "ok"})
+    [{'type': 'tool_result', 'tool_use_id': 'call_1', 'content': 'ok'}]
+    """
+    content = message.get("content")
+    if message["role"] == "tool":
+        result = content if isinstance(content, str) else _blocks(content)
+        return [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": result}]
+    blocks = _blocks(content)
+    return [*blocks, *map(_tool_use, raw_calls(message))] if message["role"] == "assistant" else blocks
+
+
+def _blocks(content: Any) -> list[Block]:
+    parts = [text_part(content)] if isinstance(content, str) else content or ()
+    found = [_block(part) for part in parts]
+    return [block for block in found if block["type"] != "text" or block["text"].strip()]
+
+
+def _block(part: Mapping[str, Any]) -> Block:
+    if part.get("type") == "image_url":
+        url = part["image_url"]["url"]
+        if (data := data_of(url)) is None:
+            return {"type": "image", "source": {"type": "url", "url": url}}
+        source = {"type": "base64", "media_type": data.kind, "data": data.base64}
+        return {"type": "image", "source": source} if data.kind in _IMAGES else mark("image", data.kind)
+    if part.get("type") == "file":
+        return _file(part["file"])
+    if part.get("type") == "input_audio":
+        return mark("audio", part["input_audio"].get("format"))
+    return text_part(as_text([part]))
+
+
+def _file(file: Mapping[str, Any]) -> Block:
+    data, name = data_of(file.get("file_data")), file.get("filename")
+    title = {"title": name} if name else {}
+    if data and data.kind == "application/pdf":
+        source = {"type": "base64", "media_type": data.kind, "data": data.base64}
+        return {"type": "document", "source": source, **title}
+    if data and (text := decoded_text(data)) is not None and text.strip():
+        return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **title}
+    return mark("file", name, file.get("file_id"))
+
+
+def _tool_use(call: Mapping[str, Any]) -> Block:
+    name, arguments = name_and_arguments(call)
+    input = {"input": arguments} if call.get("type") == "custom" else _object(arguments)
+    return {"type": "tool_use", "id": call["id"], "name": name, "input": input}
+
+
+def _object(arguments: str) -> dict[str, Any]:
+    """Return the object that arguments are the text of; other text is wrapped in one."""
+    try:
+        value = json.loads(arguments)
+        if isinstance(value, dict):
+            return json.loads(encodable(to_json(value))) if "\\u" in arguments else value
+    except (ValueError, RecursionError):
+        pass
+    return {"input": arguments}

@@ -1,0 +1,118 @@
+"""A conversation in the format of a provider: its messages as OpenAI's chat has them, and the way back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from tinymem.errors import InputError
+from tinymem.messages.formats.parts import is_moved
+from tinymem.messages.sendable import raw_calls
+from tinymem.steps.step import Message
+
+__all__ = ["Added", "Conversation", "Entry", "Placed"]
+
+
+class Entry(Protocol):
+    """A message of a prompt, and where it comes from.
+
+    Attributes:
+        message: The chat message to be sent.
+        input: The index of the conversation's message that it shows; None for what the memory adds.
+        shortened: True if its text was shortened.
+    """
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """The chat message."""
+
+    @property
+    def input(self) -> int | None:
+        """The index, or None."""
+
+    @property
+    def shortened(self) -> bool:
+        """True for a shortened message."""
+
+
+class Added(NamedTuple):
+    """An entry that stands in no conversation."""
+
+    message: Mapping[str, Any]
+    input: int | None = None
+    shortened: bool = False
+
+
+class Placed(NamedTuple):
+    """An entry as it is written: its place among the entries, and its message with the ids that the calls have."""
+
+    at: int
+    message: Message
+    input: int | None
+    shortened: bool
+
+
+class Conversation(ABC):
+    """A conversation, as a framework holds it, read.
+
+    Attributes:
+        format: The name of the format.
+        messages: The chat messages, with all that was said, in order. Thinking, signatures and reasoning items are not
+            in them: they go back with the native item that they belong to.
+    """
+
+    format: ClassVar[str]
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.messages = list(messages)
+
+    def write(
+        self, entries: Sequence[Entry], *, stable: int = 0, cache_control: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Write a prompt in the format of this conversation.
+
+        An item goes back as it came, thinking, signatures, ids and unknown keys included, if all its messages are among
+        `entries` and none was shortened. Of one that was shortened, or of which a part is missing, a copy goes back.
+
+        Args:
+            entries: The messages of the prompt, in order: objects with `message`, `input` and `shortened`.
+            stable: How many entries at the beginning stay the same from call to call.
+            cache_control: The mark at the end of the stable entries, as `{"type": "ephemeral"}`; Anthropic only.
+
+        Returns:
+            A list of items; for Anthropic a dict with `system`, if there is one, and `messages`.
+
+        Raises:
+            InputError: The format has no cache_control, or an entry's input is no index of a message.
+
+        >>> from tinymem.messages.formats import conversation_from
+        >>> conversation = conversation_from([{"role": "user", "content": "Hi."}], "anthropic")
+        >>> conversation.write([])
+        {'messages': []}
+        """
+        if cache_control is not None and self.format != "anthropic":
+            raise InputError(f"cache_control is Anthropic's, and this conversation has the format {self.format!r}")
+        return self._written(list(self._placed(entries)), stable, cache_control)
+
+    @abstractmethod
+    def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> Any: ...
+
+    def _placed(self, entries: Sequence[Entry]) -> Iterator[Placed]:
+        """Yield entries as they are written: images that a native item has already are not sent twice."""
+        ids: dict[str, str] = {}  # of calls, as the entries have them: as their native items have them
+        is_native = False  # the newest assistant's message
+        for at, entry in enumerate(entries):
+            message, input = dict(entry.message), entry.input
+            if input is not None and not 0 <= input < len(self.messages):
+                raise InputError(f"entry {at} shows message {input} of {len(self.messages)}")
+            if is_native and is_moved(message) and (input is None or self.messages[input]["role"] != "user"):
+                continue
+            if message["role"] == "assistant":
+                is_native = input is not None
+                own = raw_calls(self.messages[input]) if input is not None else raw_calls(message)
+                pairs = zip(raw_calls(message), own, strict=False)
+                ids.update((str(sent.get("id")), str(call["id"])) for sent, call in pairs if call.get("id"))
+            elif message["role"] == "tool":
+                message["tool_call_id"] = ids.get(message.get("tool_call_id", ""), message.get("tool_call_id"))
+            yield Placed(at, message, input, entry.shortened)

@@ -1,0 +1,46 @@
+"""Objects of the SDKs as plain values: dicts and lists that can be sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tinymem.errors import MessageError, kind_of
+
+__all__ = ["items_of", "plain_value"]
+
+
+def plain_value(value: Any) -> Any:
+    """Return `value` with each object of an SDK in it as a dict of the fields that were set.
+
+    What holds no such object comes back as it is, not as a copy.
+
+    >>> part = {"type": "text", "text": "Hello."}
+    >>> plain_value([part])[0] is part
+    True
+    """
+    if hasattr(value, "model_dump"):
+        return value.model_dump(exclude_unset=True, mode="json")
+    if isinstance(value, Mapping):
+        found = {key: plain_value(one) for key, one in value.items()}
+        return value if type(value) is dict and all(found[key] is value[key] for key in found) else found
+    if isinstance(value, (list, tuple)):
+        listed = [plain_value(one) for one in value]
+        same = type(value) is list and all(new is old for new, old in zip(listed, value, strict=True))
+        return value if same else listed
+    return value
+
+
+def items_of(items: Any) -> list[dict[str, Any]]:
+    """Return the items of a history as dicts.
+
+    Raises:
+        MessageError: It is no list, or one of them is no mapping.
+    """
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+        raise MessageError(f"a conversation must be a list of messages, not {kind_of(items)}")
+    found = [plain_value(item) for item in items]
+    for index, item in enumerate(found):
+        if not isinstance(item, dict):
+            raise MessageError(f"must be a mapping, or an object of an SDK, not {kind_of(item)}", index)
+    return found

@@ -1,0 +1,83 @@
+"""Chat messages as OpenAI's chat completions and compatible servers have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from tinymem.errors import MessageError, kind_of, shown
+from tinymem.messages.formats.conversation import Conversation, Placed
+from tinymem.messages.formats.objects import items_of
+from tinymem.messages.formats.parts import said, strings, text_part, texts_of, with_texts
+from tinymem.steps.content import to_json
+from tinymem.steps.step import Message
+from tinymem.steps.types import ROLES
+
+__all__ = ["ChatConversation"]
+
+
+class ChatConversation(Conversation):
+    """Messages as they are, dicts or objects of the SDK."""
+
+    format: ClassVar[str] = "openai"
+
+    def __init__(self, items: Any) -> None:
+        self._items = items_of(items)
+        super().__init__([_message(item, index) for index, item in enumerate(self._items)])
+
+    def _written(
+        self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
+    ) -> list[dict[str, Any]]:
+        return [self._item(one) for one in placed]
+
+    def _item(self, one: Placed) -> dict[str, Any]:
+        if one.input is None:
+            return one.message
+        item = self._items[one.input]
+        return {**item, "content": _shortened(item.get("content"), one.message)} if one.shortened else item
+
+
+def _message(item: dict[str, Any], index: int) -> Message:
+    """Return the message without marks of caches, which wander from message to message."""
+    if item.get("role") not in ROLES:
+        known = "format='responses' or 'anthropic' for other formats"
+        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {shown(item.get('role'))}; {known}", index)
+    content = item.get("content")
+    if content is not None and not isinstance(content, (str, list)):
+        raise MessageError(f"content must be a text or a list of parts, not {kind_of(content)}", index)
+    if not isinstance(content, list) or not any(_is_changed(part) for part in content):
+        return item
+    return {**item, "content": said([_part(part) for part in content])}
+
+
+def _is_changed(part: Any) -> bool:
+    if not isinstance(part, Mapping):
+        return isinstance(part, str)
+    return "cache_control" in part or part.get("type") in ("tool_use", "tool_result")
+
+
+def _part(part: Any) -> Message:
+    """Return a part of content; a call or a result of Anthropic's as the text of it."""
+    if not isinstance(part, Mapping):
+        return text_part(part if isinstance(part, str) else to_json(part))
+    if part.get("type") == "tool_use":
+        return text_part(f"{part.get('name')}({to_json(part.get('input'))})")
+    if part.get("type") == "tool_result":
+        return text_part("\n".join(strings(part.get("content"))))
+    return {key: value for key, value in part.items() if key != "cache_control"}
+
+
+def _shortened(content: Any, message: Message) -> Any:
+    """Return `content` with the texts of `message`."""
+    if not isinstance(content, list):
+        return message.get("content")
+
+    def text_of(part: Any) -> str | None:
+        found = _part(part).get("text")
+        return found if isinstance(found, str) else None
+
+    def replaced(part: Any, text: str) -> Message:
+        keys = part if isinstance(part, Mapping) and part.get("type") == "text" else {}
+        return {**keys, **text_part(text)}
+
+    return [part for part in with_texts(content, text_of, texts_of(message.get("content")), replaced) if part]

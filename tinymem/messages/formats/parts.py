@@ -1,0 +1,142 @@
+"""Parts of content that all formats share: texts and their replacement, data addresses, marks for what has no form."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tinymem.messages.sendable import BASE64_IMAGES
+from tinymem.steps.content import as_text, to_json
+from tinymem.steps.step import Message
+
+__all__ = [
+    "Data",
+    "data_of",
+    "decoded_text",
+    "is_moved",
+    "mark",
+    "said",
+    "strings",
+    "text_part",
+    "texts_of",
+    "with_texts",
+]
+
+_MOVED = re.compile(r"What call .* returned:|In the message of the \w+:", re.DOTALL)  # what `repair` puts before them
+_UNSAID = {"type", "id", "tool_use_id", "call_id", "cache_control", "signature", "data", "status", "file_id"}
+
+
+class Data(NamedTuple):
+    """Content of a data address: its type, and its bytes in base64."""
+
+    kind: str
+    base64: str
+
+
+def data_of(url: Any, default: str = "") -> Data | None:
+    """Split a data address; base64 without one gets the type `default`, or of a PDF if it begins as one.
+
+    Padding that is missing is added, and an image has the type that its data begin as, since Anthropic checks both.
+
+    >>> data_of("data:image/png;base64,iVBORw0KGgo=")
+    Data(kind='image/png', base64='iVBORw0KGgo=')
+    """
+    if not isinstance(url, str):
+        return None
+    head, found, data = url.partition(";base64,")
+    if found and head.startswith("data:"):
+        begin = next((f"image/{name}" for start, name in BASE64_IMAGES.items() if data.startswith(start)), None)
+        kind = head.removeprefix("data:").partition(";")[0]
+        return Data((kind.startswith("image/") and begin) or kind, data + "=" * (-len(data) % 4))
+    if url.startswith(("data:", "http://", "https://")):
+        return None
+    kind = "application/pdf" if url.startswith("JVBERi") else default
+    return Data(kind, url) if kind else None
+
+
+def decoded_text(data: Data) -> str | None:
+    """Return the text of data that is one, else None."""
+    if not (data.kind.startswith("text/") or data.kind in ("application/json", "application/xml")):
+        return None
+    try:
+        return base64.b64decode(data.base64, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+def text_part(text: str) -> Message:
+    """Return a part of text."""
+    return {"type": "text", "text": text}
+
+
+def mark(what: str, *names: Any) -> Message:
+    """Return the text that stands for what a format has no form for, as in `[image https://example.com/a.png]`."""
+    return text_part(f"[{' '.join([what, *(name for name in names if isinstance(name, str) and name)])}]")
+
+
+def said(parts: Sequence[Message]) -> str | list[Message]:
+    """Return content of these parts: one text as a string, however its format wrote it."""
+    if not parts:
+        return ""
+    if len(parts) == 1 and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "text":
+        return str(parts[0]["text"])
+    return list(parts)
+
+
+def texts_of(content: Any) -> list[str]:
+    """Return the texts of content that are not blank, part by part."""
+    if isinstance(content, str):
+        content = [text_part(content)]
+    found = (part["text"] for part in content or () if isinstance(part, Mapping) and isinstance(part.get("text"), str))
+    return [text for text in found if text.strip()]
+
+
+def with_texts(
+    natives: Sequence[Message],
+    text_of: Callable[[Message], str | None],
+    texts: Sequence[str],
+    replaced: Callable[[Message, str], Message],
+) -> list[Message | None]:
+    """Put `texts` in place of those of `natives`, each in its own place where there are as many.
+
+    Otherwise the first that can be replaced gets all of them, and the others become None. `replaced` returns what
+    cannot be replaced as it is.
+    """
+    old = [text_of(native) or "" for native in natives]
+    places = [at for at, text in enumerate(old) if text.strip()]
+    if len(places) == len(texts):
+        new: dict[int, str | None] = dict(zip(places, texts, strict=True))
+    else:
+        free = [at for at in places if replaced(natives[at], "") is not natives[at]]
+        new = {**dict.fromkeys(free), **dict.fromkeys(free[:1], "\n".join(texts))}
+    found: list[Message | None] = []
+    for at, native in enumerate(natives):
+        text = new.get(at, old[at])
+        found.append(native if text == old[at] else (replaced(native, text) if text else None))
+    return found
+
+
+def strings(value: Any) -> Iterable[str]:
+    """Yield the texts inside of a value, without ids, types and what is encrypted."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            if key not in _UNSAID and not str(key).startswith("encrypted"):
+                yield from strings(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from strings(one)
+    elif value is not None and not isinstance(value, bool):
+        yield to_json(value)
+
+
+def is_moved(message: Mapping[str, Any]) -> bool:
+    """Return True if this is the message in which `repair` sends images of the results, or answer, before it."""
+    content = message.get("content")
+    if message["role"] != "user" or not isinstance(content, list) or not content:
+        return False
+    return _MOVED.fullmatch(as_text([content[0]])) is not None
