@@ -18,7 +18,6 @@ WORDS = texts(30)
 LONE = st.sampled_from(["ok", "\ud83d cut", "", " ", "<|im_end|>"])
 MCP_IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 ANTHROPIC_IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
-STRAY = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
 
 
 def objects() -> st.SearchStrategy[dict[str, Any]]:
@@ -41,7 +40,6 @@ def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
         FILE,
         MCP_IMAGE,
         ANTHROPIC_IMAGE,
-        STRAY,
         {"type": "text", "text": "kept", "cache_control": {"type": "ephemeral"}},
         {"type": "input_text", "text": "from the Responses API"},
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
@@ -52,9 +50,7 @@ def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
         {"type": "file", "file": {"filename": "a.pdf"}},
         {"text": "of no type"},
     ]
-    return st.lists(
-        st.one_of(text, st.sampled_from([IMAGE, FILE, MCP_IMAGE, ANTHROPIC_IMAGE, STRAY, *others])), max_size=4
-    )
+    return st.lists(st.one_of(text, st.sampled_from([IMAGE, FILE, MCP_IMAGE, ANTHROPIC_IMAGE, *others])), max_size=4)
 
 
 def said() -> st.SearchStrategy[Any]:

@@ -115,7 +115,19 @@ def _checked(message: Mapping[str, Any], index: int) -> Message:
         checked(message.get("content"), "content")  # here, so that a result's index is its own and not its call's
     except StepError as error:
         raise MessageError(str(error), index) from error
+    _refuse_blocks(message.get("content"), index)
     return dict(message)
+
+
+def _refuse_blocks(content: Any, index: int) -> None:
+    """Refuse calls and results among the parts of content, whose text and place would be lost."""
+    kinds = [part.get("type") for part in content or ()] if isinstance(content, (list, tuple)) else []
+    if kind := next((kind for kind in kinds if kind in ("tool_use", "tool_result")), None):
+        raise MessageError(
+            f"a {kind} is a block of Anthropic's: add the messages of "
+            "tinymem.messages.formats.conversation_from(messages, 'anthropic')",
+            index,
+        )
 
 
 def _single(message: Message, at: int, may_be_task: bool, waiting: list[OpenCall], shared: dict[str, Any]) -> Step:

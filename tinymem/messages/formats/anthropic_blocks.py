@@ -68,7 +68,7 @@ def parts_of(block: Block, index: int | None) -> list[Message]:
     if kind == "container_upload":
         return [mark("container_upload", block.get("file_id"))]
     raise MessageError(
-        f"tinymem does not know a block of the type {shown(kind)} here: leave it out, or name another format", index
+        f"a block of the type {shown(kind)}, which is unknown here: leave it out, or name another format", index
     )
 
 

@@ -103,16 +103,26 @@ class Conversation(ABC):
         ids: dict[str, str] = {}  # of calls, as the entries have them: as their native items have them
         is_native = False  # the newest assistant's message
         for at, entry in enumerate(entries):
-            message, input = dict(entry.message), entry.input
-            if input is not None and not 0 <= input < len(self.messages):
-                raise InputError(f"entry {at} shows message {input} of {len(self.messages)}")
-            if is_native and is_moved(message) and (input is None or self.messages[input]["role"] != "user"):
+            message, input = dict(entry.message), self._own(entry, at)
+            if input is None and is_native and is_moved(message):
                 continue
             if message["role"] == "assistant":
                 is_native = input is not None
-                own = raw_calls(self.messages[input]) if input is not None else raw_calls(message)
+                own = raw_calls(message if input is None else self.messages[input])
                 pairs = zip(raw_calls(message), own, strict=False)
                 ids.update((str(sent.get("id")), str(call["id"])) for sent, call in pairs if call.get("id"))
             elif message["role"] == "tool":
                 message["tool_call_id"] = ids.get(message.get("tool_call_id", ""), message.get("tool_call_id"))
             yield Placed(at, message, input, entry.shortened)
+
+    def _own(self, entry: Entry, at: int) -> int | None:
+        """Return the input of an entry; None if it says the message in another form, as a result without its call."""
+        if (input := entry.input) is None:
+            return None
+        if not 0 <= input < len(self.messages):
+            raise InputError(f"entry {at} shows message {input} of {len(self.messages)}")
+        given, sent = self.messages[input], entry.message
+        is_other = (sent["role"] == "user") != (given["role"] == "user") or bool(raw_calls(sent)) != bool(
+            raw_calls(given)
+        )
+        return None if is_other else input

@@ -40,8 +40,8 @@ class ChatConversation(Conversation):
 def _message(item: dict[str, Any], index: int) -> Message:
     """Return the message without marks of caches, which wander from message to message."""
     if item.get("role") not in ROLES:
-        known = "format='responses' or 'anthropic' for other formats"
-        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {shown(item.get('role'))}; {known}", index)
+        given = shown(item.get("role"))
+        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {given}: or name another format", index)
     content = item.get("content")
     if content is not None and not isinstance(content, (str, list)):
         raise MessageError(f"content must be a text or a list of parts, not {kind_of(content)}", index)

@@ -89,7 +89,7 @@ def _part(part: dict[str, Any], index: int) -> Message:
         return {"type": "file", "file": file} if held else mark("file", part.get("filename"), part.get("file_url"))
     if kind == "input_audio":
         return dict(part)
-    raise MessageError(f"tinymem does not know a part of the type {shown(kind)}: name another format", index)
+    raise MessageError(f"a part of the unknown type {shown(kind)}: leave it out, or name another format", index)
 
 
 def call_of(item: Mapping[str, Any], kind: str, index: int) -> Message:

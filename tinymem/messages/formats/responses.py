@@ -86,8 +86,8 @@ def _read(items: Sequence[dict[str, Any]]) -> Iterator[tuple[Message, list[int]]
         kind = kind_of_item(item)
         if kind in ELSEWHERE:
             raise MessageError(
-                f"a {kind} stands for items that are not in the list: give all items, with "
-                "include=['reasoning.encrypted_content'] where nothing is stored, and without compaction",
+                f"a {kind} stands for items that are not in the list: give all items, with the encrypted content of "
+                "reasoning included, and without compaction",
                 index,
             )
         is_answer = kind in CALLS or kind in HOSTED or kind in SILENT or kind == "message:assistant"
@@ -123,8 +123,8 @@ def _single(item: dict[str, Any], index: int, kind: str) -> Message:
     if kind.startswith("message:"):
         return {"role": item["role"], "content": said(message_content(item, index))}
     raise MessageError(
-        f"tinymem does not know an item of the type {shown(item.get('type'))} and role {shown(item.get('role'))}: "
-        "leave it out, or name another format",
+        f"an item of the unknown type {shown(item.get('type'))}, role {shown(item.get('role'))}: leave it out, or name "
+        "another format",
         index,
     )
 
