@@ -19,6 +19,7 @@ from strategies import FILE, IMAGE, MODERATE, THOROUGH, WORDS, Chat, chats, text
 import tinymem.messages.tokens
 from tinymem.errors import InputError
 from tinymem.messages.encodings import BUNDLED, encoding_of
+from tinymem.messages.media import PER_PAGE
 from tinymem.messages.tokens import (
     LONGEST_TOKEN,
     EstimatingCounter,
@@ -89,8 +90,8 @@ def test_the_cookbook_example_counts_as_the_api_charges_it() -> None:
         ({"role": "assistant", "content": None}, 3 + 1),
         ({"role": "user", "name": "Ann Lee", "content": "hi"}, 3 + 1 + 2 + 1 + 1),
         ({"role": "tool", "tool_call_id": "call 1", "content": "ok"}, 3 + 1 + 2 + 1),
-        ({"role": "user", "content": [{"type": "text", "text": "two words"}, IMAGE]}, 3 + 1 + 2 + 765),
-        ({"role": "user", "content": [FILE]}, 3 + 1 + 5),
+        ({"role": "user", "content": [{"type": "text", "text": "two words"}, IMAGE]}, 3 + 1 + 2 + 85),
+        ({"role": "user", "content": [FILE]}, 3 + 1 + PER_PAGE),
         ({"role": "user", "content": []}, 3 + 1),
         ({"role": "assistant", "content": "a", "reasoning_content": "b c"}, 3 + 1 + 1 + 2),
         ({"role": "assistant", "content": "a", "annotations": [1, 2]}, 3 + 1 + 1 + 2),

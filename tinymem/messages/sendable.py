@@ -176,8 +176,14 @@ def _image(part: Mapping[str, Any]) -> Message | None:
 
 
 def _file(part: Mapping[str, Any]) -> Message | None:
-    file = part.get("file")
-    if part.get("type") != "file" or not isinstance(file, Mapping):
+    """Return a file as OpenAI has it, from the form of its chat, its Responses API or Anthropic; a text as text."""
+    file = part if part.get("type") == "input_file" else part.get("file")
+    if part.get("type") == "document" and isinstance(source := part.get("source"), Mapping):
+        if source.get("type") == "text" and isinstance(source.get("data"), str):
+            return {"type": "text", "text": encodable(source["data"])} if source["data"].strip() else None
+        data = f"data:{source.get('media_type')};base64,{source.get('data')}" if source.get("data") else None
+        file = {"file_data": data, "filename": part.get("title") or "document"}
+    elif part.get("type") not in ("file", "input_file") or not isinstance(file, Mapping):
         return None
     kept = {k: encodable(file[k]) for k in ("file_id", "file_data", "filename") if isinstance(file.get(k), str)}
     return {"type": "file", "file": kept} if kept.keys() & {"file_id", "file_data"} else None

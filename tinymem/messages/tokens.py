@@ -14,6 +14,7 @@ from typing import Any
 
 from tinymem.errors import InputError, MessageError, kind_of, shown
 from tinymem.messages.encodings import encoding_name, encoding_of
+from tinymem.messages.media import audio_tokens, image_tokens, media_tokens
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import a_text, some
 from tinymem.steps.content import as_text, to_json
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 PER_MESSAGE = 3  # tokens that the chat format puts around each message
 PER_REPLY = 3  # and before the answer
 LONGEST_TOKEN = 128  # characters that a token of cl100k_base or o200k_base has at most: a run of spaces
-PER_IMAGE = 765  # a 1024 x 1024 image at high detail, as OpenAI charges for it
 _SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
 _REMEMBERED = 2_000_000  # characters whose tokens are remembered
 _LONG = 100  # texts longer than a slice whose tokens are remembered
@@ -142,7 +142,8 @@ def _named(encoding: str) -> TokenCounter:
 def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None = None) -> int:
     """Count the tokens of one chat message: role, name, content, tool calls and the overhead.
 
-    An image costs PER_IMAGE; other parts and unknown keys cost their JSON.
+    Images, files and audio cost what `tinymem.messages.media` says, wherever they are, never their base64; other parts
+    and unknown keys cost their JSON.
 
     >>> count_message({"role": "user", "content": "Which port is it?"}, "gpt-4o")
     9
@@ -167,21 +168,27 @@ def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None
             total += _count_content(value, counter)
         elif key == "tool_calls" and isinstance(value, list):
             total += sum(PER_MESSAGE + _count_call(call, counter) for call in value)
+        elif key == "images" and isinstance(value, list):  # Ollama's
+            total += sum(image_tokens(image) for image in value)
+        elif key == "audio" and isinstance(value, Mapping):  # the answer as OpenAI's models speak it
+            total += counter.count(to_json({**value, "data": ""})) + audio_tokens(value.get("data"))
         else:
             total += counter.count(value if isinstance(value, str) else to_json(value)) + (key == "name")
     return total
 
 
 def _count_content(content: Any, counter: TokenCounter) -> int:
-    if isinstance(content, str):
-        return counter.count(content)
-    total = 0
-    for part in content:
-        if "image" in str(part.get("type", "")):
-            total += PER_IMAGE
-        else:
-            total += counter.count(as_text([part]) if "text" in part else to_json(part))
-    return total
+    return counter.count(content) if isinstance(content, str) else sum(_count_part(part, counter) for part in content)
+
+
+def _count_part(part: Any, counter: TokenCounter) -> int:
+    if not isinstance(part, Mapping):
+        return counter.count(part if isinstance(part, str) else to_json(part))
+    if (tokens := media_tokens(part, counter.count)) is not None:
+        return tokens
+    if isinstance(inner := part.get("content"), (list, tuple)):  # a result, with parts of its own
+        return counter.count(to_json({**part, "content": ""})) + _count_content(inner, counter)
+    return counter.count(as_text([part]) if "text" in part else to_json(part))
 
 
 def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:

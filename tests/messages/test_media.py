@@ -1,0 +1,181 @@
+"""Images, files and audio count what providers count, wherever they are, and never their base64."""
+
+from __future__ import annotations
+
+import base64
+import doctest
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import MODERATE
+
+import tinymem.messages.media
+from tinymem import HierarchicalMemory, count_tokens
+from tinymem.messages import count_message
+from tinymem.messages.formats import conversation_from
+from tinymem.messages.media import PER_PAGE, media_tokens
+
+WORDS = "What is in this invoice?"
+
+
+def coded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + b"\x08\2\0\0\0" + b"\0" * 40_000
+
+
+def jpeg(width: int, height: int) -> bytes:
+    comment = b"\xff\xfe" + struct.pack(">H", 302) + b"c" * 300
+    frame = b"\xff\xc2" + struct.pack(">HBHHB", 17, 8, height, width, 3) + b"\0" * 9
+    return b"\xff\xd8" + comment + frame + b"\0" * 40_000
+
+
+def gif(width: int, height: int) -> bytes:
+    return b"GIF89a" + struct.pack("<HH", width, height) + b"\0" * 40_000
+
+
+def webp(width: int, height: int) -> bytes:
+    size = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    return b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + size + b"\0" * 40_000
+
+
+def pdf(pages: int, size: int = 60_000, packed: bool = False) -> bytes:
+    """A PDF with so many pages, in the open or in a stream of packed objects."""
+    tree = b"<</Type/Pages/Count %d>>" % pages + b"".join(b"<</Type /Page /Parent 1 0 R>>" for _ in range(pages))
+    if packed:
+        body = zlib.compress(tree)
+        tree = b"<</Type/ObjStm/N 9/First 40/Filter/FlateDecode/Length %d>>\nstream\r\n" % len(body) + body
+    return (b"%PDF-1.7\n1 0 obj\n" + tree + b"\nendstream").ljust(size, b"%")
+
+
+def wav(seconds: float) -> bytes:
+    rate = 32_000
+    head = b"RIFF\0\0\0\0WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate // 2, rate, 2, 16) + b"data\0\0\0\0"
+    return head + b"\0" * int(seconds * rate)
+
+
+def url(data: bytes, kind: str = "application/pdf") -> str:
+    return f"data:{kind};base64,{coded(data)}"
+
+
+@pytest.mark.parametrize(
+    ("size", "detail", "tokens"),
+    [
+        ((1_024, 1_024), "high", 765),  # the examples of OpenAI's guide
+        ((2_048, 4_096), "high", 1_105),
+        ((4_096, 8_192), "low", 85),
+        ((512, 512), "auto", 255),
+        ((1, 1), None, 255),
+        ((100_000, 1), "high", 765),
+    ],
+)
+@pytest.mark.parametrize("made", [png, jpeg, gif, webp])
+def test_an_image_costs_its_tiles(made: Any, size: tuple[int, int], detail: str | None, tokens: int) -> None:
+    if made is gif and max(size) > 65_535:
+        pytest.skip("a GIF is smaller")
+    if made is jpeg and max(size) > 65_535:
+        pytest.skip("a JPEG is smaller")
+    address = url(made(*size), f"image/{made.__name__}")
+    chat = {"type": "image_url", "image_url": {"url": address, **({"detail": detail} if detail else {})}}
+    item = {"type": "input_image", "image_url": address, "detail": detail}
+    assert media_tokens(chat, len) == media_tokens(item, len) == tokens
+
+
+@pytest.mark.parametrize(("size", "tokens"), [((200, 200), 54), ((1_000, 1_000), 1_334), ((3_136, 1_568), 1_600)])
+def test_a_block_of_anthropics_costs_its_pixels(size: tuple[int, int], tokens: int) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": coded(png(*size))}
+    assert media_tokens({"type": "image", "source": source}, len) == tokens
+
+
+def forms(data: bytes) -> list[dict[str, Any]]:
+    """A PDF in the forms of all providers."""
+    source = {"type": "base64", "media_type": "application/pdf", "data": coded(data)}
+    return [
+        {"type": "file", "file": {"file_data": url(data), "filename": "a.pdf"}},
+        {"type": "input_file", "file_data": url(data), "filename": "a.pdf"},
+        {"type": "document", "source": source},
+        {"type": "resource", "resource": {"uri": "a", "mimeType": "application/pdf", "blob": coded(data)}},
+    ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("pages", [1, 3])
+def test_a_pdf_costs_its_pages(pages: int, packed: bool) -> None:
+    assert [media_tokens(part, len) for part in forms(pdf(pages, packed=packed))] == [pages * PER_PAGE] * 4
+
+
+@pytest.mark.parametrize(
+    ("part", "tokens"),
+    [
+        ({"type": "file", "file": {"file_id": "file-1"}}, PER_PAGE),
+        ({"type": "input_file", "file_url": "https://example.com/a.pdf"}, PER_PAGE),
+        ({"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}}, PER_PAGE),
+        ({"type": "document", "title": "ab", "source": {"type": "text", "data": "four"}}, 6),
+        ({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "four"}]}}, 4),
+        ({"type": "file", "file": {"file_data": url(b"four", "text/csv")}}, 4),
+        ({"type": "file", "file": {"file_data": url(b"\x01" * 240_000, "application/zip")}}, 4 * PER_PAGE),
+        ({"type": "input_audio", "input_audio": {"data": coded(wav(6)), "format": "wav"}}, 61),
+        ({"type": "input_audio", "input_audio": {"data": coded(b"\xff\xfb" * 40_000), "format": "mp3"}}, 101),
+        ({"type": "audio", "data": coded(wav(2)), "mimeType": "audio/wav"}, 21),
+        ({"type": "image", "data": coded(png(512, 512)), "mimeType": "image/png"}, 255),
+        ({"type": "image", "source": {"type": "file", "file_id": "file_1"}}, 1_399),
+        ({"type": "image_url", "image_url": "https://example.com/a.png"}, 765),
+        ({"type": "text", "text": "Hi."}, None),
+    ],
+)
+def test_files_and_audio_cost_what_is_in_them(part: dict[str, Any], tokens: int | None) -> None:
+    assert media_tokens(part, len) == (None if tokens is None else pytest.approx(tokens, abs=1))
+
+
+@pytest.mark.parametrize("form", [0, 1, 2, 3])
+def test_inside_a_result_they_cost_the_same(form: int) -> None:
+    part = forms(pdf(1))[form]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [part]}
+    for message in (
+        {"role": "tool", "tool_call_id": "call_1", "content": [part]},
+        {"role": "user", "content": [result]},
+        {"role": "user", "content": WORDS, "images": [coded(png(2_048, 2_048))] * 2},
+        {"role": "assistant", "content": None, "audio": {"id": "audio_1", "data": coded(wav(3)), "transcript": WORDS}},
+    ):
+        assert count_message(message) < PER_PAGE + 100
+
+
+@MODERATE
+@given(st.binary(max_size=200), st.sampled_from(["image/png", "application/pdf", "audio/wav", "text/plain", ""]))
+def test_whatever_the_data_are_they_are_counted(data: bytes, kind: str) -> None:
+    for begin in (b"", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF-", b"RIFF\0\0\0\0WEBPVP8X", b"RIFF"):
+        address = url(begin + data, kind)
+        parts = [{"type": "image_url", "image_url": {"url": address}}, {"type": "file", "file": {"file_data": address}}]
+        assert all((media_tokens(part, len) or 0) >= 0 for part in parts)
+    assert media_tokens({"type": "file", "file": {"file_data": "data:;base64,!"}}, len) == PER_PAGE
+
+
+@pytest.mark.parametrize("budget", [3_000, 8_000])
+@pytest.mark.parametrize("form", [0, 1, 2])
+def test_a_pdf_of_60_kb_in_the_newest_message_is_sent_with_the_words(tmp_path: Path, form: int, budget: int) -> None:
+    with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact") as memory:
+        memory.add_messages([{"role": "user", "content": f"Note {i}."} for i in range(30)])
+        memory.add_messages([{"role": "user", "content": [{"type": "text", "text": WORDS}, forms(pdf(1))[form]]}])
+        context = memory.context(max_tokens=budget)
+    newest = context.messages[-1]["content"]
+    assert [part["type"] for part in newest] == ["text", "file"] and newest[0]["text"] == WORDS
+    assert newest[1]["file"]["file_data"] == url(pdf(1))
+    assert PER_PAGE < context.tokens == count_tokens(context.messages) <= budget
+
+
+def test_a_document_of_anthropics_is_sent_whole() -> None:
+    request = [{"role": "user", "content": [{"type": "text", "text": WORDS}, forms(pdf(2))[2]]}]
+    messages = conversation_from(request).messages
+    assert count_tokens(messages) == pytest.approx(2 * PER_PAGE, abs=20)
+    assert messages[0]["content"][1]["file"]["file_data"] == url(pdf(2))
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    assert doctest.testmod(tinymem.messages.media).failed == 0
