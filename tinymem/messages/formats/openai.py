@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, kind_of, shown
 from tinymem.messages.formats.conversation import Conversation, Placed
-from tinymem.messages.formats.objects import items_of
+from tinymem.messages.formats.objects import items_of, plain_value
 from tinymem.messages.formats.parts import said, strings, text_part, texts_of, with_texts
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
@@ -22,7 +22,7 @@ class ChatConversation(Conversation):
     format: ClassVar[str] = "openai"
 
     def __init__(self, items: Any) -> None:
-        self._items = items_of(items)
+        self._items = items_of(items if isinstance(items, (str, Mapping)) else [_sendable(item) for item in items])
         super().__init__([_message(item, index) for index, item in enumerate(self._items)])
 
     def _written(
@@ -35,6 +35,13 @@ class ChatConversation(Conversation):
             return one.message
         item = self._items[one.input]
         return {**item, "content": _shortened(item.get("content"), one.message)} if one.shortened else item
+
+
+def _sendable(item: Any) -> Any:
+    """Return an object of the SDK without keys that say nothing, as `refusal`: compatible servers refuse them."""
+    if not hasattr(item, "model_dump"):
+        return item
+    return {key: value for key, value in plain_value(item).items() if key == "content" or value not in (None, [])}
 
 
 def _message(item: dict[str, Any], index: int) -> Message:

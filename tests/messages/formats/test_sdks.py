@@ -1,0 +1,229 @@
+"""Agents of the real SDKs against strict servers: every request of a long run is accepted, and the answer is right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from provider_servers import StrictServer, strict_server
+from scripted_model import TASK, Move, World, make_world, next_move
+
+from tinymem import HierarchicalMemory
+from tinymem.memory.context import default_query
+from tinymem.messages import groups, steps_from_messages
+from tinymem.messages.formats import Conversation, conversation_from
+from tinymem.messages.formats.conversation import Added
+
+openai = pytest.importorskip("openai")
+anthropic = pytest.importorskip("anthropic")
+
+NEWEST = 3  # groups that stay
+MARK = {"type": "ephemeral"}
+BEGIN = TASK.format(first="hosts/000.md")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Forty sheets, and then the checklist."""
+    made = make_world(tmp_path_factory.mktemp("world"))
+    last = made.folder / "hosts/039.md"
+    last.write_text(last.read_text().replace("hosts/040.md", "checklist.md"))
+    return made._replace(sheets=40)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with HierarchicalMemory(tmp_path, embedder="static", store="exact") as opened:
+        yield opened
+
+
+@pytest.fixture
+def server() -> Iterator[StrictServer]:
+    with strict_server(next_move) as running:
+        yield running
+
+
+def fitted(memory: HierarchicalMemory, conversation: Conversation, **options: Any) -> Any:
+    """The beginning, what is recalled, and the newest groups, in the format of the conversation."""
+    messages = conversation.messages
+    memory.add_messages(messages, session="s1", on_conflict="skip")
+    steps = steps_from_messages(messages)
+    ends = [0]
+    for group in groups(steps):
+        ends.append(ends[-1] + sum(len(step.to_messages(style="tools")) for step in group))
+    begin = ends[2]  # system prompt and task
+    late = max(begin, ends[max(0, len(ends) - 1 - NEWEST)])
+    found = memory.recall(default_query(steps), 700)
+    entries = [Added(messages[at], at) for at in range(begin)]
+    entries += [Added({"role": "user", "content": found.text})] if found.text and late > begin else []
+    entries += [Added(messages[at], at) for at in range(late, len(messages))]
+    return conversation.write(entries, **({"stable": begin, **options} if options else {}))
+
+
+class Chat:
+    """The history as an agent of OpenAI's chat keeps it: with objects of the SDK."""
+
+    format = "openai"
+
+    def __init__(self) -> None:
+        self.history: list[Any] = [{"role": "system", "content": "You read."}, {"role": "user", "content": BEGIN}]
+
+    def request(self, sent: Any) -> dict[str, Any]:
+        return {"model": "m", "messages": sent}
+
+    def take(self, reply: Any) -> tuple[str, dict[str, str]]:
+        """Keep a reply; return its answer and its calls."""
+        said = reply.choices[0].message
+        self.history.append(said)
+        calls = {call.id: json.loads(call.function.arguments)["path"] for call in said.tool_calls or ()}
+        return said.content or "", calls
+
+    def give(self, results: dict[str, str]) -> None:
+        self.history += [{"role": "tool", "tool_call_id": id, "content": text} for id, text in results.items()]
+
+
+class Items(Chat):
+    """The items of the Responses API."""
+
+    format = "responses"
+
+    def request(self, sent: Any) -> dict[str, Any]:
+        return {"model": "m", "input": sent, "store": False}
+
+    def take(self, reply: Any) -> tuple[str, dict[str, str]]:
+        self.history += reply.output
+        calls = [item for item in reply.output if item.type == "function_call"]
+        return reply.output_text, {call.call_id: json.loads(call.arguments)["path"] for call in calls}
+
+    def give(self, results: dict[str, str]) -> None:
+        outputs = [{"type": "function_call_output", "call_id": id, "output": text} for id, text in results.items()]
+        self.history += outputs
+
+
+class Messages(Chat):
+    """The messages of Anthropic's API."""
+
+    format = "anthropic"
+
+    def __init__(self) -> None:
+        self.history = [{"role": "user", "content": BEGIN}]
+
+    def request(self, sent: Any) -> dict[str, Any]:
+        return {"model": "m", "max_tokens": 2_048, "thinking": {"type": "enabled", "budget_tokens": 1_024}, **sent}
+
+    def take(self, reply: Any) -> tuple[str, dict[str, str]]:
+        self.history.append({"role": "assistant", "content": reply.content})
+        text = "".join(block.text for block in reply.content if block.type == "text")
+        return text, {block.id: block.input["path"] for block in reply.content if block.type == "tool_use"}
+
+    def give(self, results: dict[str, str]) -> None:
+        blocks = [{"type": "tool_result", "tool_use_id": id, "content": [_text(text)]} for id, text in results.items()]
+        self.history.append({"role": "user", "content": blocks})
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def prompt(agent: Chat, memory: HierarchicalMemory) -> dict[str, Any]:
+    given = {"system": "You read.", "messages": agent.history} if agent.format == "anthropic" else agent.history
+    options = {"cache_control": MARK} if agent.format == "anthropic" else {}
+    return agent.request(fitted(memory, conversation_from(given, agent.format), **options))
+
+
+def results(world: World, calls: dict[str, str]) -> dict[str, str]:
+    return {id: (world.folder / path).read_text() for id, path in calls.items()}
+
+
+def endpoint(client: Any, format: str) -> Any:
+    if format == "openai":
+        return client.chat.completions.create
+    return client.responses.create if format == "responses" else client.messages.create
+
+
+AGENTS = [Chat, Items, Messages]
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_every_request_of_a_long_run_is_accepted(
+    kind: type[Chat], server: StrictServer, world: World, memory: HierarchicalMemory
+) -> None:
+    agent, options = kind(), {"api_key": "k", "max_retries": 0}
+    client: Any = (
+        anthropic.Anthropic(base_url=server.url, **options)
+        if kind is Messages
+        else openai.OpenAI(base_url=f"{server.url}/v1", **options)
+    )
+    with client:
+        create = endpoint(client, agent.format)
+        while True:
+            answer, calls = agent.take(create(**prompt(agent, memory)))
+            if not calls:
+                break
+            agent.give(results(world, calls))
+    check(answer, server, world)
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_the_asynchronous_clients_send_the_same(
+    kind: type[Chat], server: StrictServer, world: World, memory: HierarchicalMemory
+) -> None:
+    agent, options = kind(), {"api_key": "k", "max_retries": 0}
+
+    async def run() -> str:
+        client: Any = (
+            anthropic.AsyncAnthropic(base_url=server.url, **options)
+            if kind is Messages
+            else openai.AsyncOpenAI(base_url=f"{server.url}/v1", **options)
+        )
+        async with client:
+            create = endpoint(client, agent.format)
+            while True:
+                answer, calls = agent.take(await create(**prompt(agent, memory)))
+                if not calls:
+                    return answer
+                agent.give(results(world, calls))
+
+    check(asyncio.run(run()), server, world)
+
+
+def check(answer: str, server: StrictServer, world: World) -> None:
+    """The word that only the fourth sheet leads to, by requests that stayed short."""
+    assert server.refused == []
+    assert world.word in answer and len(server.requests) == world.sheets + 3
+    longest = max(len(json.dumps(body)) for body in server.requests)
+    assert longest < 8_000
+
+
+def test_the_server_refuses_what_was_changed(server: StrictServer) -> None:
+    server.model = lambda messages: Move(path="a")
+    with anthropic.Anthropic(base_url=server.url, api_key="k", max_retries=0) as client:
+        agent = Messages()
+        _, calls = agent.take(client.messages.create(**agent.request({"messages": agent.history})))
+        agent.give(dict.fromkeys(calls, "ok"))
+        request = conversation_from(agent.history, "anthropic").write([])
+        for change in ({"thinking": "Other."}, {"signature": "other"}):
+            messages = conversation_from(agent.history, "anthropic")
+            sent = messages.write([Added(message, at) for at, message in enumerate(messages.messages)])
+            said = sent["messages"][1]
+            changed = [{**said["content"][0], **change}, *said["content"][1:]]
+            sent["messages"][1] = {**said, "content": changed}
+            with pytest.raises(anthropic.BadRequestError, match="Invalid signature"):
+                client.messages.create(**agent.request(sent))
+        assert request == {"messages": []}
+
+
+def test_the_server_refuses_a_call_without_its_reasoning(server: StrictServer) -> None:
+    server.model = lambda messages: Move(path="a")
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as client:
+        agent = Items()
+        _, calls = agent.take(client.responses.create(**agent.request(agent.history)))
+        agent.give(dict.fromkeys(calls, "ok"))
+        with pytest.raises(openai.BadRequestError, match="without its reasoning"):
+            client.responses.create(
+                **agent.request([one for one in agent.history if getattr(one, "type", "") != "reasoning"])
+            )
