@@ -15,7 +15,7 @@ from tinymem.cli.main import app
 DOCS = REPOSITORY / "docs"
 
 
-@pytest.mark.parametrize("name", ["memories.md", "upkeep.md"])
+@pytest.mark.parametrize("name", ["formats.md", "memories.md", "upkeep.md"])
 def test_the_code_on_the_page_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

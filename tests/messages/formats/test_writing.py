@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from native_chats import anthropic_chats, responses_chats
 from strategies import MODERATE
+from strategies import WORDS as WORD_COUNT
 
 from tinymem.errors import InputError
 from tinymem.messages import groups, steps_from_messages
@@ -251,6 +252,22 @@ def test_a_shortened_chat_message_keeps_its_other_keys() -> None:
     sent = conversation.write(entries)
     assert sent[0]["content"] == [{**parts[0], "text": "l…"}, parts[1]]
     assert sent[1] == {**given[1], "content": "l…"}
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        ([{"role": "assistant", "content": "Yes.", "reasoning_content": "two words"}], [2]),
+        ([{"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "two words"}],
+           "encrypted_content": "x" * 1_600}, *items()[4:]], [302, 0]),
+        ([{"role": "user", "content": "Hm?"}, {"role": "assistant", "content": [
+            {"type": "redacted_thinking", "data": "x" * 160},
+            {"type": "thinking", "thinking": "a b c", "signature": ""},
+            {"type": "text", "text": "Yes."}]}], [0, 33]),
+    ],
+)  # fmt: skip
+def test_thinking_and_reasoning_are_counted_beside_the_messages(given: Any, tokens: list[int]) -> None:
+    assert conversation_from(given).native_tokens(WORD_COUNT) == tokens
 
 
 def test_an_entry_of_another_conversation_is_refused() -> None:

@@ -39,6 +39,11 @@ class AnthropicConversation(Conversation):
         self._sources = [source for _, source in read]
         super().__init__([message for message, _ in read])
 
+    def _natives(self, index: int) -> list[dict[str, Any]]:
+        item, places = self._sources[index]
+        own = blocks_of(self._system if item == SYSTEM else self._items[item]["content"], None)
+        return [own[at] for at in places]
+
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
     ) -> dict[str, Any]:
@@ -59,12 +64,10 @@ class AnthropicConversation(Conversation):
         role = {"tool": "user", "developer": "system"}.get(role, role)
         if one.input is None:
             return Piece(one.at, role, made_of(one.message))
-        item, places = self._sources[one.input]
-        own = blocks_of(self._system if item == SYSTEM else self._items[item]["content"], None)
-        blocks = [own[at] for at in places]
+        blocks = self._natives(one.input)
         if one.shortened:
             return Piece(one.at, role, shortened(blocks, one.message))
-        return Piece(one.at, role, blocks, item, places)
+        return Piece(one.at, role, blocks, *self._sources[one.input])
 
     def _system_of(self, pieces: Sequence[Piece]) -> Any:
         """Return the system prompt: as it came, if nothing was added to it."""

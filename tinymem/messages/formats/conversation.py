@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tinymem.errors import InputError
-from tinymem.messages.formats.parts import is_moved
+from tinymem.messages.formats.parts import is_moved, native_tokens
 from tinymem.messages.sendable import raw_calls
+from tinymem.messages.tokens import counter_from
+from tinymem.protocols import TokenCounter
 from tinymem.steps.step import Message
 
 __all__ = ["Added", "Conversation", "Entry", "Placed"]
@@ -94,6 +96,28 @@ class Conversation(ABC):
         if cache_control is not None and self.format != "anthropic":
             raise InputError(f"cache_control is Anthropic's, and this conversation has the format {self.format!r}")
         return self._written(list(self._placed(entries)), stable, cache_control)
+
+    def native_tokens(self, counter: TokenCounter | str | None = None) -> list[int]:
+        """Count, for each message, the tokens of what goes back with it and is not in it: thinking and reasoning.
+
+        Its text is counted; of what is encrypted, a token for each four bytes.
+
+        Args:
+            counter: As in `tinymem.count_tokens`.
+
+        >>> from tinymem.messages.formats import conversation_from
+        >>> thinking = {"type": "thinking", "thinking": "It is in the log.", "signature": "EqQBCg"}
+        >>> said = {"role": "assistant", "content": [thinking, {"type": "text", "text": "Port 8443."}]}
+        >>> conversation_from([said]).native_tokens()
+        [6]
+        """
+        count = counter_from(counter).count
+        found = (self._natives(at) for at in range(len(self.messages)))
+        return [sum(native_tokens(native, count) for native in natives) for natives in found]
+
+    @abstractmethod
+    def _natives(self, index: int) -> Iterable[Mapping[str, Any]]:
+        """Return the items, or blocks, that a message was read of."""
 
     @abstractmethod
     def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> Any: ...

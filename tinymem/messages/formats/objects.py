@@ -9,6 +9,8 @@ from tinymem.errors import MessageError, kind_of
 
 __all__ = ["items_of", "plain_value"]
 
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
 
 def plain_value(value: Any) -> Any:
     """Return `value` with each object of an SDK in it as a dict of the fields that were set.
@@ -19,16 +21,18 @@ def plain_value(value: Any) -> Any:
     >>> plain_value([part])[0] is part
     True
     """
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is dict or kind is list:
+        inside = value.values() if kind is dict else value
+        if all(type(one) in _ATOMS or plain_value(one) is one for one in inside):
+            return value
     if hasattr(value, "model_dump"):
         return value.model_dump(exclude_unset=True, mode="json")
     if isinstance(value, Mapping):
-        found = {key: plain_value(one) for key, one in value.items()}
-        return value if type(value) is dict and all(found[key] is value[key] for key in found) else found
-    if isinstance(value, (list, tuple)):
-        listed = [plain_value(one) for one in value]
-        same = type(value) is list and all(new is old for new, old in zip(listed, value, strict=True))
-        return value if same else listed
-    return value
+        return {key: plain_value(one) for key, one in value.items()}
+    return [plain_value(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def items_of(items: Any) -> list[dict[str, Any]]:

@@ -25,6 +25,9 @@ class ChatConversation(Conversation):
         self._items = items_of(items if isinstance(items, (str, Mapping)) else [_sendable(item) for item in items])
         super().__init__([_message(item, index) for index, item in enumerate(self._items)])
 
+    def _natives(self, index: int) -> list[dict[str, Any]]:
+        return [self._items[index]]
+
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
     ) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 from tinymem.messages.sendable import BASE64_IMAGES
@@ -18,6 +19,7 @@ __all__ = [
     "decoded_text",
     "is_moved",
     "mark",
+    "native_tokens",
     "said",
     "strings",
     "text_part",
@@ -140,3 +142,12 @@ def is_moved(message: Mapping[str, Any]) -> bool:
     if message["role"] != "user" or not isinstance(content, list) or not content:
         return False
     return _MOVED.fullmatch(as_text([content[0]])) is not None
+
+
+def native_tokens(native: Mapping[str, Any], count: Callable[[str], int]) -> int:
+    """Count the tokens of the thinking or reasoning in an item or a block of any format."""
+    seen = [native.get("thinking"), native.get("reasoning_content")]
+    if native.get("type") == "reasoning":
+        seen += [native.get("summary"), native.get("content")]
+    hidden = native.get("encrypted_content") or (native.get("type") == "redacted_thinking" and native.get("data"))
+    return sum(map(count, strings(seen))) + (ceil(len(hidden) * 3 / 16) if isinstance(hidden, str) else 0)

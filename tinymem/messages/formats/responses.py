@@ -63,13 +63,16 @@ class ResponsesConversation(Conversation):
         self._sources = [source for _, source in read]
         super().__init__([message for message, _ in read])
 
+    def _natives(self, index: int) -> list[dict[str, Any]]:
+        return [self._items[at] for at in self._sources[index]]
+
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
     ) -> list[dict[str, Any]]:
         custom: set[str] = set()
         found: list[dict[str, Any]] = []
         for one in placed:
-            items = None if one.input is None else [self._items[at] for at in self._sources[one.input]]
+            items = None if one.input is None else self._natives(one.input)
             if items is None:
                 items = items_from(one.message, custom)
             elif one.shortened:
