@@ -227,3 +227,34 @@ def test_the_server_refuses_a_call_without_its_reasoning(server: StrictServer) -
             client.responses.create(
                 **agent.request([one for one in agent.history if getattr(one, "type", "") != "reasoning"])
             )
+
+
+def test_what_the_sdks_parsed_out_of_an_answer_is_not_sent_back() -> None:
+    """The objects of `parse`, and keys that the API sets to null."""
+    from anthropic.types.parsed_message import ParsedTextBlock
+    from openai.types.chat import ParsedChatCompletionMessage
+    from openai.types.responses import ParsedResponseFunctionToolCall, ParsedResponseOutputMessage
+
+    function = {"name": "read", "arguments": "{}", "parsed_arguments": {"path": None}}
+    call = {"id": "call_1", "type": "function", "function": function}
+    chat: Any = ParsedChatCompletionMessage.model_validate(
+        {"role": "assistant", "content": None, "refusal": None, "parsed": {"a": 1}, "tool_calls": [call]}
+    )
+    sent = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    assert conversation_from([chat]).messages == [{"role": "assistant", "content": None, "tool_calls": [sent]}]
+
+    part = {"type": "output_text", "text": "{}", "annotations": [], "parsed": {"a": 1}}
+    frame = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    said: Any = ParsedResponseOutputMessage.model_validate({**frame, "content": [part]})
+    item = {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"}
+    made: Any = ParsedResponseFunctionToolCall.model_validate({**item, "parsed_arguments": {}})
+    conversation = conversation_from([said, made])
+    written = conversation.write([Added(message, at) for at, message in enumerate(conversation.messages)])
+    del part["parsed"]
+    assert written == [{**frame, "content": [part]}, item]
+
+    block: Any = ParsedTextBlock.model_validate({"type": "text", "text": "{}", "parsed_output": None})
+    answer = {"role": "assistant", "content": [block]}
+    assert conversation_from([answer], "anthropic").write([Added({"role": "assistant"}, 0)])["messages"] == [
+        {"role": "assistant", "content": [{"type": "text", "text": "{}"}]}
+    ]

@@ -29,7 +29,8 @@ def plain_value(value: Any) -> Any:
         if all(type(one) in _ATOMS or plain_value(one) is one for one in inside):
             return value
     if hasattr(value, "model_dump"):
-        return value.model_dump(exclude_unset=True, mode="json")
+        left_out = getattr(value, "__api_exclude__", None)  # what the SDK parsed out of it
+        return value.model_dump(exclude_unset=True, mode="json", by_alias=True, exclude=left_out)
     if isinstance(value, Mapping):
         return {key: plain_value(one) for key, one in value.items()}
     return [plain_value(one) for one in value] if isinstance(value, (list, tuple)) else value

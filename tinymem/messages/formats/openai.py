@@ -41,10 +41,14 @@ class ChatConversation(Conversation):
 
 
 def _sendable(item: Any) -> Any:
-    """Return an object of the SDK without keys that say nothing, as `refusal`: compatible servers refuse them."""
+    """Return an object of the SDK as a dict, without keys that say nothing, as `refusal`, or repeat what others say."""
     if not hasattr(item, "model_dump"):
         return item
-    return {key: value for key, value in plain_value(item).items() if key == "content" or value not in (None, [])}
+    found = {key: value for key, value in plain_value(item).items() if key == "content" or value not in (None, [])}
+    found.pop("parsed", None)
+    for call in found.get("tool_calls", ()):
+        call.get("function", {}).pop("parsed_arguments", None)
+    return found
 
 
 def _message(item: dict[str, Any], index: int) -> Message:
