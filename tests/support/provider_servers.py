@@ -19,6 +19,7 @@ import anthropic_rules
 import openai_rules
 import responses_rules
 from scripted_model import Move
+from streams import streamed
 
 from tinymem.messages.formats import conversation_from
 
@@ -109,9 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         format = PATHS.get(self.path)
         status, answer = self.server.answer(format, body) if format else (404, {"error": {"message": self.path}})
-        content = json.dumps(answer).encode()
+        is_stream = bool(body.get("stream")) and status == 200 and format is not None
+        content = streamed(format, answer) if is_stream and format else json.dumps(answer).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/event-stream" if is_stream else "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

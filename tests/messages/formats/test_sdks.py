@@ -139,6 +139,12 @@ def results(world: World, calls: dict[str, str]) -> dict[str, str]:
     return {id: (world.folder / path).read_text() for id, path in calls.items()}
 
 
+def connected(agent: Chat, server: StrictServer, prefix: str = "") -> Any:
+    """The client of the SDK."""
+    package, name, path = (anthropic, "Anthropic", "") if isinstance(agent, Messages) else (openai, "OpenAI", "/v1")
+    return getattr(package, prefix + name)(base_url=server.url + path, api_key="k", max_retries=0)
+
+
 def endpoint(client: Any, format: str) -> Any:
     if format == "openai":
         return client.chat.completions.create
@@ -152,13 +158,8 @@ AGENTS = [Chat, Items, Messages]
 def test_every_request_of_a_long_run_is_accepted(
     kind: type[Chat], server: StrictServer, world: World, memory: HierarchicalMemory
 ) -> None:
-    agent, options = kind(), {"api_key": "k", "max_retries": 0}
-    client: Any = (
-        anthropic.Anthropic(base_url=server.url, **options)
-        if kind is Messages
-        else openai.OpenAI(base_url=f"{server.url}/v1", **options)
-    )
-    with client:
+    agent = kind()
+    with connected(agent, server) as client:
         create = endpoint(client, agent.format)
         while True:
             answer, calls = agent.take(create(**prompt(agent, memory)))
@@ -172,15 +173,10 @@ def test_every_request_of_a_long_run_is_accepted(
 def test_the_asynchronous_clients_send_the_same(
     kind: type[Chat], server: StrictServer, world: World, memory: HierarchicalMemory
 ) -> None:
-    agent, options = kind(), {"api_key": "k", "max_retries": 0}
+    agent = kind()
 
     async def run() -> str:
-        client: Any = (
-            anthropic.AsyncAnthropic(base_url=server.url, **options)
-            if kind is Messages
-            else openai.AsyncOpenAI(base_url=f"{server.url}/v1", **options)
-        )
-        async with client:
+        async with connected(agent, server, "Async") as client:
             create = endpoint(client, agent.format)
             while True:
                 answer, calls = agent.take(await create(**prompt(agent, memory)))
@@ -189,6 +185,29 @@ def test_the_asynchronous_clients_send_the_same(
                 agent.give(results(world, calls))
 
     check(asyncio.run(run()), server, world)
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_answers_that_were_streamed_go_back_too(
+    kind: type[Chat], server: StrictServer, world: World, memory: HierarchicalMemory
+) -> None:
+    agent = kind()
+
+    def reply(request: dict[str, Any]) -> Any:
+        if kind is Items:
+            *_, last = client.responses.create(**request, stream=True)
+            return last.response
+        opened = client.messages.stream if kind is Messages else client.chat.completions.stream
+        with opened(**request) as stream:
+            return stream.get_final_message() if kind is Messages else stream.get_final_completion()
+
+    with connected(agent, server) as client:
+        while True:
+            answer, calls = agent.take(reply(prompt(agent, memory)))
+            if not calls:
+                break
+            agent.give(results(world, calls))
+    check(answer, server, world)
 
 
 def check(answer: str, server: StrictServer, world: World) -> None:
@@ -205,7 +224,6 @@ def test_the_server_refuses_what_was_changed(server: StrictServer) -> None:
         agent = Messages()
         _, calls = agent.take(client.messages.create(**agent.request({"messages": agent.history})))
         agent.give(dict.fromkeys(calls, "ok"))
-        request = conversation_from(agent.history, "anthropic").write([])
         for change in ({"thinking": "Other."}, {"signature": "other"}):
             messages = conversation_from(agent.history, "anthropic")
             sent = messages.write([Added(message, at) for at, message in enumerate(messages.messages)])
@@ -214,7 +232,6 @@ def test_the_server_refuses_what_was_changed(server: StrictServer) -> None:
             sent["messages"][1] = {**said, "content": changed}
             with pytest.raises(anthropic.BadRequestError, match="Invalid signature"):
                 client.messages.create(**agent.request(sent))
-        assert request == {"messages": []}
 
 
 def test_the_server_refuses_a_call_without_its_reasoning(server: StrictServer) -> None:

@@ -32,7 +32,8 @@ def conversation_from(items: Any, format: str | None = None) -> Conversation:
         items: `"openai"`: a list of chat messages; `"responses"`: a list of input and output items of the Responses
             API; `"anthropic"`: a list of messages, or a dict with `messages` and `system`. Everything as dicts, or as
             objects of the SDK.
-        format: The name of the format; by default known by its shape, and OpenAI's chat where that fits several.
+        format: The name of the format; by default known by its shape. Messages of plain texts fit every format and are
+            taken for OpenAI's chat, so name it where prompts go back to another provider.
 
     Raises:
         MessageError: Something in it is not understood; the error names its index.

@@ -47,6 +47,7 @@ def _sendable(item: Any) -> Any:
     found = {key: value for key, value in plain_value(item).items() if key == "content" or value not in (None, [])}
     found.pop("parsed", None)
     for call in found.get("tool_calls", ()):
+        call.pop("index", None)  # of a stream
         call.get("function", {}).pop("parsed_arguments", None)
     return found
 
