@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from tinymem.errors import StorageError
 from tinymem.protocols.settings import FORGOTTEN, REWRITES, WINDOW_CHANGES
 from tinymem.stores.sqlite.checks import Checks
+from tinymem.stores.sqlite.links import Links
 from tinymem.stores.sqlite.passages import Passages, Summaries
 from tinymem.stores.sqlite.reindexing import Reindexing
 from tinymem.stores.sqlite.schema import guarded
@@ -27,7 +28,7 @@ SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FRO
 """
 
 
-class SqliteJournal(Passages, Summaries, Reindexing, Checks):
+class SqliteJournal(Passages, Links, Summaries, Reindexing, Checks):
     """A namespace's journal at `path`, made if `create`. Safe to use from several threads.
 
     `tinymem.protocols.Journal` documents the methods. They wait up to `timeout` seconds for another process that
@@ -64,6 +65,7 @@ class SqliteJournal(Passages, Summaries, Reindexing, Checks):
                 db.executemany("DELETE FROM reindexed WHERE passage = ?", ((id,) for id in ids[number]))
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))
+                db.execute("DELETE FROM labels WHERE step = ?", (number,))
                 db.execute("DELETE FROM summaries WHERE first <= ?1 AND last >= ?1", (number,))
             self._fulltext.optimize()
             gone = " ".join(str(id) for some in ids.values() for id in some)

@@ -14,13 +14,13 @@ from tinymem.stores.files import private_file
 
 __all__ = ["FORMAT", "MIGRATIONS", "Migration", "damaged", "guarded", "opened"]
 
-FORMAT = 1
+FORMAT = 2
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, session TEXT, speaker TEXT,
     time REAL NOT NULL, tokens INTEGER NOT NULL, position INTEGER NOT NULL, record TEXT NOT NULL,
-    window INTEGER NOT NULL, view TEXT, milestone INTEGER NOT NULL DEFAULT 0);
+    window INTEGER NOT NULL, view TEXT, milestone INTEGER NOT NULL DEFAULT 0, archived REAL);
 CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
 CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
 CREATE TABLE IF NOT EXISTS passages (
@@ -32,6 +32,12 @@ CREATE TABLE IF NOT EXISTS summaries (
     level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
     PRIMARY KEY (level, first)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, tokens BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS links (
+    link TEXT PRIMARY KEY, alike TEXT NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS links_alike ON links (alike, step);
+CREATE TABLE IF NOT EXISTS labels (
+    name TEXT NOT NULL, value TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (name, value, step)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS labels_by_step ON labels (step);
 """
 
 
@@ -43,9 +49,27 @@ class Migration(NamedTuple):
     sql: str
 
 
-# Upgrades of older formats, in order. The release writes format 1, so there is none yet. A future upgrade is complete
-# in itself and never changes, and a file of the format before it is kept for the tests.
-MIGRATIONS: tuple[Migration, ...] = ()
+# Upgrades of older formats, in order. Each is complete in itself and never changes, and a file of the format before it
+# is kept for the tests.
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(
+        2,
+        "histories that are handed over again are known message by message, and metadata is searched",
+        """
+ALTER TABLE steps ADD COLUMN archived REAL;
+CREATE TABLE links (
+    link TEXT PRIMARY KEY, alike TEXT NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX links_alike ON links (alike, step);
+CREATE TABLE labels (
+    name TEXT NOT NULL, value TEXT NOT NULL, step INTEGER NOT NULL, PRIMARY KEY (name, value, step)) WITHOUT ROWID;
+CREATE INDEX labels_by_step ON labels (step);
+INSERT OR IGNORE INTO labels
+    SELECT key, CASE label.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(value) END, number
+    FROM steps, json_each(CASE WHEN json_valid(record) THEN record ELSE '{}' END, '$.metadata') AS label
+    WHERE label.type IN ('text', 'integer', 'real', 'true', 'false') AND length(value) <= 1000;
+""",
+    ),
+)
 
 # Pages after which the write-ahead log begins again at its start. A commit takes half as long again while the log
 # grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tinymem.errors import FormatError, InputError
@@ -12,10 +13,11 @@ from tinymem.stores.sqlite.database import Database
 
 __all__ = ["Steps"]
 
-_COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone"
+_COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, window, view, milestone, archived"
 _END = 1 << 62  # above every number
 _NAME = (str, type(None))
-_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int)  # the types of its columns
+_TIME = (int, float, type(None))
+_STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int, _TIME)  # the types of its columns
 _OUTLINE = (int, str, str, _NAME, int, int)
 _LIMITS = {
     **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
@@ -28,7 +30,7 @@ class Steps(Database):
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number from before the mark."""
-        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        sql = f"INSERT INTO steps ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         try:
             with self._transaction() as db:
                 mark = self.mark
@@ -36,7 +38,8 @@ class Steps(Database):
                     if (r.number, 0) < mark:  # its passages would never be made
                         raise InputError(f"the number {r.number} was used by another process: open the memory again")
                     place = (r.number, r.id, r.type, r.session, r.speaker, r.time, r.tokens, r.position)
-                    db.execute(sql, (*place, r.record, r.window, r.view, r.milestone))
+                    db.execute(sql, (*place, r.record, r.window, r.view, r.milestone, r.archived))
+                    db.executemany("INSERT INTO labels VALUES (?, ?, ?)", ((*label, r.number) for label in r.labels))
         except FormatError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 ids = ", ".join(row.id for row in rows[:3])
@@ -157,9 +160,9 @@ class Steps(Database):
         `views` puts steps into the window, or replaces their JSON there; `changed` only replaces it.
         """
         with self._transaction(derived=not (views or changed)) as db:
-            out = "UPDATE steps SET window = 0, view = NULL WHERE number = ? AND window = 1"
-            taken = [number for number in removed if db.execute(out, (number,)).rowcount]
-            put = "UPDATE steps SET window = 1, view = ? WHERE number = ?"
+            out = "UPDATE steps SET window = 0, view = NULL, archived = ? WHERE number = ? AND window = 1"
+            taken = [number for number in removed if db.execute(out, (time.time(), number)).rowcount]
+            put = "UPDATE steps SET window = 1, view = ?, archived = NULL WHERE number = ?"
             db.executemany(put, ((view, number) for number, view in views.items()))
             still = "UPDATE steps SET view = ? WHERE number = ? AND window = 1"
             db.executemany(still, ((view, number) for number, view in (changed or {}).items()))

@@ -111,11 +111,11 @@ def test_sessions_are_apart() -> None:
     assert [step.session for step in memory] == ["a", "b", None]
 
 
-def test_from_where_it_was_edited_on_all_is_new(tmp_path: Path) -> None:
+def test_an_edit_is_new_and_what_follows_it_unchanged_is_not(tmp_path: Path) -> None:
     with open_memory(tmp_path / "m") as memory:
         memory.add_messages(lines("a", "b", "c"), session="s", on_conflict="skip")
-        new = memory.add_messages(lines("a", "B", "c"), session="s", on_conflict="skip")
-        assert [step.text for step in new] == ["B", "c"]
+        new = memory.add_messages(lines("a", "B", "c", "d"), session="s", on_conflict="skip")
+        assert [step.text for step in new] == ["B", "d"]
         for version in (lines("a", "b", "c"), lines("a", "B", "c"), lines("a")):
             assert memory.add_messages(version, session="s", on_conflict="skip") == []
 

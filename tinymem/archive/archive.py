@@ -8,6 +8,7 @@ better. Passages that the store lacks are searched exactly.
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from tinymem.archive.indexing.background import background
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import EXACT_UP_TO, Indexing
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, kind_of
+from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
@@ -32,8 +34,9 @@ from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.steps.content import clean
+from tinymem.steps.ids import utc_now
 from tinymem.steps.serialization import dump_step, load_step
-from tinymem.steps.step import Step
+from tinymem.steps.step import Message, Step
 from tinymem.steps.types import is_milestone
 from tinymem.stores.journals import open_journal
 
@@ -41,6 +44,7 @@ __all__ = ["Archive", "fence_key", "row_of"]
 
 logger = logging.getLogger(__name__)
 
+LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY = 16  # bytes of the key of fences
 IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and has no files
 
@@ -95,7 +99,7 @@ class Archive(Indexing):
 
     def tokens_of(self, steps: Sequence[Step]) -> list[int]:
         """Count the tokens of each step as it is sent."""
-        return [sum(count_message(message, self.counter) for message in step.to_messages()) for step in steps]
+        return [sum(count_message(_sent(message), self.counter) for message in step.to_messages()) for step in steps]
 
     def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
         """Write numbered steps to the journal, all or none.
@@ -276,6 +280,11 @@ class Archive(Indexing):
             self.journal.close()
 
 
+def _sent(message: Message) -> Message:
+    message.pop(NATIVE, None)
+    return message
+
+
 def fence_key(journal: Journal) -> bytes:
     """Return the key of the fences of a memory; FormatError if it is damaged."""
     kept = journal.setting(FENCE_KEY) or ""
@@ -295,4 +304,17 @@ def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
     session = None if step.session is None else clean(step.session)
     time = step.timestamp.timestamp()
     place = (step.step_number, step.id, step.type, session, speaker, time, tokens, position)
-    return StepRow(*place, dump_step(step), window, milestone=is_milestone(step))
+    left = None if window else utc_now().timestamp()
+    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step))
+
+
+def labels_of(step: Step) -> list[tuple[str, str]]:
+    """Return the metadata of a step that filters may ask for: values that are neither long nor made of others."""
+    return [(clean(name), label) for name, value in step.metadata.items() if (label := label_of(value)) is not None]
+
+
+def label_of(value: object) -> str | None:
+    """Return a value as filters compare it; None for one that they cannot."""
+    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and len(value) > LONGEST_LABEL):
+        return None
+    return clean(json.dumps(value, ensure_ascii=False))

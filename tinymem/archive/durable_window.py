@@ -7,15 +7,16 @@ changes that other processes have written to the journal.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
-from tinymem.errors import kind_of
+from tinymem.errors import InputError, kind_of
 from tinymem.messages.answers import open_calls
-from tinymem.protocols import StepRow
+from tinymem.messages.recognition import Arrival, Node
+from tinymem.protocols import LinkRow, StepRow
 from tinymem.protocols.settings import OPEN_CALLS, WINDOW_CHANGES
 from tinymem.steps.redaction import Redact, redacted
 from tinymem.steps.serialization import dump_step
@@ -123,8 +124,13 @@ class DurableWindow(MemoryManager):
         """Return the step as `redact` leaves it."""
         return redacted(step, self._redact)
 
-    def _ids_held(self, ids: Sequence[str]) -> Collection[str]:
-        return self._journal.held(ids)
+    def linked(self, links: Sequence[str]) -> dict[str, Node]:
+        """Return the messages with these links."""
+        return {row[0]: Node(*row) for row in self._journal.linked(links)}
+
+    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+        """Return up to `limit` messages, the newest, that say the same."""
+        return {said: [Node(*row) for row in rows] for said, rows in self._journal.alike(hashes, limit).items()}
 
     def _head_of(self, session: str | None) -> str | None:
         return self._journal.newest_of(session)
@@ -139,6 +145,7 @@ class DurableWindow(MemoryManager):
             if change.added:
                 change = _numbered(change, first)
                 positions = self._archive.write(change.added, tokens=tokens)
+                self._put_links(change.added)
             change, views, left = self._write(change)
             calls = self._write_calls(change)
         self._see(change, views)
@@ -185,6 +192,16 @@ class DurableWindow(MemoryManager):
             left = sorted(self._journal.set_window(gone, shown, still))
         return replace(change, put=put, back=back), views, left
 
+    def _put_links(self, steps: Sequence[Step]) -> None:
+        """Keep the links of steps that came as messages, in the transaction that writes them."""
+        rows: list[LinkRow] = []
+        for step in steps:
+            number = step.step_number or 0
+            for link, said, place in self._arriving.get(step.id, ()):
+                rows.append(LinkRow(link, said, number, number if place is None else place))
+        if rows:
+            self._journal.put_links(rows)
+
     def _write_calls(self, change: Change) -> str:
         """Write the open calls after a change, if they differ from before, and return their JSON."""
         if not change.added and not change.lapsed:
@@ -227,18 +244,45 @@ class DurableWindow(MemoryManager):
     def archive(self, steps: Sequence[Step]) -> list[Step]:
         """Write steps that the window never shows, and return them with their numbers; errors as in `add_steps`."""
         MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
-        steps = [self.as_kept(step) for step in steps]
-        tokens = self._archive.tokens_of(steps)
         with self._changing():
-            with self._journal.together():
-                first = self._following(())
-                held = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
-                self._archive.write(held, False, tokens)
-            self._next = first + len(held)
-            self.unsettled = True
-            self._callbacks.archived(held)
-            self._callbacks.added(held)
-            return held
+            return self._archived([self.as_kept(step) for step in steps])
+
+    def archive_new(self, find: Callable[[], Sequence[Arrival]]) -> list[Step]:
+        """Write what is new of a history as `find` finds it, again if another process has written in between."""
+        with self._changing():
+            while True:
+                new = find()
+                self._arriving = {one.step.id: one.links for one in new}
+                try:
+                    return self._archived([self.as_kept(one.step) for one in new]) if new else []
+                except InputError:
+                    if not self.linked([each.link for one in new for each in one.links]):
+                        raise
+                finally:
+                    self._arriving = {}
+
+    def _archived(self, steps: Sequence[Step]) -> list[Step]:
+        tokens = self._archive.tokens_of(steps)
+        with self._journal.together():
+            first = self._following(())
+            self._check_unknown()
+            held = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
+            self._archive.write(held, False, tokens)
+            self._put_links(held)
+            calls = self._write_calls(Change(held)) if self._arriving else self._calls
+        self._next = first + len(held)
+        for step in held if self._arriving else ():
+            note_calls(step, self._open)
+        self._calls, self.unsettled = calls, True
+        self._callbacks.archived(held)
+        self._callbacks.added(held)
+        return held
+
+    def _check_unknown(self) -> None:
+        """Raise InputError if another process has written a message that is being added, in the transaction for it."""
+        links = [one.link for some in self._arriving.values() for one in some]
+        if known := self.linked(links):
+            raise InputError(f"{len(known)} of these messages are in the memory already")
 
     def restore(self, report: PruneReport) -> None:
         """Undo a pruning, but put back no stand-in that covers forgotten steps."""

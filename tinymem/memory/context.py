@@ -12,22 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
+from typing import Any
 
 from tinymem.errors import BudgetError, InputError
+from tinymem.memory.choice import NOTE, Chosen, chosen
+from tinymem.memory.entries import Entry, added, shown
+from tinymem.memory.items import Item, priced, report, shared
 from tinymem.messages.conversion import groups
-from tinymem.messages.fitting import most_characters
+from tinymem.messages.formats import Conversation, write_messages
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Recall
-from tinymem.steps.standins import covers_of, newest_of
+from tinymem.steps.standins import newest_of
 from tinymem.steps.step import Message, Step
 from tinymem.steps.terminal import many
 from tinymem.steps.types import SystemPromptStep, TaskStep
-from tinymem.window.sending import Sending, SentGroup, copies
+from tinymem.window.sending import Sending, SentGroup
 from tinymem.window.strategy import critical
 
 __all__ = [
     "Block",
     "Context",
+    "Given",
     "Item",
     "Shares",
     "assemble",
@@ -39,7 +44,6 @@ __all__ = [
 QUERY_GROUPS = 2  # newest groups that a context without a query asks for
 QUERY_LENGTH = 6_000  # characters of them, from the end
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
-NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
 
 
 @dataclass(frozen=True)
@@ -69,31 +73,55 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Item:
-    """The place of a step in the context, its tokens, and the reason.
-
-    `tier` is `"fixed"`, `"episodes"`, `"window"`, `"scratchpad"`, `"recall"` or `"out"`.
-    """
-
-    tier: str
-    step: Step
-    tokens: int
-    score: float | None = None
-    why: str = ""
-
-    def __repr__(self) -> str:
-        return f"<Item {self.tier}: {self.tokens} tokens: {self.step!r}>"
-
-
-@dataclass(frozen=True)
 class Context:
-    """The `messages` to send, their exact `tokens` (at most `budget`), and the report of what is in and out."""
+    """The messages to send, and the report of what is in and out.
+
+    Attributes:
+        messages: The messages.
+        tokens: Their exact tokens, at most `budget`.
+        budget: The most tokens.
+        recalled: The block of what was recalled.
+        items: The place of every step, its tokens, and the reason.
+        entries: For each message, where it comes from.
+        stable: The number of messages at the beginning that stay the same from call to call, until the window jumps.
+        read: Reads the conversation that `fit` was given, for `to`.
+    """
 
     messages: list[Message]
     tokens: int
     budget: int
     recalled: Recall
     items: tuple[Item, ...] = field(repr=False)
+    entries: tuple[Entry, ...] = field(default=(), repr=False)
+    stable: int = 0
+    read: Callable[[], Conversation] | None = field(default=None, repr=False, compare=False)
+
+    def to(self, format: str | None = None, *, cache_control: Mapping[str, Any] | None = None) -> Any:
+        """Return the messages in the format of a provider.
+
+        Items that `fit` was given go back as they came, with all that is their provider's own, unless they were
+        shortened.
+
+        Args:
+            format: `"openai"`, `"responses"` or `"anthropic"`; that of the items that `fit` was given unless said, else
+                `"openai"`.
+            cache_control: The mark at the end of the stable messages, as `{"type": "ephemeral"}`; Anthropic only.
+
+        Returns:
+            A list of items; for Anthropic a dict with `system`, if there is one, and `messages`.
+
+        Raises:
+            InputError: There is no such format, or it has no cache_control.
+
+        >>> from tinymem import HierarchicalMemory
+        >>> with HierarchicalMemory() as memory:
+        ...     memory.fit([{"role": "user", "content": "Hi."}], session="s1").to("anthropic")
+        {'messages': [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi.'}]}]}
+        """
+        own = None if self.read is None else self.read()
+        if own is not None and format in (None, own.format):
+            return own.write(self.entries, stable=self.stable, cache_control=cache_control)
+        return write_messages(self.messages, format or "openai", stable=self.stable, cache_control=cache_control)
 
     def __repr__(self) -> str:
         parts = many(len(self.messages), "message"), f"{self.tokens:,} of {self.budget:,} tokens"
@@ -135,104 +163,106 @@ def _wanted(steps: Sequence[Step]) -> set[str]:
 
 def assemble(
     steps: Sequence[Step],
-    positions: Mapping[str, int],
+    positions: Mapping[str, int] | None,
     budget: int,
     sending: Sending,
     recall: Callable[[int, Collection[int]], Recall],
     shares: Shares,
-    complete: bool,
+    whole: float,
     shortened: Collection[str] = (),
     episodes: Callable[[int], Block] | None = None,
     scratchpad: Callable[[int], Block] | None = None,
+    given: Given | None = None,
 ) -> Context:
     """Assemble the context of at most `budget` tokens.
 
     Args:
         steps: The window.
-        positions: How many tokens came before each step since the memory began, by id.
+        positions: How many tokens came before each step since the memory began, by id; by default in `steps`.
         budget: The most tokens of the context.
         sending: Renders and counts the steps.
         recall: Gives the block of recall, of so many tokens, without the steps of the numbers that are shown.
         shares: The shares of the parts.
-        complete: True if nothing was archived: a window that fits is then shown whole.
+        whole: The share up to which a window is shown whole that fits; 1 where there is nothing else.
         shortened: Ids of steps that the window does not show whole; what it lacks of them may be recalled.
         episodes: Gives the block of episodes, of so many tokens.
         scratchpad: Gives the block of the scratchpad, of so many tokens.
+        given: The messages that the window was made of, where the caller has them. The newest group is then in every
+            context.
 
     Raises:
         BudgetError: The fixed steps alone do not fit.
     """
     wanted, counter = _wanted(steps), sending.counter
     sent = sending(steps)
+    positions = _positions(sent) if positions is None else positions
     fixed = [one for one in sent if not wanted.isdisjoint(step.id for step in one.group)]
     held = {one.first for one in fixed}
-    room = budget - _fixed_cost(fixed, budget)
-    window = _chosen(sent, held, positions, room, int(shares.window * room), complete, sending)
+    room = budget - (cost := _fixed_cost(fixed, budget))
+    window = chosen(sent, held, positions, room, int(shares.window * room), whole, sending)
+    if given is not None and sent and not window.newest:
+        raise _too_long(sent[-1], cost, budget, sending)
     before = _before(sent, held, window)
     lead = [*takewhile(lambda one: one.first in held, before)]
     rest = [*dropwhile(lambda one: one.first in held, before)]
-    start, middle, tail = copies(lead), copies(rest), copies(window.newest)
+    cut = {*shortened, *_cut(window)}
+    inputs = given.inputs if given else {}
+    start, middle = [*shown(lead, inputs, cut)], [*shown(rest, inputs, cut)]
+    tail = [*shown(window.newest, inputs, cut, window.whole)]
     used = PER_REPLY + sum(one.tokens for one in [*before, *window.newest])
     opening = _note([*start, *middle], window.note, budget - used)
     left = budget - used - opening
     noted, pad = _block(scratchpad, min(left, int(shares.scratchpad * room)), sending)
     left -= sum(count_message(message, counter) for message in pad)
-    covered, history = _block(None if complete else episodes, min(left, int(shares.episodes * room)), sending)
+    covered, history = _block(None if whole == 1 else episodes, min(left, int(shares.episodes * room)), sending)
     left -= sum(count_message(message, counter) for message in history)
-    hidden = _all_there(before, window, shortened)
+    hidden = _all_there([*before, *window.newest], cut, given)
     recalled = recall(left - _overhead(sending), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
     block = _as_message(recalled.text)
     used += sum(count_message(message, counter) for message in (*history, *pad, *block))
-    messages = [*start, *history, *middle, *pad, *block, *tail]
-    if opening := _note(messages, window.note, budget - used):
-        at = _beginning(messages)
-        messages[at:at] = [dict(NOTE)]
+    stable = [*start, *added("episodes", history, covered), *middle]
+    changing = [
+        *added("scratchpad", pad, noted),
+        *added("recalled", block, dict.fromkeys(item.step for item in recalled.items)),
+        *tail,
+    ]
+    if opening := _note([*stable, *changing], window.note, budget - used):
+        stable[(at := _beginning(stable)) : at] = added("note", [dict(NOTE)])
     visible = [one for one in [*window.earlier, *window.newest] if one.first not in held]
     tiers = {
-        "fixed": _priced(fixed),
-        "episodes": _shared(covered, history, sending),
-        "window": _priced(visible),
-        "scratchpad": _shared(noted, pad, sending),
+        "fixed": priced(fixed),
+        "episodes": shared(covered, history, sending),
+        "window": priced(visible),
+        "scratchpad": shared(noted, pad, sending),
     }
-    items = _report(tiers, steps, recalled)
-    return Context(messages, used + opening, budget, recalled, items)
+    items = report(tiers, steps, recalled)
+    entries = (*stable, *changing)
+    return Context([one.message for one in entries], used + opening, budget, recalled, items, entries, len(stable))
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """The window as it is shown: earlier groups, and the newest one, shortened if the `whole` does not fit.
+class Given:
+    """Messages that the caller has: their indices in the caller's list, and the numbers of all steps that say them.
 
-    `newest` is empty if there is no window. `note` has the tokens of the note that steps are missing; -1 without it.
+    Both are by the ids of the window's steps.
     """
 
-    earlier: list[SentGroup]
-    newest: list[SentGroup]
-    whole: list[SentGroup]
-    note: int
+    inputs: Mapping[str, Sequence[int]]
+    numbers: Mapping[str, Collection[int]]
 
 
-def _chosen(
-    sent: Sequence[SentGroup],
-    held: Collection[str],
-    positions: Mapping[str, int],
-    room: int,
-    share: int,
-    complete: bool,
-    sending: Sending,
-) -> _Chosen:
-    """Choose the groups of the window that fit `room` tokens beside the groups `held` (ids).
+def _positions(sent: Iterable[SentGroup]) -> dict[str, int]:
+    positions, before = {}, 0
+    for one in sent:
+        for step in one.group:
+            positions[step.id] = before
+        before += one.tokens
+    return positions
 
-    Unless all groups fit, those before the newest one have at most `share` tokens.
-    """
-    shown, whole = [one for one in sent[:-1] if one.first not in held], [*sent[-1:]]
-    if complete and sum(one.tokens for one in sent if one.first not in held) <= room:
-        return _Chosen(shown, whole, whole, -1)
-    note, newest = count_message(NOTE, sending.counter), whole
-    if whole and whole[0].first not in held:
-        newest = _fitted(whole[0], room - note, sending)
-        room -= sum(one.tokens for one in newest)
-    end = max((positions[step.id] for one in whole for step in one.group), default=0)
-    return _Chosen(_from_start(shown, end, positions, room - note, share), newest, whole, note)
+
+def _too_long(newest: SentGroup, cost: int, budget: int, sending: Sending) -> BudgetError:
+    least = sending.instead(newest, [step.shortened(0) for step in newest.group]).tokens
+    return BudgetError(cost + least, budget, {"reply, system prompt and task": cost, "newest messages": least})
 
 
 def _block(make: Callable[[int], Block] | None, room: int, sending: Sending) -> tuple[Sequence[Step], list[Message]]:
@@ -252,24 +282,30 @@ def _overhead(sending: Sending) -> int:
     return PER_MESSAGE + sending.counter.count("user")
 
 
-def _beginning(messages: Sequence[Message]) -> int:
+def _beginning(entries: Sequence[Entry]) -> int:
     """Return the place where the conversation begins, behind what the system says."""
-    return next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
+    roles = (one.message["role"] for one in entries)
+    return next((i for i, role in enumerate(roles) if role not in ("system", "developer")), len(entries))
 
 
-def _note(messages: Sequence[Message], note: int, room: int) -> int:
-    """Return `note` if it fits `room` and `messages` begin with the assistant, which not every API takes; else 0."""
-    begun = messages[_beginning(messages) :]
-    return note if 0 <= note <= room and begun and begun[0]["role"] == "assistant" else 0
+def _note(entries: Sequence[Entry], note: int, room: int) -> int:
+    """Return `note` if it fits `room` and the messages begin with the assistant, which not every API takes; else 0."""
+    begun = entries[_beginning(entries) :]
+    return note if 0 <= note <= room and begun and begun[0].message["role"] == "assistant" else 0
 
 
-def _all_there(before: Iterable[SentGroup], window: _Chosen, shortened: Collection[str]) -> set[int]:
-    """Numbers of the steps that are shown with all that was said in them."""
+def _cut(window: Chosen) -> set[str]:
+    """Return the ids of the steps of the newest group that are not shown whole."""
     newest, whole = ([step for one in some for step in one.group] for some in (window.newest, window.whole))
-    cut = {step.id for step, original in zip(newest, whole, strict=False) if step != original}
-    shown = [step for one in [*before, *window.newest] for step in one.group]
-    shown = [step for step in shown if step.is_sent and step.id not in cut and step.id not in shortened]
-    return {step.step_number for step in shown if step.step_number is not None}
+    return {step.id for step, original in zip(newest, whole, strict=False) if step != original}
+
+
+def _all_there(sent: Iterable[SentGroup], cut: Collection[str], given: Given | None) -> set[int]:
+    """Return the numbers of the steps that are shown with all that was said in them."""
+    there = [step for one in sent for step in one.group if step.is_sent and step.id not in cut]
+    if given is not None:
+        return {number for step in there for number in given.numbers.get(step.id, ())}
+    return {step.step_number for step in there if step.step_number is not None}
 
 
 def _fixed_cost(fixed: Sequence[SentGroup], budget: int) -> int:
@@ -284,69 +320,7 @@ def _fixed_cost(fixed: Sequence[SentGroup], budget: int) -> int:
     return needed
 
 
-def _fitted(whole: SentGroup, room: int, sending: Sending) -> list[SentGroup]:
-    """Return the group whole if it fits `room`, else with its texts cut to half of `room`, so that recall has the rest.
-
-    Returns nothing if even the shortened group does not fit.
-    """
-    if whole.tokens <= room:
-        return [whole]
-    room //= 2
-
-    def cut(most: int) -> SentGroup:
-        return sending.instead(whole, [step.shortened(most) for step in whole.group])
-
-    longest = most_characters(lambda most: cut(most).tokens <= room, room)
-    return [cut(longest)] if longest >= 0 else []
-
-
-def _from_start(
-    rest: Sequence[SentGroup], end: int, positions: Mapping[str, int], room: int, share: int
-) -> list[SentGroup]:
-    """The groups that the window shows before the newest one, which is at `end`.
-
-    The start is the first group behind a multiple of half the share: it stays while steps come in, until what is
-    shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than the window, so
-    they do not go with its start.
-    """
-    summaries = [one for one in rest if covers_of(one.group[0])]
-    taken = sum(one.tokens for one in summaries)
-    if summaries and taken <= min(room, share):
-        others = [one for one in rest if one not in summaries]
-        return [*summaries, *_from_start(others, end, positions, room - taken, share - taken)]
-    jump = max(1, share // 2)
-    start = -(-(end - share) // jump) * jump
-    first = next((i for i, one in enumerate(rest) if positions[one.first] >= start), len(rest))
-    shown = sum(one.tokens for one in rest[first:])
-    while first < len(rest) and shown > min(room, share):
-        shown -= rest[first].tokens
-        first += 1
-    return [*rest[first:]]
-
-
-def _before(sent: Sequence[SentGroup], held: Collection[str], window: _Chosen) -> list[SentGroup]:
+def _before(sent: Sequence[SentGroup], held: Collection[str], window: Chosen) -> list[SentGroup]:
     """Return what stands before the newest group, in order."""
     wanted = {*held, *(one.first for one in window.earlier)} - {one.first for one in window.newest}
     return [one for one in sent if one.first in wanted]
-
-
-def _priced(shown: Iterable[SentGroup]) -> Iterable[tuple[Step, int]]:
-    """The steps that are shown, with their tokens: the first of a group has all of the group's."""
-    return ((step, 0 if at else one.tokens) for one in shown for at, step in enumerate(one.group))
-
-
-def _shared(steps: Sequence[Step], block: Iterable[Message], sending: Sending) -> Iterable[tuple[Step, int]]:
-    """The steps of a block, which is one message: they share what that costs by their length."""
-    total = sum(count_message(message, sending.counter) for message in block)
-    length = sum(len(step.text) for step in steps) or 1
-    return ((step, total * len(step.text) // length) for step in steps)
-
-
-def _report(tiers: Mapping[str, Iterable[tuple[Step, int]]], steps: Sequence[Step], found: Recall) -> tuple[Item, ...]:
-    items = [Item(tier, step, tokens) for tier, shown in tiers.items() for step, tokens in shown]
-    for one in found.items:
-        why = ", ".join(f"{name} {value:+.2f}" for name, value in list(one.why.items())[:3])
-        items.append(Item("recall", one.step, one.tokens, one.score, why))
-    seen = {item.step.id for item in items}
-    items += [Item("out", step, 0, None, "over the window's share") for step in steps if step.id not in seen]
-    return tuple(items)

@@ -15,23 +15,17 @@ from tinymem.archive.episodes import Episodes
 from tinymem.archive.folders import check_name, namespace_folder
 from tinymem.archive.temporary import private_folder
 from tinymem.errors import MessageError, own_place
-from tinymem.memory.base import BaseMemory
-from tinymem.memory.blocks import episodes_block, scratchpad_block
-from tinymem.memory.context import Context, Shares, assemble, default_query
-from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.memory.context import Shares
+from tinymem.memory.reading import ReadingMemory
 from tinymem.memory.tracing import traced
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
-from tinymem.recall import Explanation, Recall
-from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.render import is_own_message
-from tinymem.recall.search import Search
 from tinymem.registry import embedder_from, is_in_memory, known_store, store_from, summarizer_from
-from tinymem.steps.checks import Time, a_path, a_text, an_aware_time, an_object, one_of, some, some_texts, some_tokens
+from tinymem.steps.checks import Time, a_path, an_object, some, some_texts, some_tokens
 from tinymem.steps.content import Content, checked
-from tinymem.steps.ids import utc_now
 from tinymem.steps.redaction import Redact, redact_from
-from tinymem.steps.step import STYLES, Step, StepT, Style
+from tinymem.steps.step import STYLES, Step, StepT
 from tinymem.steps.terminal import many
 from tinymem.steps.types import SystemPromptStep
 from tinymem.upkeep.forgetting import undone_on_failure
@@ -44,7 +38,7 @@ from tinymem.window.strategy import Prunes, a_strategy
 __all__ = ["HierarchicalMemory"]
 
 
-class HierarchicalMemory(BaseMemory):
+class HierarchicalMemory(ReadingMemory):
     """A memory in a folder that outlives the context window of an agent, and its process.
 
     Steps that are added are durable when `add` returns. The newest stay in a window that a strategy keeps short; what
@@ -153,7 +147,7 @@ class HierarchicalMemory(BaseMemory):
                     retention=retention,
                     redact=redact,
                 )
-                self._search = Search(archive)
+                self._read_from(archive, window)
                 if prompt is not None:
                     window.begin_with(prompt)
                 self._settle(0)
@@ -205,8 +199,7 @@ class HierarchicalMemory(BaseMemory):
             session: The conversation that they belong to.
             timestamp: When they were said; now unless given.
             on_conflict: With "skip", the messages are the whole history of the session, and only what is new in it is
-                added: what stands behind the last message that was added before; from where it differs on, if it was
-                changed.
+                added, though it was cut or edited since (see `tinymem.messages.recognition`).
 
         Returns:
             The steps that were added.
@@ -249,122 +242,9 @@ class HierarchicalMemory(BaseMemory):
             self._settle(1)
             return step
 
-    @property
-    def scratchpad(self) -> AgentMemory:
-        """The agent's scratchpad, which is part of every context and survives a restart.
-
-        Values that cannot be saved are named after a restart. Beyond 100 observations, or failed approaches, the oldest
-        go to the archive. `forget` removes only steps; `scratchpad.clear()` empties the scratchpad.
-        """
-        return self._scratchpad.memory
-
     def as_kept(self, step: StepT) -> StepT:
         """Return a step as it is written down: what `redact` leaves of it."""
         return self.short_term.as_kept(step)
-
-    # -- out ----------------------------------------------------------------------------------------------------------
-
-    @traced("search_memory")
-    def context(
-        self,
-        query: str | None = None,
-        *,
-        max_tokens: int | None = None,
-        now: Time | None = None,
-        style: Style = "auto",
-    ) -> Context:
-        """Build the messages to send, valid for the chat APIs and never over their budget.
-
-        System prompt, current task and pinned steps are always in, then summaries of earlier episodes, the window's
-        newest groups, the scratchpad, and in one block before the newest group what of the rest bears on the query.
-
-        Args:
-            query: The current task and the newest steps unless given.
-            max_tokens: The budget, the memory's own unless given.
-            now: When it is asked.
-            style: How steps are rendered; see `Step.to_messages`.
-
-        Raises:
-            BudgetError: What is always in is over the budget by itself.
-        """
-        one_of("style", style, *STYLES)
-        with self._opened():
-            self.short_term.catch_up()
-            steps = self.short_term.steps
-            asked = default_query(steps) if query is None else a_text("query", query)
-            when = an_aware_time("now", now) or utc_now()
-
-            def recall(tokens: int, shown: Collection[int]) -> Recall:
-                return self._search.recall(asked, tokens, when, hidden=shown)
-
-            context = assemble(
-                steps,
-                self.short_term.positions,
-                some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
-                self._sending[style],
-                recall,
-                self.shares,
-                complete=not self.long_term.journal.any_archived(),
-                shortened=self.short_term.shortened,
-                episodes=episodes_block(self.medium_term, self.long_term),
-                scratchpad=scratchpad_block(self.scratchpad, self.long_term),
-            )
-            self._callbacks.recalled(context.recalled)
-            return context
-
-    @traced("search_memory")
-    def recall(
-        self,
-        query: str,
-        max_tokens: int = 1_000,
-        *,
-        now: Time | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        session: str | None = None,
-        speaker: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        diversity: float = DIVERSITY,
-    ) -> Recall:
-        """Return what bears on `query` from every step of the namespace, in the window or not.
-
-        Args:
-            query: A question, a task, or a stretch of conversation.
-            max_tokens: The most tokens of the block.
-            now: When it is asked, and what dates in the query are reckoned from.
-            since: Only steps of this moment or later.
-            until: Only steps of this moment or earlier.
-            session: Only steps of this session.
-            speaker: Only steps said by this speaker.
-            tool: Only steps that call this tool.
-            type: Only steps of this type, as in `"action"`.
-            diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
-                left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
-                all.
-        """
-        with self._opened():
-            only = self._filter(since, until, session, speaker, tool, type)
-            when = an_aware_time("now", now) or utc_now()
-            budget = some_tokens("max_tokens", max_tokens)
-            found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
-            self._callbacks.recalled(found)
-            return found
-
-    def explain(self, query: str, max_tokens: int = 1_000, *, now: Time | None = None) -> Explanation:
-        """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
-
-        The next best passages follow, with the reason why each is left out. Print the result; rich shows it in colour.
-
-        >>> import tempfile
-        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
-        ...     step = memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])[0]
-        ...     memory.explain("Where is staging?").recalled.items[0].step == step
-        True
-        """
-        with self._opened():
-            when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
-            return self._search.explain(a_text("query", query), budget, when)
 
     def close(self) -> None:
         """Embed and index what is left, and release all files. In a forked child, or a second time, nothing happens."""

@@ -2,9 +2,9 @@
 
 The history of a session is a chain. The link of a message is a hash of the link before it and of the message, so two
 histories have the same links as far as they say the same, from their first message on. A step that comes as messages
-gets the link of its last message as its id: where a memory has a step with some link as its id, it was given the
-history up to that message. A forgotten message stays forgotten; but somebody who has the memory's files and all other
-messages can test a guess at its text.
+gets the link of its last message as its id, and the journal keeps the links of all its messages, with the step that
+holds each (see `tinymem.messages.recognition`). A forgotten message stays forgotten; but somebody who has the memory's
+files can test a guess at its text.
 
 A system prompt at the beginning stands beside the chain, known by its own text: one that names today's date does not
 make all that follows new.
@@ -25,18 +25,19 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep
 
-__all__ = ["Chained", "Chains", "Held", "Known", "Newest", "first_link", "known_of", "link", "to_add", "unknown"]
+__all__ = ["NATIVE", "Chained", "Chains", "Held", "Kept", "Known", "bodies_of", "body_of", "first_link",
+           "known_of", "link", "linked", "results_of", "unknown"]  # fmt: skip
 
 DIGITS = 22  # of a link, in hexadecimal: as many as other ids have
 AT_ONCE = 64  # steps whose links are looked up together
+NATIVE = "native"  # the key of a message's own form at its provider, which says nothing that the message does not
 Kept: TypeAlias = Callable[[Step], Step]  # a step as the memory writes it down: redacted, for example
 Held: TypeAlias = Callable[[Sequence[str]], Collection[str]]  # which of these ids are ids of steps that are held
-Newest: TypeAlias = Callable[[str | None], str | None]  # the id of a session's newest step that is no system prompt
 
 
 def first_link(session: str | None) -> str:
     """Return the link before the first message of a session."""
-    return _hashed(["session", session])
+    return linked("", _written(["session", session]))
 
 
 def link(before: str, message: Mapping[str, Any], speaker: str | None = None) -> str:
@@ -48,12 +49,27 @@ def link(before: str, message: Mapping[str, Any], speaker: str | None = None) ->
     >>> link(first_link("s1"), hello) == link(first_link("s2"), hello)
     False
     """
-    return _hashed([before, speaker, message])
+    return linked(before, body_of(message, speaker))
 
 
-def _hashed(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:DIGITS]
+def linked(before: str, body: str) -> str:
+    """Return the link of a message with this body, behind the link `before`."""
+    return hashlib.sha256(f"{before}{body}".encode("ascii")).hexdigest()[:DIGITS]
+
+
+def body_of(message: Mapping[str, Any], speaker: str | None = None) -> str:
+    """Write down what makes a message the same when it comes again: its keys, less those that are None or native."""
+    return _written([speaker, {key: value for key, value in message.items() if value is not None and key != NATIVE}])
+
+
+def bodies_of(step: Step) -> list[str]:
+    """Return the bodies of a step's messages; one that has none is known by its text."""
+    messages = step.to_messages() or [{"role": step.type, "content": step.text}]
+    return [body_of(message, None if at else step.speaker) for at, message in enumerate(messages)]
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
 
 
 def _plain(value: Any) -> Any:
@@ -81,21 +97,16 @@ class Chains:
         self._heads: dict[str | None, str] = {}
         self._ends: dict[str | None, int] = {}
 
-    def go_on(self, session: str | None, head: str | None) -> None:
-        """Put the next step of the session behind `head`, the id of a step (None: it is the first)."""
-        if head is not None:
-            self._heads[session] = head
-
     def place(self, step: Step) -> Chained:
         """Put `step` behind what came before it in its session."""
         kept = self._kept(step)
-        session, messages = kept.session, kept.to_messages() or [{"role": kept.type, "content": kept.text}]
+        session = kept.session
         if isinstance(kept, SystemPromptStep):
-            return Chained(step, session, (link(first_link(session), messages[0], kept.type),), None)
+            return Chained(step, session, (link(first_link(session), kept.to_messages()[0], kept.type),), None)
         links = []
         head = self._heads.get(session) or first_link(session)
-        for at, message in enumerate(messages):
-            head = link(head, message, None if at else kept.speaker)
+        for body in bodies_of(kept):
+            head = linked(head, body)
             links.append(head)
         self._heads[session] = head
         self._ends[session] = end = self._ends.get(session, 0) + len(links)
@@ -139,33 +150,17 @@ def unknown(chain: Iterable[Chained], known: Known) -> Iterator[Step]:
         if new == len(one.links):
             yield one.step.evolve(id=one.links[-1])
         else:
-            yield from _results(one, new)
+            yield from results_of(one.step, range(len(one.links) - new, len(one.links)), one.links)
 
 
-def _results(one: Chained, new: int) -> Iterator[Step]:
-    """Make steps of the last `new` messages of an action, which are results of its calls."""
-    step = one.step
+def results_of(step: Step, places: Sequence[int], links: Sequence[str]) -> Iterator[Step]:
+    """Make steps of some messages of an action, which are results of its calls, with their links as ids."""
     assert isinstance(step, ActionStep)
-    calls = pending_calls([step], [call.id for call in step.tool_calls if call.answered][-new:])
-    messages = step.to_messages()[-new:]
-    steps = steps_from_messages(messages, session=step.session, timestamp=step.timestamp, pending=calls)
-    for result, id in zip(steps, one.links[-new:], strict=True):
-        yield result.evolve(id=id)
-
-
-def to_add(steps: Sequence[Step], skip: bool, kept: Kept, held: Held, newest: Newest) -> list[Step]:
-    """Return the steps of a session's messages that are to be added, with links as ids.
-
-    With `skip` they are the whole history, and the steps that are held are left out. Without, they come behind the
-    steps that the session has; a step whose link is taken, as by the same system prompt, keeps the id that it has.
-    """
-    chains = Chains(kept)
-    if skip:
-        chain = [chains.place(step) for step in steps]
-        return list(unknown(chain, known_of(chain, held)))
-    if steps:
-        session = kept(steps[0]).session
-        chains.go_on(session, newest(session))
-    ids = [chains.place(step).links[-1] for step in steps]
-    taken = held(ids)
-    return [step if id in taken else step.evolve(id=id) for step, id in zip(steps, ids, strict=True)]
+    answered = [call.id for call in step.tool_calls if call.answered]
+    calls = pending_calls([step], [answered[at - 1] for at in places])
+    messages = step.to_messages()
+    steps = steps_from_messages(
+        [messages[at] for at in places], session=step.session, timestamp=step.timestamp, pending=calls
+    )
+    for at, result in zip(places, steps, strict=True):
+        yield result.evolve(id=links[at], metadata=step.metadata)

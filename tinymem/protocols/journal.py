@@ -12,6 +12,8 @@ from tinymem.protocols.rows import (
     Embedded,
     EmbeddedPassage,
     FiledStep,
+    LinkedMessage,
+    LinkRow,
     Mark,
     PassageRow,
     Place,
@@ -144,6 +146,20 @@ class Journal(Protocol):
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Make these steps milestones, or none. Counts as a rewrite."""
+
+    # -- messages that come again, see tinymem.messages.recognition ---------------------------------------------------
+
+    def put_links(self, links: Sequence[LinkRow]) -> None:
+        """Keep links of messages that are not there yet; they stay when their step is deleted."""
+
+    def linked(self, links: Sequence[str]) -> list[LinkedMessage]:
+        """Return the messages with these links, in no order; the id of a step is a link of it too.
+
+        Of a link that is both, what was kept comes last.
+        """
+
+    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
+        """Return, by hash, up to `limit` messages that say the same, the newest first."""
 
     # -- the window ---------------------------------------------------------------------------------------------------
 

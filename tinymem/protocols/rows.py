@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Embedded", "EmbeddedPassage", "FiledStep", "Mark", "PassageRow", "Place", "StepOutline", "StepRow",
-           "SummaryRow", "Tally", "TermCheck", "VectorCheck"]  # fmt: skip
+__all__ = ["Embedded", "EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageRow", "Place",
+           "StepOutline", "StepRow", "SummaryRow", "Tally", "TermCheck", "VectorCheck"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class StepRow:
 
     `tokens` is what it costs when sent, `position` what all steps before it cost, since the memory began. `view`
     is the JSON of the shortened step that the window shows instead, if a strategy shortened it. A `milestone` ranks a
-    little higher.
+    little higher. `archived` is the time when it left the window, None while it is in it. `labels` are names and values
+    (JSON) of its metadata; they are written, and not read back.
     """
 
     number: int
@@ -31,6 +32,29 @@ class StepRow:
     window: bool = True
     view: str | None = None
     milestone: bool = False
+    archived: float | None = None
+    labels: Sequence[tuple[str, str]] = field(default=(), compare=False)
+
+
+class LinkRow(NamedTuple):
+    """A message that came with a history: its link, the hash of what it says, the number of its step, and its place.
+
+    See `tinymem.messages.recognition`.
+    """
+
+    link: str
+    alike: str
+    step: int
+    place: int
+
+
+class LinkedMessage(NamedTuple):
+    """A message by its link: the number of its step, its place, and if the step ends with it."""
+
+    link: str
+    step: int
+    place: int
+    ends: bool
 
 
 class StepOutline(NamedTuple):

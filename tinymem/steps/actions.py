@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,13 +11,25 @@ from types import NoneType
 from typing import Any, ClassVar, TypeVar
 
 from tinymem.errors import StepError, kind_of, shown
-from tinymem.steps.content import NOTHING, Content, as_text, checked, frozen, is_empty, map_text, thawed, to_json
+from tinymem.steps.content import (
+    NOTHING,
+    Content,
+    as_text,
+    checked,
+    frozen,
+    is_empty,
+    map_text,
+    shorten,
+    thawed,
+    to_json,
+)
 from tinymem.steps.ids import new_id, utc_now
 from tinymem.steps.step import Message, Part, Step, StepT, Style, TextChange, check_text, check_texts, joined, labelled
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
 _T = TypeVar("_T")
+ROOM = 200  # characters of names and numbers that shortened arguments may have beside their texts
 
 
 @dataclass(frozen=True)
@@ -301,6 +314,15 @@ class ActionStep(Step):
             signals=tuple(Signal(signal.type, change(signal.message)) for signal in self.signals),
         )
 
+    def shortened(self: ActionStep, max_length: int) -> ActionStep:
+        """Make a copy in which no text has over `max_length` characters, arguments of calls included."""
+        cut = super().shortened(max_length)
+        calls = tuple(_with_shorter_arguments(call, max_length) for call in cut.tool_calls)
+        if calls == cut.tool_calls:
+            return cut
+        layers = [{**layer, "set": _without_calls(layer.get("set", {}))} for layer in cut.overlay]
+        return cut.evolve(tool_calls=calls, overlay=layers)
+
     def map_observations(self, change: Callable[[Content | None], Content | None]) -> ActionStep:
         """Make a copy with `change` (content to content, None stays None) applied to every observation and error."""
         return self.evolve(**self._mapped(change))
@@ -314,6 +336,33 @@ class ActionStep(Step):
             for call in self.tool_calls
         )
         return {"tool_calls": calls, "output": change(self.output), "failure": changed(self.failure)}
+
+
+def _with_shorter_arguments(call: ToolCall, most: int) -> ToolCall:
+    """Return the call with texts of at most `most` characters in its arguments, which stay a JSON object."""
+    text = call.arguments_json
+    if len(text) <= most:
+        return call
+    try:
+        read = json.loads(text) if isinstance(call.arguments, str) else thawed(call.arguments)
+    except (ValueError, RecursionError):
+        read = None
+    shorter: Any = _shorter(read, most) if isinstance(read, dict) else {"input": shorten(text, most)}
+    if len(to_json(shorter)) > 2 * most + ROOM:
+        shorter = {"input": shorten(text, most)}
+    return dataclasses.replace(call, arguments=to_json(shorter) if isinstance(call.arguments, str) else shorter)
+
+
+def _shorter(value: Any, most: int) -> Any:
+    if isinstance(value, str):
+        return shorten(value, most)
+    if isinstance(value, dict):
+        return {key: _shorter(one, most) for key, one in value.items()}
+    return [_shorter(one, most) for one in value] if isinstance(value, list) else value
+
+
+def _without_calls(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key != "tool_calls"}
 
 
 def _check_all(name: str, held: Iterable[object], kind: type) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tinymem.errors import ClosedError, FormatError, InputError, TinymemError
-from tinymem.protocols import FiledStep, Journal, Mark, PassageRow, StepRow, SummaryRow
+from tinymem.protocols import FiledStep, Journal, LinkedMessage, LinkRow, Mark, PassageRow, StepRow, SummaryRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WATERMARK, WINDOW_CHANGES
 from tinymem.testing.samples import DIMENSIONS, HOSTILE, require, unit_vectors
 
@@ -117,6 +117,39 @@ def keeps_the_window(open_journal: OpenJournal) -> None:
         journal.set_milestones([2, 4], True)
         _require_equal([row.number for row in journal.rows() if row.milestone], [2, 4])
         _require_equal((journal.setting(WINDOW_CHANGES), journal.setting(REWRITES)), ("3", "1"))
+
+
+def notes_when_steps_left(open_journal: OpenJournal) -> None:
+    """Steps have the time when they left the window, and none while they are in it."""
+    with closing(open_journal("left")) as journal:
+        journal.add([_row(1), _row(2), _row(3, window=False, archived=55.5)])
+        _require_equal([row.archived for row in journal.rows()], [None, None, 55.5])
+        journal.set_window([1, 2], {})
+        times = [row.archived or 0 for row in journal.rows()][:2]
+        require(min(times) > 1e9, f"steps that leave have the time, not {times}")
+        journal.set_window([], {2: None})
+        _require_equal([row.archived is None for row in journal.rows()], [False, True, False])
+
+
+def keeps_links(open_journal: OpenJournal) -> None:
+    """Links are kept once, with their steps, and outlive them; what says the same is found, the newest first."""
+    with closing(open_journal("links")) as journal:
+        journal.add([_row(1), _row(2)])
+        journal.put_links([LinkRow("a", "same", 1, 1), LinkRow("id-1", "other", 1, 1), LinkRow("id-2", "same", 2, 0)])
+        journal.put_links([LinkRow("a", "same", 2, 2)])
+        messages = [("a", 1, 1, False), ("id-1", 1, 1, True), ("id-2", 2, 0, True)]
+        _require_equal(_latest(journal.linked(["id-2", "a", "nobody", "id-1"])), sorted(messages))
+        _require_equal(journal.linked([]), [])
+        _require_equal(journal.alike(["same", "none"], 9), {"same": [messages[2], messages[0]]})
+        _require_equal(journal.alike(["same"], 1), {"same": [messages[2]]})
+        journal.delete({1: []})
+    with closing(open_journal("links")) as journal:
+        _require_equal(_latest(journal.linked(["a", "id-1"])), [("a", 1, 1, False), ("id-1", 1, 1, False)])
+
+
+def _latest(found: Sequence[LinkedMessage]) -> list[LinkedMessage]:
+    """The messages in order; where a link comes as an id too, what was kept of it is the later one."""
+    return sorted({one.link: one for one in found}.values())
 
 
 def keeps_settings(open_journal: OpenJournal) -> None:
@@ -291,6 +324,8 @@ JOURNAL_CHECKS: tuple[Callable[[OpenJournal], None], ...] = (
     gives_no_number_twice,
     finds_steps,
     keeps_the_window,
+    notes_when_steps_left,
+    keeps_links,
     keeps_settings,
     makes_passages,
     finds_words,

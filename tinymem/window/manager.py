@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from tinymem.errors import InputError
 from tinymem.messages.answers import pending_calls
-from tinymem.messages.chains import to_add
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
+from tinymem.messages.recognition import Arrival, Linked, LinksOf, Node, arrivals
 from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, a_callable, an_aware_time, one_of, some, whole_number
 from tinymem.steps.collection import StepCollection
@@ -74,6 +74,8 @@ class MemoryManager(StepCollection):
         self._busy = False
         self._window: dict[str, Step] = {}  # by id, in the order of their numbers
         self._next = 0
+        self._links = LinksOf()
+        self._arriving: Mapping[str, Sequence[Linked]] = {}  # messages of the steps that are being added, by id
         self._heads: dict[str | None, str] = {}  # the newest step of each session, be it in the window or not
         self._open: dict[str, int] = {}  # calls without a result, be they in the window or not: numbers of their steps
         if system_prompt is not None:
@@ -135,6 +137,8 @@ class MemoryManager(StepCollection):
         """Carry out a change, and return the steps that were added as they are held now."""
         if change.added:
             self._show(Change(change.added))
+            for step in change.added:
+                self._links.put(self._arriving.get(step.id, ()), step.step_number or 0)
         if change.report is not None and change.report.changed:
             self._tell(self._on_prune, change.report)
         self._show(change)
@@ -206,8 +210,7 @@ class MemoryManager(StepCollection):
         """Append OpenAI chat messages, and get their steps: all of them, or none when one is malformed.
 
         Results may come in a later piece than their calls. With `on_conflict="skip"`, the messages are the session's
-        whole history, and only what is new in it is added: the messages behind the last one that was added before (see
-        `tinymem.messages.chains`).
+        whole history, and only what is new in it is added (see `tinymem.messages.recognition`).
 
         >>> memory, history = MemoryManager(), [{"role": "user", "content": "Find the slow query."}]
         >>> [len(memory.add_messages(history, on_conflict="skip")) for _ in range(2)]
@@ -229,16 +232,29 @@ class MemoryManager(StepCollection):
         while True:
             with self._changing():
                 steps = made() if steps is None else steps
-                new = to_add(steps, skip, self.as_kept, self._ids_held, self._head_of)
+                new = arrivals(steps, skip, self.as_kept, self, self._head_of)
                 try:
-                    return self._added(new)
+                    return self._arrived(new)
                 except InputError:  # another process may have added one of them since
-                    if not self._ids_held([step.id for step in new]):
+                    if not self.linked([one.step.id for one in new]):
                         raise
 
-    def _ids_held(self, ids: Sequence[str]) -> Collection[str]:
-        """Return the ids among these that belong to added steps."""
-        return self._window.keys() & set(ids)
+    def _arrived(self, new: Sequence[Arrival]) -> list[Step]:
+        """Append steps together with their links."""
+        self._arriving = {one.step.id: one.links for one in new}
+        try:
+            return self._added([one.step for one in new])
+        finally:
+            self._arriving = {}
+
+    def linked(self, links: Sequence[str]) -> dict[str, Node]:
+        """Return the messages with these links (see `tinymem.messages.recognition`)."""
+        numbers = {each: self._window[each].step_number for each in links if each in self._window}
+        return {**{each: Node(each, n, n) for each, n in numbers.items()}, **self._links.linked(links)}
+
+    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+        """Return up to `limit` messages, the newest, that say the same."""
+        return self._links.alike(hashes, limit)
 
     def _head_of(self, session: str | None) -> str | None:
         """Return the id of the session's newest step other than a system prompt."""

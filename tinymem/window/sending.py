@@ -21,6 +21,8 @@ from tinymem.window.strategy import Group
 
 __all__ = ["Sending", "SentGroup", "copies"]
 
+_SOURCE = "\0source"  # a key under which messages carry their source through the repair
+
 
 @dataclass(frozen=True)
 class SentGroup:
@@ -30,6 +32,7 @@ class SentGroup:
     messages: list[Message]
     tokens: int
     ids: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of its calls: in the steps, and as sent
+    sources: tuple[tuple[int, int] | None, ...] = field(default=(), repr=False)  # of its messages: step, place in it
 
     @property
     def first(self) -> str:
@@ -81,15 +84,29 @@ class Sending:
         self, group: Group, take: Callable[[str], str], ids: Sequence[tuple[str, str]], summary_mode: bool = False
     ) -> SentGroup:
         each = messages_of_each(group, summary_mode, self.style)
-        rendered = [message for step, own in each for message in _identified(step, own)]
-        messages = valid(rendered, take, self.extra_keys)
+        rendered = [
+            {**message, _SOURCE: (at, place)}
+            for at, (step, own) in enumerate(each)
+            for place, message in enumerate(_identified(step, own))
+        ]
+        messages = valid(rendered, take, (*self.extra_keys, _SOURCE))
+        sources = tuple(message.pop(_SOURCE, None) for message in messages)
         tokens = sum(count_message(message, self.counter) for message in messages)
-        return SentGroup(group, messages, tokens, tuple(ids))
+        return SentGroup(group, messages, tokens, tuple(ids), sources)
 
     def instead(self, sent: SentGroup, group: Group) -> SentGroup:
         """Render the steps of `group`, shortened ones for example, in the place of `sent`."""
         names = iter([name for _, name in sent.ids])
         return self._made(group, lambda given: next(names), sent.ids)
+
+    def like(self) -> Sending:
+        """Return another one of the same style, counter and extra keys, for another window."""
+        return Sending(self.counter, self.style, self.extra_keys)
+
+    def cost_of(self, step: Step) -> int:
+        """Count the tokens of a step by itself; this is fast where it stands in the window already."""
+        known = self._known.get(step.id)
+        return known.tokens if known and len(known.group) == 1 and known.group[0] is step else self.cost([step])
 
     def cost(self, group: Group) -> int:
         """Count the tokens of one group by itself."""

@@ -1,0 +1,530 @@
+"""A history that its framework holds: the window is itself, what is new in it is archived once, more is recalled."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import MODERATE, chats
+
+from tinymem import Context, HierarchicalMemory, MessageStep, count_tokens
+from tinymem.errors import BudgetError, InputError, MessageError
+from tinymem.messages import problems
+from tinymem.messages.chains import body_of
+from tinymem.messages.conversion import messages_from_steps
+from tinymem.recall.render import is_block
+
+Chat = list[dict[str, Any]]
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+def lines(*texts: str) -> Chat:
+    return [{"role": "user" if at % 2 == 0 else "assistant", "content": text} for at, text in enumerate(texts)]
+
+
+def call(id: str, name: str = "read", **arguments: Any) -> dict[str, Any]:
+    asked = {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return {"role": "assistant", "content": None, "tool_calls": [asked]}
+
+
+def result(id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+def turn(id: str, text: str) -> Chat:
+    return [call(id, at=id), result(id, text)]
+
+
+def archived(memory: HierarchicalMemory) -> Chat:
+    numbers = [row.number for row in memory.long_term.journal.rows(limit=100_000)]
+    return messages_from_steps(memory.get(number) for number in numbers)
+
+
+def count(memory: HierarchicalMemory) -> int:
+    return memory.stats().steps
+
+
+def sheets(number: int = 59) -> Chat:
+    found = [SYSTEM, {"role": "user", "content": "Read all sheets, then name the colour of sheet 3."}]
+    colours = {3: "The colour of sheet 3 is vermilion."}
+    for at in range(number):
+        found += turn(f"call_{at}", f"Sheet {at}. {colours.get(at, '')} " + f"Row {at} holds {at * 7} crates. " * 8)
+    return found
+
+
+def own(context: Context) -> list[int]:
+    """The indices of the caller's messages that are shown."""
+    return [entry.input for entry in context.entries if entry.input is not None]
+
+
+# -- what is new is archived once
+
+
+@MODERATE
+@given(chats(), st.data())
+def test_whatever_a_history_holds_it_is_archived_once_and_sent_valid(chat: Chat, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(chat)), max_size=3).map(sorted))
+    prompts = next((at for at, m in enumerate(chat) if m["role"] not in ("system", "developer")), len(chat))
+    with open_memory(max_tokens=2_000) as memory:
+        for cut in (*cuts, len(chat), len(chat)):
+            try:
+                context = memory.fit(chat[:cut], session="s")
+            except BudgetError:
+                continue
+            assert problems(context.messages) == [] and context.tokens == count_tokens(context.messages) <= 2_000
+            assert [entry.message for entry in context.entries] == context.messages
+            assert len(own(context)) == len(set(own(context)))
+        assert archived(memory) == chat[prompts:]
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> list[Chat]:
+    """Versions of one history as a framework may hand them over, each message with words of its own."""
+    names = iter(range(10_000))
+
+    def said() -> Chat:
+        at = next(names)
+        return turn(f"c{at}", f"found {at}") if draw(st.booleans()) else lines(f"line {at}")
+
+    history: Chat = [message for _ in range(draw(st.integers(1, 4))) for message in said()]
+    found = [history]
+    for _ in range(draw(st.integers(1, 6))):
+        history = list(history)
+        at = draw(st.integers(0, max(0, len(history) - 1)))
+        kind = draw(
+            st.sampled_from(["grow", "grow", "grow", "again", "cut", "summary", "edit", "clear", "insert", "branch"])
+        )
+        if kind == "cut":
+            history = history[at:]
+        elif kind == "summary":
+            history = [*lines(f"Summary {next(names)}"), *history[at:]]
+        elif kind == "edit" and history[at]["role"] == "user":
+            history[at] = {"role": "user", "content": f"edit {next(names)}"}
+        elif kind == "clear" and history[at]["role"] == "tool":
+            history[at] = {**history[at], "content": f"[cleared {next(names)}]"}
+        elif kind == "insert" and history[at]["role"] != "tool":
+            history[at:at] = lines(f"between {next(names)}")
+        elif kind == "branch":
+            history = history[: at + 1]
+        if kind not in ("again", "cut", "branch") or not history:
+            history = [*history, *said()]
+        found.append(history)
+    return found
+
+
+@MODERATE
+@given(versions(), st.data())
+def test_edits_branches_cuts_and_restarts_double_nothing_and_lose_nothing(all: list[Chat], data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        memory = open_memory(folder)
+        for history in all:
+            memory.fit(history, session="s")
+            if data.draw(st.booleans()):
+                memory.close()
+                memory = open_memory(folder)
+        wanted = {body_of(message) for history in all for message in history}
+        assert Counter(map(body_of, archived(memory))) == Counter(wanted)
+        memory.close()
+
+
+def test_the_same_words_in_a_growing_history_are_messages_of_their_own(tmp_path: Path) -> None:
+    for until in range(1, 8):
+        with open_memory(tmp_path) as memory:
+            memory.fit([{"role": "user", "content": "yes"}] * until, session="s")
+            assert count(memory) == until
+
+
+def test_words_that_come_again_behind_a_cut_are_new(tmp_path: Path) -> None:
+    history = lines("yes", "a", "yes", "b", "c")
+    with open_memory(tmp_path) as memory:
+        memory.fit(history, session="s")
+        memory.fit([*history[3:], {"role": "user", "content": "yes"}], session="s")
+        assert [message["content"] for message in archived(memory)] == ["yes", "a", "yes", "b", "c", "yes"]
+
+
+def test_a_restart_in_the_middle_of_sheets_adds_nothing_twice(tmp_path: Path) -> None:
+    history = sheets()
+    for first, until in ((2, 60), (60, len(history))):
+        with open_memory(tmp_path, max_tokens=1_500, embedder="static") as memory:
+            for end in range(first, until + 1, 2):
+                context = memory.fit(history[:end], session="s")
+                assert problems(context.messages) == [] and context.tokens <= 1_500
+                assert context.messages[0] == SYSTEM and context.messages[1]["content"].startswith("Read all sheets")
+                assert context.messages[-1] == history[end - 1]
+            assert "vermilion" in "".join(str(message["content"]) for message in context.messages)
+    with open_memory(tmp_path, embedder="static") as memory:
+        assert Counter(map(body_of, archived(memory))) == Counter(map(body_of, history[1:]))
+
+
+def test_memories_that_are_given_one_history_at_once_archive_it_once(tmp_path: Path) -> None:
+    history = [message for at in range(20) for message in (*lines(f"say {at}"), *turn(f"c{at}", f"found {at}"))]
+    memories = [open_memory(tmp_path) for _ in range(2)]
+    failed: list[BaseException] = []
+
+    def grow(memory: HierarchicalMemory) -> None:
+        try:
+            for until in range(1, len(history) + 1):
+                memory.fit(history[:until], session="s", max_tokens=500)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=grow, args=(memory,)) for memory in memories for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == [] and Counter(map(body_of, archived(memories[0]))) == Counter(map(body_of, history))
+    for memory in memories:
+        memory.close()
+
+
+@pytest.mark.parametrize("answered", ["add_messages", "fit"])
+def test_an_answer_that_is_handed_over_at_once_is_known_later(tmp_path: Path, answered: str) -> None:
+    history = [SYSTEM, *lines("Look."), *turn("c1", "a.txt")]
+    answer = {"role": "assistant", "content": "There is a.txt."}
+    with open_memory(tmp_path) as memory:
+        memory.fit(history, session="s")
+        if answered == "fit":
+            memory.fit([*history, answer], session="s")
+        else:
+            memory.add_messages([answer], session="s")
+    with open_memory(tmp_path) as memory:
+        memory.fit([*history, answer, *lines("And b.txt?")], session="s")
+        assert archived(memory) == [*history[1:], answer, *lines("And b.txt?")]
+
+
+def test_results_that_are_not_there_yet_come_later(tmp_path: Path) -> None:
+    calls = {"role": "assistant", "content": None, "tool_calls": [*call("a")["tool_calls"], *call("b")["tool_calls"]]}
+    history = [
+        *lines("Look."),
+        calls,
+        result("a", "one"),
+        result("b", "two"),
+        {"role": "assistant", "content": "Done."},
+    ]
+    with open_memory(tmp_path) as memory:
+        for until in (2, 3, 3, 4, 5):
+            context = memory.fit(history[:until], session="s")
+            assert problems(context.messages) == []
+            missing = [entry.kind for entry in context.entries].count("placeholder")
+            assert missing == max(0, 4 - until)
+        assert archived(memory) == history
+
+
+def test_system_prompts_that_come_with_every_call_are_shown_and_not_archived() -> None:
+    with open_memory() as memory:
+        for day in ("Monday", "Tuesday", "Tuesday"):
+            prompts = [{"role": "system", "content": f"Today is {day}."}, {"role": "developer", "content": "Be kind."}]
+            context = memory.fit([*prompts, *lines("a", "b")], session="s")
+            assert context.messages == [*prompts, *lines("a", "b")]
+        assert archived(memory) == lines("a", "b")
+
+
+def test_what_a_context_added_is_left_out_when_it_comes_back() -> None:
+    with open_memory(max_tokens=400) as memory:
+        history = lines(*(f"note {at}: crate {at * 7} stands in hall {at}" for at in range(40)))
+        context = memory.fit(history, session="s", query="Where is crate 21?")
+        assert {"note", "recalled"} & {entry.kind for entry in context.entries} == {"recalled"}
+        memory.fit(context.messages, session="s")
+        memory.fit([{"role": "user", "content": "(Earlier messages are not shown.)"}, *context.messages], session="s")
+        assert count(memory) == 40
+
+
+def test_what_was_forgotten_stays_away(tmp_path: Path) -> None:
+    history = lines("zyxqvortex", "b", "zyxqvortex is the word")
+    with open_memory(tmp_path) as memory:
+        memory.fit(history, session="s")
+        memory.forget(session="s")
+        memory.fit(history, session="s")
+        assert count(memory) == 0
+    with open_memory(tmp_path) as memory:
+        memory.fit(history, session="s")
+        assert count(memory) == 0
+
+
+def test_what_is_redacted_is_recognised_and_the_caller_sends_its_own_words(tmp_path: Path) -> None:
+    history = lines("the key is sk-1", "ok")
+    for until in (1, 2, 2):
+        with open_memory(tmp_path, redact=lambda text: text.replace("sk-1", "*")) as memory:
+            assert memory.fit(history[:until], session="s").messages == history[:until]
+            memory.add_messages(history[:until], session="s", on_conflict="skip")
+            assert archived(memory) == lines("the key is *", "ok")[:until]
+
+
+def test_added_by_hand_and_fitted_it_is_the_same_history() -> None:
+    history = [SYSTEM, {"role": "system", "content": "Be kind."}, *lines("one", "two"), *turn("c", "a.txt")]
+    with open_memory() as memory:
+        memory.add_messages(history, session="s", on_conflict="skip")
+        memory.fit([*history, *lines("new")], session="s")
+        assert archived(memory) == [*history, *lines("new")]
+
+
+# -- what is shown
+
+
+def test_a_history_that_fits_is_sent_as_it_is_and_in_no_other_window() -> None:
+    with open_memory() as memory:
+        memory.add(MessageStep("user", "Something else."))
+        assert memory.fit([SYSTEM, *lines("a", "b")], session="s").messages[0] == SYSTEM
+        assert [step.text for step in memory.steps] == ["Something else."]
+        assert [m["content"] for m in memory.fit(lines("x"), session="t").messages][-1] == "x"
+
+
+def test_two_threads_see_nothing_of_each_others_window_and_recall_each_others_facts() -> None:
+    with open_memory(embedder="static") as memory:
+        memory.fit(lines("My dog is called Vortex.", "Noted."), session="one")
+        context = memory.fit(lines("What is my dog called?"), session="two")
+        *before, last = context.messages
+        assert last == {"role": "user", "content": "What is my dog called?"}
+        assert [is_block(str(m["content"]), memory.long_term.key) for m in before] == [True]
+        assert "Vortex" in before[0]["content"]
+        assert context.recalled.items[0].step.session == "one"
+        again = memory.fit(lines("What is my dog called?"), session="two", sessions="two")
+        assert again.messages == [last]
+
+
+def test_what_is_shown_is_not_recalled_and_what_is_not_may_be() -> None:
+    history = [
+        *lines("Count the crates."),
+        *(m for at in range(40) for m in turn(f"c{at}", f"Hall {at} has {at} crates. " * 5)),
+    ]
+    with open_memory(max_tokens=900) as memory:
+        context = memory.fit(history, session="s", query="How many crates has hall 7?")
+        shown = {message["content"] for message in context.messages if message["role"] == "tool"}
+        assert shown and context.recalled.items
+        assert not any(item.text in shown for item in context.recalled.items)
+        assert any("Hall 7 " in item.text for item in context.recalled.items)
+
+
+def test_the_result_that_was_cleared_in_place_is_recalled() -> None:
+    history = [*lines("Look."), *turn("c", "The safe opens with 7-3-9."), *lines("Go on.")]
+    with open_memory() as memory:
+        memory.fit(history, session="s")
+        history[2] = result("c", "[old result cleared]")
+        context = memory.fit(history, session="s", query="How does the safe open?")
+        assert any("7-3-9" in item.text for item in context.recalled.items)
+        assert context.messages[2]["content"] == "[old result cleared]"
+
+
+def test_the_newest_request_stays_in_however_much_is_done_for_it() -> None:
+    history = [
+        *lines("First request.", "Done.", "Second request."),
+        *(m for at in range(60) for m in turn(f"c{at}", "x " * 30)),
+    ]
+    with open_memory(max_tokens=800) as memory:
+        shown = [str(m["content"]) for m in memory.fit(history, session="s").messages]
+        assert "Second request." in shown and "First request." not in shown
+
+
+def test_a_request_that_is_too_long_is_shortened_and_its_rest_recalled() -> None:
+    long = "Look here. " + " ".join(f"Part {at} weighs {at * 3} grams." for at in range(400))
+    history = [{"role": "user", "content": long}, *turn("c", "seen")]
+    with open_memory(max_tokens=1_000) as memory:
+        context = memory.fit(history, session="s", query="How much weighs part 200?")
+        entry = next(entry for entry in context.entries if entry.input == 0)
+        assert entry.shortened and "characters left out" in entry.message["content"] and context.tokens <= 1_000
+        assert "Part 200 weighs 600 grams." in context.recalled.text
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_result_longer_than_the_budget_is_shortened_and_stays_with_its_call(native: bool) -> None:
+    history = [*lines("Read it."), call("c"), result("c", "word " * 5_000)]
+    if native:
+        for message in history:
+            message["native"] = {"blocks": ["x" * 20_000]}
+    with open_memory(max_tokens=600) as memory:
+        context = memory.fit(history, session="s")
+        assert [m["role"] for m in context.messages[-2:]] == ["assistant", "tool"] and context.tokens <= 600
+        assert [(entry.input, entry.shortened) for entry in context.entries[-2:]] == [(1, False), (2, True)]
+
+
+def test_arguments_longer_than_the_budget_are_shortened_and_stay_an_object() -> None:
+    history = [*lines("Write it."), call("c", "write", path="a.txt", text="word " * 5_000), result("c", "written")]
+    with open_memory(max_tokens=600) as memory:
+        context = memory.fit(history, session="s")
+        arguments = json.loads(context.messages[-2]["tool_calls"][0]["function"]["arguments"])
+        assert arguments["path"] == "a.txt" and "characters left out" in arguments["text"]
+        assert [(entry.input, entry.shortened) for entry in context.entries[-2:]] == [(1, True), (2, False)]
+
+
+def test_what_does_not_fit_at_all_is_an_error_with_numbers_and_still_archived() -> None:
+    with open_memory() as memory:
+        with pytest.raises(BudgetError, match="newest messages"):
+            memory.fit([*lines("a" * 50), *turn("c" * 30, "x")], session="s", max_tokens=15)
+        assert count(memory) == 2
+
+
+def test_results_whose_call_was_cut_off_are_sent_as_text() -> None:
+    history = [*lines("Look."), *turn("c", "a.txt is there"), *lines("And?")]
+    with open_memory() as memory:
+        memory.fit(history, session="s")
+        context = memory.fit(history[2:], session="s")
+        assert problems(context.messages) == [] and "a.txt is there" in str(context.messages)
+        assert archived(memory) == history
+
+
+# -- entries
+
+
+def test_entries_say_where_each_message_comes_from() -> None:
+    history = [
+        SYSTEM,
+        *lines("Old news about Ada.", "Yes."),
+        *(m for at in range(30) for m in turn(f"c{at}", f"row {at} " * 9)),
+    ]
+    with open_memory(max_tokens=700) as memory:
+        memory.scratchpad.store("port", 8443)
+        context = memory.fit(history, session="s", query="Ada")
+        kinds = [entry.kind for entry in context.entries]
+        assert kinds.count("recalled") == kinds.count("scratchpad") == 1
+        for entry in context.entries:
+            if entry.kind == "message":
+                assert entry.input is not None and entry.message == history[entry.input] and not entry.shortened
+                assert entry.input == 0 or entry.steps[0].step_number is not None
+            else:
+                assert entry.input is None
+        assert set(kinds[context.stable :]) >= {"scratchpad", "recalled"}
+        assert set(kinds[: context.stable]) <= {"message", "note"}
+        recalled = next(entry for entry in context.entries if entry.kind == "recalled")
+        assert set(recalled.steps) == {item.step for item in context.recalled.items}
+
+
+def test_the_stable_beginning_stays_while_the_history_grows() -> None:
+    history = sheets(30)
+    kept = 0
+    with open_memory(max_tokens=1_500) as memory:
+        before: Chat = []
+        for end in range(2, len(history) + 1, 2):
+            context = memory.fit(history[:end], session="s", query=f"colour of sheet {end % 7}")
+            kept += context.messages[: len(before)] == before
+            before = context.messages[: context.stable]
+    assert kept >= 22  # of 30: the window jumps now and then
+
+
+def test_entries_of_a_plain_context_name_its_steps(tmp_path: Path) -> None:
+    with open_memory(tmp_path, max_tokens=3_000, window_tokens=300) as memory:
+        memory.add_messages([SYSTEM, *lines(*(f"line {at} about pears" for at in range(200)))])
+        context = memory.context("pears")
+        assert [entry.message for entry in context.entries] == context.messages
+        assert context.entries[0].steps == (memory.get(1),) and context.entries[0].input is None
+        assert "episodes" in {entry.kind for entry in context.entries}
+
+
+def test_native_parts_are_kept_given_back_and_neither_counted_nor_searched(tmp_path: Path) -> None:
+    plain = [*lines("Look into the hall."), *turn("c", "The hall is empty.")]
+    history = [
+        {**message, "native": {"zyxqvortex": [at, None, "zyxqvortex " * 50]}} for at, message in enumerate(plain)
+    ]
+    with open_memory(tmp_path) as memory:
+        tokens = memory.fit(plain, session="p").tokens
+        context = memory.fit(history, session="p", sessions="p")
+        assert context.tokens == tokens and context.messages == plain
+        assert [entry.native for entry in context.entries] == [message["native"] for message in history]
+        assert count(memory) == 2  # it is the same history
+        memory.fit(history, session="n")
+        journal = memory.long_term.journal
+        assert [row.tokens for row in journal.rows()][:2] == [row.tokens for row in journal.rows()][2:]
+        assert "zyxqvortex" not in memory.recall("zyxqvortex").text
+        assert memory.get(3).to_messages() == history[:1]
+
+
+# -- formats
+
+
+def test_items_of_anthropic_go_back_as_they_came() -> None:
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    used = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"at": "hall"}}
+    answered = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "It is empty."}]}
+    request = {
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": "Look into the hall."},
+            {"role": "assistant", "content": [thinking, used]},
+            {"role": "user", "content": [answered]},
+        ],
+    }
+    with open_memory() as memory:
+        for _ in range(2):
+            context = memory.fit(request, session="s")
+            assert context.to() == request == context.to("anthropic")
+        assert count(memory) == 2
+        assert context.to("openai") == context.messages and context.messages[-1]["content"] == "It is empty."
+        cached = context.to(cache_control={"type": "ephemeral"})
+        assert cached != request and "ephemeral" in str(cached)
+
+
+def test_items_of_the_responses_api_go_back_beside_what_was_recalled() -> None:
+    items: Chat = [{"role": "user", "content": "Sum up all halls, and recall hall 3."}]
+    for at in range(30):
+        items += [
+            {"type": "reasoning", "id": f"rs_{at}", "summary": [], "encrypted_content": "x" * 300},
+            {"type": "function_call", "call_id": f"call_{at}", "name": "read", "arguments": "{}", "id": f"fc_{at}"},
+            {
+                "type": "function_call_output",
+                "call_id": f"call_{at}",
+                "output": f"Hall {at} holds {at * 7} crates. " * 6,
+            },
+        ]
+    with open_memory(max_tokens=900) as memory:
+        for end in range(1, len(items) + 1, 3):
+            context = memory.fit(items[:end], session="s", query="hall 3")
+            sent = context.to()
+            assert context.tokens <= 900 and sent[-1] == items[end - 1]
+            calls = [item["call_id"] for item in sent if item.get("type") == "function_call"]
+            assert calls == [item["call_id"] for item in sent if item.get("type") == "function_call_output"]
+            assert calls == [f"call_{item['id'][3:]}" for item in sent if item.get("type") == "reasoning"]
+        assert "Hall 3 has 21 crates." in str(sent) and count(memory) == 31
+
+
+def test_a_plain_context_has_all_formats(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.add_messages([SYSTEM, *lines("Hello.")])
+        context = memory.context()
+        assert context.to() == context.messages
+        assert context.to("anthropic")["system"] == "Be brief."
+        with pytest.raises(InputError, match="format must be one of"):
+            context.to("telegraph")
+
+
+# -- mistakes
+
+
+def test_a_malformed_message_is_named_by_its_place_and_nothing_is_archived() -> None:
+    with open_memory(max_tokens=400) as memory:
+        memory.fit(lines(*(f"crate {at}" for at in range(90))), session="old")
+        sent = memory.fit(lines("Where is crate 21?"), session="s").messages
+        before = count(memory)
+        for bad in ({"role": "wizard"}, 7, {"role": "tool", "content": "x"}, {"role": "assistant", "tool_calls": 1}):
+            with pytest.raises(MessageError) as caught:
+                memory.fit([SYSTEM, *sent, bad], session="s")
+            assert caught.value.index == len(sent) + 1 and re.search("message", str(caught.value))
+        assert count(memory) == before
+        memory.fit([SYSTEM, *sent, *lines("ok")], session="s")
+        assert count(memory) == before + 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"session": None}, {"session": 7}, {"max_tokens": 0}, {"query": 1}, {"now": "x"}, {"metadata": 1}]
+)
+def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with open_memory() as memory:
+        with pytest.raises(InputError):
+            memory.fit(lines("a"), **{"session": "s", **wrong})
+        assert count(memory) == 0
+
+
+def test_an_empty_history_recalls_what_is_asked_for() -> None:
+    with open_memory() as memory:
+        assert memory.fit([], session="s").messages == []
+        memory.fit(lines("Ada likes pears."), session="t")
+        assert "pears" in str(memory.fit([], session="s", query="What does Ada like?").messages)

@@ -1,0 +1,241 @@
+"""ReadingMemory: what comes out of a memory: contexts, recall, and the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tinymem.archive.archive import Archive
+from tinymem.archive.callbacks import Callbacks
+from tinymem.archive.durable_window import DurableWindow
+from tinymem.memory.base import BaseMemory
+from tinymem.memory.blocks import episodes_block, scratchpad_block
+from tinymem.memory.context import Context, Shares, assemble, default_query
+from tinymem.memory.fitting import Fitting, read_items, shortened_task, window_of
+from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.memory.tracing import traced
+from tinymem.recall import Explanation, Recall
+from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.search import Search
+from tinymem.steps.checks import Time, a_text, an_aware_time, one_of, some_tokens
+from tinymem.steps.ids import utc_now
+from tinymem.steps.step import STYLES, Style
+from tinymem.window.sending import Sending
+
+__all__ = ["ReadingMemory"]
+
+WHOLE = 0.85  # share of a context up to which a history is shown whole; the rest is for recall
+
+
+class ReadingMemory(BaseMemory):
+    """A memory that contexts are built from."""
+
+    max_tokens: int
+    shares: Shares
+    _sending: dict[Style, Sending]
+    _callbacks: Callbacks
+
+    def _read_from(self, archive: Archive, window: DurableWindow) -> None:
+        self._search, self._fitting = Search(archive), Fitting(window, archive.key)
+
+    @property
+    def scratchpad(self) -> AgentMemory:
+        """The agent's scratchpad, which is part of every context and survives a restart.
+
+        Values that cannot be saved are named after a restart. Beyond 100 observations, or failed approaches, the oldest
+        go to the archive. `forget` removes only steps; `scratchpad.clear()` empties the scratchpad.
+        """
+        return self._scratchpad.memory
+
+    @traced("search_memory")
+    def context(
+        self,
+        query: str | None = None,
+        *,
+        max_tokens: int | None = None,
+        now: Time | None = None,
+        style: Style = "auto",
+    ) -> Context:
+        """Build the messages to send, valid for the chat APIs and never over their budget.
+
+        System prompt, current task and pinned steps are always in, then summaries of earlier episodes, the window's
+        newest groups, the scratchpad, and in one block before the newest group what of the rest bears on the query.
+
+        Args:
+            query: The current task and the newest steps unless given.
+            max_tokens: The budget, the memory's own unless given.
+            now: When it is asked.
+            style: How steps are rendered; see `Step.to_messages`.
+
+        Raises:
+            BudgetError: What is always in is over the budget by itself.
+        """
+        one_of("style", style, *STYLES)
+        with self._opened():
+            self.short_term.catch_up()
+            steps = self.short_term.steps
+            asked = default_query(steps) if query is None else a_text("query", query)
+            when = an_aware_time("now", now) or utc_now()
+
+            def recall(tokens: int, shown: Collection[int]) -> Recall:
+                return self._search.recall(asked, tokens, when, hidden=shown)
+
+            context = assemble(
+                steps,
+                self.short_term.positions,
+                some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
+                self._sending[style],
+                recall,
+                self.shares,
+                whole=0 if self.long_term.journal.any_archived() else 1,
+                shortened=self.short_term.shortened,
+                episodes=episodes_block(self.medium_term, self.long_term),
+                scratchpad=scratchpad_block(self.scratchpad, self.long_term),
+            )
+            self._callbacks.recalled(context.recalled)
+            return context
+
+    @traced("search_memory")
+    def fit(
+        self,
+        messages: Any,
+        *,
+        session: str,
+        max_tokens: int | None = None,
+        query: str | None = None,
+        now: Time | None = None,
+        format: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        sessions: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+    ) -> Context:
+        """Build the messages to send from a history that the caller keeps, and hands over whole at every model call.
+
+        The window is exactly these messages, as many as fit: system prompts and the newest request always, the newest
+        group shortened if it is too long, calls with their results. What is new among them is archived once, however
+        often the history comes, was edited, summarised or cut (see `tinymem.messages.recognition`). It stands in no
+        window but this one, and is recalled in every other conversation. The rest of the budget is recalled from all
+        that the namespace holds, or what the filters let through.
+
+        Args:
+            messages: The history, oldest first, as its framework holds it: dicts or objects of an SDK. Blocks that a
+                context added are left out; prompts at the beginning are not archived. A chat message may have its own
+                form at its provider under the key `native`: it is kept, and comes back in `Context.entries`.
+            session: The name of the conversation.
+            max_tokens: The budget, the memory's own unless given.
+            query: The newest request and the newest messages unless given.
+            now: When it is asked, and when what is new was said.
+            format: `"openai"`, `"responses"` or `"anthropic"`; known by the shape of the messages unless given.
+            metadata: Metadata of the steps that are archived.
+            sessions: Recall only from this session; `"team/*"` means all that begin with `team/`.
+            since: Recall only steps of this moment or later.
+            until: Recall only steps of this moment or earlier.
+            speaker: Recall only steps said by this speaker.
+            tool: Recall only steps that call this tool.
+            type: Recall only steps of this type.
+
+        Returns:
+            The context, as chat messages. `Context.entries` says for each which of the given ones it is, and
+            `Context.to()` gives it in the format that came in.
+
+        Raises:
+            MessageError: A message is malformed; the error names its index. Nothing is archived then.
+            BudgetError: What must be in is over the budget by itself.
+
+        >>> history = [{"role": "user", "content": "The staging server is at 10.0.0.7."}]
+        >>> with HierarchicalMemory() as memory:
+        ...     sent = [memory.fit(history, session="s1").messages for _ in range(2)]
+        ...     sent == [history, history], memory.stats().steps
+        (True, 1)
+        """
+        with self._opened():
+            only = self._filter(since, until, sessions, speaker, tool, type)
+            budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
+            when = an_aware_time("now", now) or utc_now()
+            asked = None if query is None else a_text("query", query)
+            named = (self._redact or str)(a_text("session", session))
+            listed, read = read_items(messages, format)
+            history, added = self._fitting.take(listed, named, when, metadata or {})
+            self._settle(added)
+            steps, given = window_of(history)
+            wanted = default_query(steps) if asked is None else asked
+            sending = history.sending = history.sending or self._sending["auto"].like()
+            steps, shortened = shortened_task(steps, budget, sending.cost_of)
+
+            def recall(tokens: int, shown: Collection[int]) -> Recall:
+                return self._search.recall(wanted, tokens, when, hidden=shown, only=only)
+
+            context = assemble(
+                steps,
+                None,
+                budget,
+                sending,
+                recall,
+                self.shares,
+                whole=WHOLE,
+                shortened=shortened,
+                scratchpad=scratchpad_block(self.scratchpad, self.long_term),
+                given=given,
+            )
+            self._callbacks.recalled(context.recalled)
+        self.long_term.keep_pace()
+        return replace(context, read=read)
+
+    @traced("search_memory")
+    def recall(
+        self,
+        query: str,
+        max_tokens: int = 1_000,
+        *,
+        now: Time | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        diversity: float = DIVERSITY,
+    ) -> Recall:
+        """Return what bears on `query` from every step of the namespace, in the window or not.
+
+        Args:
+            query: A question, a task, or a stretch of conversation.
+            max_tokens: The most tokens of the block.
+            now: When it is asked, and what dates in the query are reckoned from.
+            since: Only steps of this moment or later.
+            until: Only steps of this moment or earlier.
+            session: Only steps of this session.
+            speaker: Only steps said by this speaker.
+            tool: Only steps that call this tool.
+            type: Only steps of this type, as in `"action"`.
+            diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
+                left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
+                all.
+        """
+        with self._opened():
+            only = self._filter(since, until, session, speaker, tool, type)
+            when = an_aware_time("now", now) or utc_now()
+            budget = some_tokens("max_tokens", max_tokens)
+            found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
+            self._callbacks.recalled(found)
+            return found
+
+    def explain(self, query: str, max_tokens: int = 1_000, *, now: Time | None = None) -> Explanation:
+        """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
+
+        The next best passages follow, with the reason why each is left out. Print the result; rich shows it in colour.
+
+        >>> import tempfile
+        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
+        ...     step = memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])[0]
+        ...     memory.explain("Where is staging?").recalled.items[0].step == step
+        True
+        """
+        with self._opened():
+            when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
+            return self._search.explain(a_text("query", query), budget, when)

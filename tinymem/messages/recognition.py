@@ -1,0 +1,218 @@
+"""Recognition of a history that comes again: which of its messages a memory holds, and where they stand.
+
+A history is followed along its chain (see `tinymem.messages.chains`) as far as the memory knows it. Where it leaves the
+chain, it is new; or it was cut, summarised or edited there, and comes back to what is known: a message that the session
+said, at that place or later, counts as the same one, and the chain goes on from it. So an edit is new, and what follows
+it unchanged is not. Two messages that say the same in one session are told apart by their place alone; where a cut has
+taken that away, they count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from tinymem.messages.chains import AT_ONCE, Kept, bodies_of, first_link, link, linked, results_of
+from tinymem.messages.conversion import steps_from_messages
+from tinymem.steps.step import Step
+from tinymem.steps.types import SystemPromptStep
+
+__all__ = ["Arrival", "Linked", "Links", "LinksOf", "Node", "arrivals", "new_steps", "recognised", "words"]
+
+CANDIDATES = 16  # places in a session where the same was said, the newest, that a history may come back to
+AHEAD = 8  # messages by which such a place is compared with the history
+
+
+class Node(NamedTuple):
+    """A message in the chain of its session.
+
+    Attributes:
+        link: Its link.
+        number: The number of the step that holds it; 0 where that is not known, None where the message is new.
+        place: The number of the step that it stands with in the order of the session: that one, or for a message that
+            was put in between, the step before it.
+    """
+
+    link: str
+    number: int | None = None
+    place: int | None = None
+    ends: bool = True
+
+
+class Links(Protocol):
+    """The links that a memory keeps."""
+
+    def linked(self, links: Sequence[str]) -> dict[str, Node]:
+        """Return the messages with these links; links that are not kept are left out."""
+
+    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+        """Return up to `limit` messages, the newest, that say the same, by the hash of that."""
+
+
+def words(session: str | None, body: str) -> str:
+    """Return a hash of what a message says in a session, wherever it stands."""
+    return linked(f"alike {first_link(session)}", body)
+
+
+def recognised(bodies: Sequence[str], session: str | None, links: Links, before: Sequence[Node] = ()) -> list[Node]:
+    """Find the messages with these bodies in the chain of a session, behind the messages `before`.
+
+    Returns:
+        A node for each message.
+    """
+    follower = _Follower(bodies, session, links, before)
+    while len(follower.nodes) < len(bodies):
+        if not follower.follow():
+            follower.leave()
+    return follower.nodes
+
+
+class _Follower:
+    """A history, and how far it was followed."""
+
+    def __init__(self, bodies: Sequence[str], session: str | None, links: Links, before: Sequence[Node]) -> None:
+        self.nodes: list[Node] = []
+        self._bodies, self._session, self._links = bodies, session, links
+        self._head = before[-1].link if before else first_link(session)
+        self._used = {node.link for node in before}
+        self._place = next((node.place for node in reversed(before) if node.place is not None), 0)
+        self._said: list[str] = []
+        self._alike: dict[str, list[Node]] | None = None
+
+    def follow(self) -> bool:
+        """Go along the chain, and return False where it ends before the history does."""
+        chain = _chain(self._head, self._bodies[len(self.nodes) :][:AT_ONCE])
+        known = self._links.linked(chain)
+        last = max((at for at, each in enumerate(chain) if each in known), default=-1)
+        for each in chain[: last + 1]:  # the last of them is known, and so are those before it
+            self._go(known.get(each, Node(each, 0)))
+        return last + 1 == len(chain)
+
+    def leave(self) -> None:
+        """Take messages as new up to the one where the history comes back to what is known."""
+        begin = len(self.nodes)
+        if self._alike is None:
+            self._said = [words(self._session, body) for body in self._bodies]
+            self._alike = self._links.alike(list(dict.fromkeys(self._said[begin:])), CANDIDATES)
+        for at in range(begin, len(self._bodies)):
+            if back := self._best(at, self._alike.get(self._said[at], ())):
+                self.nodes[begin:] = [node._replace(place=self._place) for node in self.nodes[begin:]]
+                self._go(back)
+                return
+            self._go(Node(linked(self._head, self._bodies[at])))
+
+    def _go(self, node: Node) -> None:
+        self.nodes.append(node)
+        self._used.add(node.link)
+        self._head = node.link
+        if node.place is not None:
+            self._place = node.place
+
+    def _best(self, at: int, places: Sequence[Node]) -> Node | None:
+        """Return the message, not met yet, behind which most of what follows is known; the newest of several."""
+        later = [node for node in places if (node.place or 0) >= self._place and node.link not in self._used]
+        return max(later, key=lambda node: (self._ahead(node, at) if len(later) > 1 else 0, node.number), default=None)
+
+    def _ahead(self, node: Node, at: int) -> int:
+        return len(self._links.linked(_chain(node.link, self._bodies[at + 1 :][:AHEAD])))
+
+
+def _chain(head: str, bodies: Sequence[str]) -> list[str]:
+    return [head := linked(head, body) for body in bodies]
+
+
+class Linked(NamedTuple):
+    """A message as its link is kept: the hash of what it says, and its place where that is not its own step's."""
+
+    link: str
+    said: str
+    place: int | None = None
+
+
+class Arrival(NamedTuple):
+    """A step that is to be added, with its messages."""
+
+    step: Step
+    links: Sequence[Linked]
+
+
+def arrivals(
+    steps: Sequence[Step], skip: bool, kept: Kept, links: Links, newest: Callable[[str | None], str | None]
+) -> list[Arrival]:
+    """Return the steps of a session's messages that are to be added, with links as ids.
+
+    With `skip` they are the whole history, and what is known of it is left out. Without, they come behind the newest
+    step of the session; a step whose link is taken, as by the same system prompt, keeps the id that it has.
+    """
+    if not steps:
+        return []
+    asis = [kept(step) for step in steps]
+    session = asis[0].session
+    prompts = {at: _prompt_link(step) for at, step in enumerate(asis) if isinstance(step, SystemPromptStep)}
+    bodies = [[] if at in prompts else bodies_of(step) for at, step in enumerate(asis)]
+    flat = [body for some in bodies for body in some]
+    if skip:
+        nodes = recognised(flat, session, links)
+    else:
+        nodes = [Node(each) for each in _chain(newest(session) or first_link(session), flat)]
+    own = iter(nodes)
+    given = [[Node(prompts[at])] if at in prompts else [next(own) for _ in some] for at, some in enumerate(bodies)]
+    taken = links.linked([node.link for at, some in enumerate(given) if not skip or at in prompts for node in some])
+    found = []
+    for at, (step, some) in enumerate(zip(steps, given, strict=True)):
+        if at in prompts and skip and prompts[at] in taken:
+            continue
+        if not skip and some[-1].link in taken:
+            found.append(Arrival(step, ()))
+        else:
+            said = [words(session, body) for body in bodies[at]] or [""]
+            found += new_steps(step, some, said)
+    return found
+
+
+def _prompt_link(step: SystemPromptStep) -> str:
+    return link(first_link(step.session), step.to_messages()[0], step.type)
+
+
+def new_steps(step: Step, nodes: Sequence[Node], said: Sequence[str]) -> list[Arrival]:
+    """Return what is new of a step, whose messages have these nodes, and say what these hashes are of.
+
+    Of a call that is known, the results that are new become messages of their own; a call that is new comes without the
+    results that are known.
+    """
+    new = [at for at, node in enumerate(nodes) if node.number is None]
+    links = [node.link for node in nodes]
+    kept = [Linked(links[at], said[at], nodes[at].place) for at in new]
+    if not new:
+        return []
+    if len(new) == len(nodes):
+        return [Arrival(step.evolve(id=links[-1]), kept)]
+    if new[0]:
+        results = results_of(step, new, links)
+        return [Arrival(one, [row]) for row, one in zip(kept, results, strict=True)]
+    messages = step.to_messages()
+    made = steps_from_messages([messages[at] for at in new], session=step.session, timestamp=step.timestamp)
+    (call,) = made
+    return [Arrival(call.evolve(id=links[new[-1]], metadata=step.metadata), kept)]
+
+
+class LinksOf:
+    """The links of messages that one process was given, in memory."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._said: dict[str, list[Node]] = {}
+
+    def put(self, links: Iterable[Linked], number: int) -> None:
+        """Keep the messages of a step."""
+        for each, said, place in links:
+            self._nodes[each] = node = Node(each, number, number if place is None else place)
+            self._said.setdefault(said, []).append(node)
+
+    def linked(self, links: Sequence[str]) -> dict[str, Node]:
+        """Return the messages with these links."""
+        return {each: self._nodes[each] for each in links if each in self._nodes}
+
+    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+        """Return up to `limit` messages, the newest, that say the same."""
+        return {each: self._said[each][-limit:] for each in hashes if each in self._said}
