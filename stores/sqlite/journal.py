@@ -54,6 +54,7 @@ class SqliteJournal(Passages, Links, Summaries, Reindexing, Checks):
         """Remove steps for good, and the summaries that cover them; False if a number of passages does not match.
 
         Freed pages are overwritten, terms merged away and the write-ahead log emptied, so nothing is left in the file.
+        Inside `together`, the caller scrubs the file afterwards.
         """
         sql = "SELECT id FROM passages WHERE step = ? ORDER BY id"
         with self._transaction() as db:
@@ -72,7 +73,8 @@ class SqliteJournal(Passages, Links, Summaries, Reindexing, Checks):
             self.keep({FORGOTTEN: f"{self.setting(FORGOTTEN) or ''} {gone}".strip()})
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
-        self.scrub("the steps are deleted", "their text stays")
+        if not self._db.in_transaction:
+            self.scrub("the steps are deleted", "their text stays")
         return True
 
     def scrub(self, done: str, what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from tinymem.errors import FormatError, InputError
 from tinymem.protocols import StepOutline, StepRow, Tally
@@ -23,6 +24,8 @@ _LIMITS = {
     **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
     **{"since": "time >= ?", "until": "time <= ?", "before": "time < ?"},
 }
+_LABELLED = " AND number IN (SELECT step FROM labels WHERE name = ? AND value = ?)"
+_HIGHEST = "\U0010ffff"  # the character behind all others
 
 
 class Steps(Database):
@@ -61,20 +64,20 @@ class Steps(Database):
         """Return the tokens of all steps since the memory began."""
         return self._number("SELECT position + tokens FROM steps ORDER BY number DESC LIMIT 1")
 
-    def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
+    def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after`, in order."""
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ? ORDER BY number LIMIT ?"
-        return [StepRow(*row) for row in self._along(sql, (after, limit), _STEP)]
+        where, values = _within({"session": session} if session is not None else {})
+        sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ?{where} ORDER BY number LIMIT ?"
+        return [StepRow(*row) for row in self._along(sql, (after, *values, limit), _STEP)]
 
     def newest(
         self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers below `before`, the newest first."""
         wanted = {"type": type, "session": session}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        where = "".join(f" AND {name} = ?" for name in given)
+        where, values = _within({name: value for name, value in wanted.items() if value is not None})
         sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self._along(sql, (before, *given.values(), limit), _STEP, down=True)]
+        return [StepRow(*row) for row in self._along(sql, (before, *values, limit), _STEP, down=True)]
 
     def newest_of(self, session: str | None) -> str | None:
         """Return the id of the session's newest step other than a system prompt."""
@@ -100,11 +103,11 @@ class Steps(Database):
         """Return the ids among these that belong to a step."""
         return {id for (id,) in self._each("SELECT id FROM steps WHERE id IN ({})", ids)}
 
-    def matching(self, limits: Mapping[str, str | float]) -> list[int]:
-        """Return the numbers of the steps within all `limits`, in order."""
-        where = "".join(f" AND {_LIMITS[name]}" for name in limits)
-        sql = f"SELECT number FROM steps WHERE 1{where} ORDER BY number"
-        return [number for (number,) in self._read(sql, [*limits.values()], (int,))]
+    def matching(self, limits: Mapping[str, str | float], labels: Sequence[tuple[str, str]] = ()) -> list[int]:
+        """Return the numbers of the steps within all `limits` that have all `labels`, in order."""
+        where, values = _within(limits)
+        sql = f"SELECT number FROM steps WHERE 1{where}{_LABELLED * len(labels)} ORDER BY number"
+        return [number for (number,) in self._read(sql, [*values, *chain.from_iterable(labels)], (int,))]
 
     def count(self, type: str) -> int:
         """Count the steps of a type."""
@@ -168,3 +171,16 @@ class Steps(Database):
             db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
             self._count_up(WINDOW_CHANGES)
             return taken
+
+
+def _within(limits: Mapping[str, str | float]) -> tuple[str, list[str | float]]:
+    """Return conditions for limits, and their values; a session that ends in * stands for all that begin so."""
+    where, values = "", list[str | float]()
+    for name, value in limits.items():
+        if name == "session" and isinstance(value, str) and value.endswith("*"):
+            where += " AND session >= ? AND session < ?"
+            values += [value[:-1], value[:-1] + _HIGHEST]
+        else:
+            where += f" AND {_LIMITS[name]}"
+            values.append(value)
+    return where, values

@@ -187,6 +187,10 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     "HierarchicalMemory.get": lambda at: (at.memory().get, {"id": STEP.id}),
     "HierarchicalMemory.context": lambda at: (at.memory().context, {}),
     "HierarchicalMemory.recall": lambda at: (at.memory().recall, {"query": "staging"}),
+    "HierarchicalMemory.fit": lambda at: (at.memory().fit, {"messages": [MESSAGE], "session": "x"}),
+    "HierarchicalMemory.history": lambda at: (exhausted(at.memory().history), {}),
+    "HierarchicalMemory.open": lambda at: (at.memory().open, {"id": STEP.id}),
+    "HierarchicalMemory.tools": lambda at: (at.memory().tools, {}),
     "HierarchicalMemory.explain": lambda at: (at.memory().explain, {"query": "staging"}),
     "HierarchicalMemory.forget": lambda at: (at.memory().forget, {"session": "x"}),
     "HierarchicalMemory.forget_namespace": lambda at: (

@@ -72,11 +72,9 @@ def test_time_zones_are_only_other_names_for_a_moment() -> None:
     assert Filter(until=tokyo).allowed(catalog).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    "limits", [{"since": datetime(2025, 1, 1)}, {"until": datetime(2025, 1, 1)}, {"since": "2025"}]
-)
-def test_a_time_without_a_zone_is_an_input_error(limits: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="aware datetime"):
+@pytest.mark.parametrize("limits", [{"since": True}, {"until": [datetime(2025, 1, 1)]}, {"since": "2025"}])
+def test_what_is_no_time_is_an_input_error(limits: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="must be a datetime"):
         Filter(**limits)
 
 

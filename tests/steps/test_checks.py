@@ -1,4 +1,4 @@
-"""Times as they may be given: seconds since 1970, or aware datetimes; and what is refused."""
+"""Times as they may be given: seconds since 1970, or datetimes, in UTC unless they have a zone; and what is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tinymem.steps.checks import an_aware_time
 
 MARCH = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 MESSAGE: dict[str, Any] = {"role": "user", "content": "The staging server is at 10.0.0.7."}
-WRONG = [datetime(2025, 3, 1), "2025-03-01", True, float("nan"), float("inf"), -1e15, 10**400, {1}, [MARCH]]
+WRONG = ["2025-03-01", True, float("nan"), float("inf"), -1e15, 10**400, {1}, [MARCH]]
 
 
 @given(st.datetimes(timezones=st.just(timezone.utc), min_value=datetime(1950, 1, 1), max_value=datetime(2100, 1, 1)))
@@ -31,6 +31,15 @@ def test_seconds_and_datetimes_are_the_same_time(when: datetime) -> None:
 def test_the_first_second_is_a_time(zero: Any) -> None:
     assert an_aware_time("now", zero) == datetime(1970, 1, 1, tzinfo=timezone.utc)
     assert an_aware_time("now", None) is None
+
+
+def test_a_time_without_a_zone_is_in_utc(tmp_path: Path) -> None:
+    assert an_aware_time("now", datetime(2025, 3, 1, 12)) == MARCH
+    with HierarchicalMemory(tmp_path, embedder="hashing", store="exact") as memory:
+        memory.add_messages([MESSAGE], timestamp=datetime(2025, 3, 1, 12))
+        assert memory.steps[0].timestamp == MARCH and memory.steps[0].timestamp.tzinfo is timezone.utc
+        assert memory.recall("staging", since=datetime(2025, 3, 1, 12), until=MARCH).items
+        assert memory.forget(until=datetime(2025, 3, 1, 11, 59), dry_run=True) == 0
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
@@ -75,7 +84,7 @@ CALLS: dict[str, Callable[[HierarchicalMemory, Any], object]] = {
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 def test_no_call_takes_what_is_no_time(name: str, wrong: Any, memory: HierarchicalMemory) -> None:
-    with pytest.raises(InputError, match=r"must be .*(aware|years)"):
+    with pytest.raises(InputError, match=r"must be .*(datetime|years)"):
         CALLS[name](memory, wrong)
     assert memory.stats().steps == 0
 

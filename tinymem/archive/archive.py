@@ -241,19 +241,33 @@ class Archive(Indexing):
 
     # -- away ---------------------------------------------------------------------------------------------------------
 
-    def forget(self, numbers: Sequence[int]) -> None:
-        """Remove steps for good: texts, vectors and terms, from the journal and from the index's files."""
+    def forget(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
+        """Remove steps for good: texts, vectors and terms, from the journal and from the index's files.
+
+        `instead` writes to the journal in the same transaction, for example what takes their place.
+        """
         # The journal notes what its deletion leaves in the index, so that a crash in between leaves no vector for long.
         with self._embedding, self.index.alone:
             try:
                 before = -1
-                while not self.journal.delete({number: self._texts(number) for number in numbers}):
+                while not self._deleted(numbers, instead):
                     before = self._changed_since(before)  # another process has just made passages of these steps
             finally:
                 self._drop_catalog()
                 self._files.forget(self.journal, numbers)
             self._forget_in_index()
         self.wake()
+
+    def _deleted(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> bool:
+        passages = {number: self._texts(number) for number in numbers}
+        if instead is None:
+            return self.journal.delete(passages)
+        with self.journal.together():
+            if not self.journal.delete(passages):
+                return False
+            instead()
+        self.journal.scrub("the steps are replaced", "the text of those before stays")
+        return True
 
     def _forget_in_index(self) -> None:
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Literal, TextIO, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
@@ -14,11 +14,12 @@ from tinymem.archive.episodes import Episodes
 from tinymem.archive.stats import Stats, stats_of
 from tinymem.errors import ClosedError, InputError, shown
 from tinymem.memory.blocks import KeptScratchpad
+from tinymem.memory.filters import a_filter
 from tinymem.memory.forgetting import Forgetting
 from tinymem.memory.tracing import traced
 from tinymem.messages.tokens import count_tokens
 from tinymem.recall.fusion import Filter
-from tinymem.steps.checks import Time, a_callable, a_text, an_aware_time, some_texts
+from tinymem.steps.checks import Time, a_callable, a_text, an_aware_time, one_of, some_texts, whole_number
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -30,9 +31,14 @@ from tinymem.upkeep.progress import Progress, unseen
 from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.strategy import PruneReport, Prunes
 
-__all__ = ["BaseMemory"]
+__all__ = ["BaseMemory", "Conflict"]
 
 logger = logging.getLogger(__name__)
+
+Conflict: TypeAlias = Literal["error", "skip", "replace"]
+Add: TypeAlias = Callable[[Sequence[Step]], list[Step]]
+
+PAGE = 500  # steps of a history that are read at once
 
 
 class BaseMemory(StepCollection):
@@ -57,15 +63,38 @@ class BaseMemory(StepCollection):
         self._scratchpad = KeptScratchpad(archive, self.archive, redact)
 
     @traced("create_memory")
-    def archive(self, steps: Sequence[Step]) -> list[Step]:
+    def archive(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
         """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
+
+        Args:
+            steps: The steps.
+            on_conflict: As in `add_steps`.
 
         Raises:
             InputError: One of them is no step, or in the memory already.
             MessageError: A tool's result comes without its call.
         """
+        return self._added(steps, on_conflict, self.short_term.archive, self.short_term.archive)
+
+    def _added(self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_instead: Add) -> list[Step]:
+        """Add steps as `on_conflict` says, `add_instead` in the transaction in which others are forgotten."""
+        one_of("on_conflict", on_conflict, "error", "skip", "replace")
+        added: list[Step] = []
         with self._opened():
-            added = self.short_term.archive(some_steps("steps", steps))
+            given, journal = some_steps("steps", steps), self.long_term.journal
+            ids = [step.id for step in given]
+            while True:
+                held = journal.held(ids) if on_conflict != "error" else set()
+                try:
+                    if held and on_conflict == "replace":
+                        self._forgetting.remove(journal.numbers(ids), lambda: added.extend(add_instead(given)))
+                    else:
+                        added.extend(add([step for step in given if step.id not in held]))
+                    break
+                except InputError:  # another process may have added one of them since
+                    if on_conflict == "error" or journal.held(ids) == held:
+                        raise
+                    added.clear()
             self._settle(len(added))
         self.long_term.keep_pace()
         return added
@@ -154,6 +183,62 @@ class BaseMemory(StepCollection):
                 raise InputError(f"no step {shown(id)} in namespace {self.namespace!r}")
             return found
 
+    def history(
+        self,
+        session: str | None = None,
+        *,
+        after: str | int | None = None,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> Iterator[Step]:
+        """Yield every step that was added and not forgotten, in the window or not, in order.
+
+        Steps are read from the journal a few hundred at a time, so that a history of any length takes no memory; a step
+        that is added meanwhile comes too. `steps` is the window alone.
+
+        Args:
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            after: Only steps behind this one, by its id or its number: with `newest`, those before it.
+            limit: The most steps.
+            newest: The newest step comes first.
+
+        Raises:
+            InputError: There is no step with the id `after`.
+
+        >>> from tinymem import HierarchicalMemory
+        >>> with HierarchicalMemory() as memory:
+        ...     added = memory.add_messages([{"role": "user", "content": text} for text in ("a", "b", "c")])
+        ...     [step.text for step in memory.history(newest=True, limit=2)]
+        ['c', 'b']
+        """
+        with self._opened():
+            named = None if session is None else (self._redact or str)(a_text("session", session))
+            number = None if after is None else self._number_of(after)
+            left = None if limit is None else whole_number("limit", limit)
+        return self._pages(named, number, left, newest)
+
+    def _pages(self, session: str | None, number: int | None, left: int | None, newest: bool) -> Iterator[Step]:
+        while left is None or left > 0:
+            count = PAGE if left is None else min(left, PAGE)
+            with self._opened():
+                journal = self.long_term.journal
+                if newest:
+                    rows = journal.newest(count, *(() if number is None else (number,)), session=session)
+                else:
+                    rows = journal.rows(number or 0, count, session=session)
+                steps = [self.long_term.load(row.record) for row in rows]
+            yield from steps
+            if len(rows) < count:
+                return
+            number, left = rows[-1].number, None if left is None else left - count
+
+    def _number_of(self, id: str | int) -> int:
+        """Return the number of a step; a number may be of one that was forgotten."""
+        number = number_of(self.long_term, id)
+        if number < 0:
+            raise InputError(f"no step {shown(id)} in namespace {self.namespace!r}")
+        return number
+
     @traced("update_memory")
     def mark(self, id: str | int, milestone: bool = True) -> None:
         """Make a step a milestone, which ranks a little higher in recall, or none.
@@ -220,6 +305,7 @@ class BaseMemory(StepCollection):
         speaker: str | None = None,
         tool: str | None = None,
         type: str | None = None,
+        where: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> int:
         """Remove steps for good, wherever they are: those with one of the ids, and those that all filters let pass.
@@ -229,13 +315,14 @@ class BaseMemory(StepCollection):
 
         Args:
             ids: An id or several.
-            session: Only steps of this session.
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
             before: Only steps before this moment.
             since: Only steps of this moment or later.
             until: Only steps of this moment or earlier.
             speaker: Only steps said by this speaker.
             tool: Only steps that call this tool.
             type: Only steps of this type.
+            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
             dry_run: Only count.
 
         Returns:
@@ -254,31 +341,19 @@ class BaseMemory(StepCollection):
         """
         with self._opened():
             named = [clean(id) for id in some_texts("ids", [ids] if isinstance(ids, str) else ids)]
-            only = self._filter(since, until, session, speaker, tool, type)
+            only = self._filter(
+                since=since, until=until, session=session, speaker=speaker, tool=tool, type=type, where=where
+            )
             end = an_aware_time("before", before)
             if not named and only == Filter() and end is None:
-                raise InputError("say what to forget: ids, session, before, since, until, speaker, tool or type")
+                raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
             numbers = chosen(self.long_term, named, only, end)
             if numbers and not dry_run:
                 self._forgetting.remove(numbers)
             return len(numbers)
 
-    def _filter(
-        self,
-        since: Time | None,
-        until: Time | None,
-        session: str | None,
-        speaker: str | None,
-        tool: str | None,
-        type: str | None,
-    ) -> Filter:
-        """Check filters, and give names the form that they are written down in."""
-        redact = self._redact or str
-        names = {"session": session, "speaker": speaker, "tool": tool}
-        given = {name: redact(a_text(name, text)) for name, text in names.items() if text is not None}
-        if type is not None:
-            given["type"] = a_text("type", type)
-        return Filter(an_aware_time("since", since), an_aware_time("until", until), **given)
+    def _filter(self, **limits: Any) -> Filter:
+        return a_filter(self.long_term.journal, self._redact, **limits)
 
     @staticmethod
     def forget_namespace(path: str | Path, namespace: str) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import count_message
+from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import covers_of
 from tinymem.window.sending import Sending, SentGroup
 
-__all__ = ["NOTE", "Chosen", "chosen"]
+__all__ = ["NOTE", "Chosen", "chosen", "shortened"]
 
 NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
 
@@ -58,17 +59,28 @@ def chosen(
 def _fitted(whole: SentGroup, room: int, sending: Sending) -> list[SentGroup]:
     """Return the group whole if it fits `room`, else with its texts cut to half of `room`, so that recall has the rest.
 
-    Returns nothing if even the shortened group does not fit.
+    Arguments of calls are cut only where nothing else helps. Returns nothing if even the shortened group does not fit.
     """
     if whole.tokens <= room:
         return [whole]
     room //= 2
+    for arguments in (False, True):
 
-    def cut(most: int) -> SentGroup:
-        return sending.instead(whole, [step.shortened(most) for step in whole.group])
+        def cut(most: int, arguments: bool = arguments) -> SentGroup:
+            return shortened(whole, most, arguments, sending)
 
-    longest = most_characters(lambda most: cut(most).tokens <= room, room)
-    return [cut(longest)] if longest >= 0 else []
+        longest = most_characters(lambda most: cut(most).tokens <= room, room)
+        if longest >= 0:
+            return [cut(longest)]
+    return []
+
+
+def shortened(whole: SentGroup, most: int, arguments: bool, sending: Sending) -> SentGroup:
+    """Cut the texts of a group to `most` characters each, and those in the arguments of its calls if asked to."""
+    steps = [step.shortened(most) for step in whole.group]
+    if arguments:
+        steps = [step.shorten_arguments(most) if isinstance(step, ActionStep) else step for step in steps]
+    return sending.instead(whole, steps)
 
 
 def _from_start(

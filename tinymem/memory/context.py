@@ -15,7 +15,7 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from tinymem.errors import BudgetError, InputError
-from tinymem.memory.choice import NOTE, Chosen, chosen
+from tinymem.memory.choice import NOTE, Chosen, chosen, shortened
 from tinymem.memory.entries import Entry, added, shown
 from tinymem.memory.items import Item, priced, report, shared
 from tinymem.messages.conversion import groups
@@ -169,7 +169,7 @@ def assemble(
     recall: Callable[[int, Collection[int]], Recall],
     shares: Shares,
     whole: float,
-    shortened: Collection[str] = (),
+    partial: Collection[str] = (),
     episodes: Callable[[int], Block] | None = None,
     scratchpad: Callable[[int], Block] | None = None,
     given: Given | None = None,
@@ -184,7 +184,7 @@ def assemble(
         recall: Gives the block of recall, of so many tokens, without the steps of the numbers that are shown.
         shares: The shares of the parts.
         whole: The share up to which a window is shown whole that fits; 1 where there is nothing else.
-        shortened: Ids of steps that the window does not show whole; what it lacks of them may be recalled.
+        partial: Ids of steps that the window does not show whole; what it lacks of them may be recalled.
         episodes: Gives the block of episodes, of so many tokens.
         scratchpad: Gives the block of the scratchpad, of so many tokens.
         given: The messages that the window was made of, where the caller has them. The newest group is then in every
@@ -205,7 +205,7 @@ def assemble(
     before = _before(sent, held, window)
     lead = [*takewhile(lambda one: one.first in held, before)]
     rest = [*dropwhile(lambda one: one.first in held, before)]
-    cut = {*shortened, *_cut(window)}
+    cut = {*partial, *_cut(window)}
     inputs = given.inputs if given else {}
     start, middle = [*shown(lead, inputs, cut)], [*shown(rest, inputs, cut)]
     tail = [*shown(window.newest, inputs, cut, window.whole)]
@@ -261,7 +261,7 @@ def _positions(sent: Iterable[SentGroup]) -> dict[str, int]:
 
 
 def _too_long(newest: SentGroup, cost: int, budget: int, sending: Sending) -> BudgetError:
-    least = sending.instead(newest, [step.shortened(0) for step in newest.group]).tokens
+    least = shortened(newest, 0, True, sending).tokens
     return BudgetError(cost + least, budget, {"reply, system prompt and task": cost, "newest messages": least})
 
 

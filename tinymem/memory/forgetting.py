@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from tinymem.archive.archive import Archive
@@ -27,11 +27,11 @@ class Forgetting:
         self._window, self._archive, self._retention = window, archive, retention
         self._until_look = 0  # steps that may be added until the retention is looked at
 
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Remove the steps with these numbers for good."""
+    def remove(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
+        """Remove the steps with these numbers for good; `instead` adds others in the same transaction."""
         self._window.withdraw(numbers)
         try:
-            self._archive.forget(numbers)
+            self._archive.forget(numbers, instead)
         finally:  # when it fails half way, the window has what the journal has
             self._window.catch_up(again=True)
 

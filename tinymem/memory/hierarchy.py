@@ -15,6 +15,7 @@ from tinymem.archive.episodes import Episodes
 from tinymem.archive.folders import check_name, namespace_folder
 from tinymem.archive.temporary import private_folder
 from tinymem.errors import MessageError, own_place
+from tinymem.memory.base import Conflict
 from tinymem.memory.context import Shares
 from tinymem.memory.reading import ReadingMemory
 from tinymem.memory.tracing import traced
@@ -173,13 +174,26 @@ class HierarchicalMemory(ReadingMemory):
         return self.add_steps([step])[0]
 
     @traced("create_memory")
-    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
-        """Add steps in one transaction: all of them, or none when one is refused. Errors as in `add`."""
-        self._check_open()
-        with self.short_term.adding(steps) as added:
-            self._settle(len(added))
-        self.long_term.keep_pace()
-        return added
+    def add_steps(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
+        """Add steps in one transaction: all of them, or none when one is refused. Errors as in `add`.
+
+        Args:
+            steps: The steps.
+            on_conflict: For a step whose id is in the memory: `"error"` refuses it, `"skip"` leaves it out, `"replace"`
+                forgets the one that is there and adds this one as the newest. Nobody sees the memory without either.
+
+        Returns:
+            The steps that were added.
+
+        >>> from tinymem import MessageStep
+        >>> with HierarchicalMemory() as memory:
+        ...     for port in (80, 8443):
+        ...         step = MessageStep("user", f"The port is {port}.", id="port")
+        ...         added = memory.add_steps([step], on_conflict="replace")
+        ...     [step.text for step in memory.steps]
+        ['The port is 8443.']
+        """
+        return self._added(steps, on_conflict, self.short_term.add_steps, self.short_term.add_instead)
 
     @traced("create_memory")
     def add_messages(

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import NoneType
 from typing import Any
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
 from tinymem.archive.durable_window import DurableWindow
+from tinymem.errors import InputError, shown
 from tinymem.memory.base import BaseMemory
 from tinymem.memory.blocks import episodes_block, scratchpad_block
 from tinymem.memory.context import Context, Shares, assemble, default_query
+from tinymem.memory.filters import passes
 from tinymem.memory.fitting import Fitting, read_items, shortened_task, window_of
+from tinymem.memory.opening import opened
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.tracing import traced
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.render import one_line
 from tinymem.recall.search import Search
-from tinymem.steps.checks import Time, a_text, an_aware_time, one_of, some_tokens
+from tinymem.steps.checks import Time, a_text, an_aware_time, one_of, some_tokens, whole_number
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import STYLES, Style
 from tinymem.window.sending import Sending
@@ -89,7 +95,7 @@ class ReadingMemory(BaseMemory):
                 recall,
                 self.shares,
                 whole=0 if self.long_term.journal.any_archived() else 1,
-                shortened=self.short_term.shortened,
+                partial=self.short_term.shortened,
                 episodes=episodes_block(self.medium_term, self.long_term),
                 scratchpad=scratchpad_block(self.scratchpad, self.long_term),
             )
@@ -113,6 +119,7 @@ class ReadingMemory(BaseMemory):
         speaker: str | None = None,
         tool: str | None = None,
         type: str | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> Context:
         """Build the messages to send from a history that the caller keeps, and hands over whole at every model call.
 
@@ -138,6 +145,7 @@ class ReadingMemory(BaseMemory):
             speaker: Recall only steps said by this speaker.
             tool: Recall only steps that call this tool.
             type: Recall only steps of this type.
+            where: Recall only steps with these values in their metadata, as `{"user": "ann"}`.
 
         Returns:
             The context, as chat messages. `Context.entries` says for each which of the given ones it is, and
@@ -154,7 +162,11 @@ class ReadingMemory(BaseMemory):
         (True, 1)
         """
         with self._opened():
-            only = self._filter(since, until, sessions, speaker, tool, type)
+            only = self._filter(
+                since=since, until=until, sessions=sessions, speaker=speaker, tool=tool, type=type, where=where
+            )
+            if not isinstance(metadata, (Mapping, NoneType)):
+                raise InputError(f"metadata must be a mapping, not {shown(metadata)}")
             budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
             when = an_aware_time("now", now) or utc_now()
             asked = None if query is None else a_text("query", query)
@@ -165,7 +177,7 @@ class ReadingMemory(BaseMemory):
             steps, given = window_of(history)
             wanted = default_query(steps) if asked is None else asked
             sending = history.sending = history.sending or self._sending["auto"].like()
-            steps, shortened = shortened_task(steps, budget, sending.cost_of)
+            steps, partial = shortened_task(steps, budget, sending.cost_of)
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
                 return self._search.recall(wanted, tokens, when, hidden=shown, only=only)
@@ -178,7 +190,7 @@ class ReadingMemory(BaseMemory):
                 recall,
                 self.shares,
                 whole=WHOLE,
-                shortened=shortened,
+                partial=partial,
                 scratchpad=scratchpad_block(self.scratchpad, self.long_term),
                 given=given,
             )
@@ -199,6 +211,8 @@ class ReadingMemory(BaseMemory):
         speaker: str | None = None,
         tool: str | None = None,
         type: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        ids: bool = False,
         diversity: float = DIVERSITY,
     ) -> Recall:
         """Return what bears on `query` from every step of the namespace, in the window or not.
@@ -209,21 +223,77 @@ class ReadingMemory(BaseMemory):
             now: When it is asked, and what dates in the query are reckoned from.
             since: Only steps of this moment or later.
             until: Only steps of this moment or earlier.
-            session: Only steps of this session.
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
             speaker: Only steps said by this speaker.
             tool: Only steps that call this tool.
             type: Only steps of this type, as in `"action"`.
+            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
+            ids: Each excerpt begins with the number of its step (`#12`), by which `open` and `get` find it.
             diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
                 left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
                 all.
         """
         with self._opened():
-            only = self._filter(since, until, session, speaker, tool, type)
+            only = self._filter(
+                since=since, until=until, session=session, speaker=speaker, tool=tool, type=type, where=where
+            )
             when = an_aware_time("now", now) or utc_now()
             budget = some_tokens("max_tokens", max_tokens)
-            found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity)
+            found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity, ids=ids)
             self._callbacks.recalled(found)
             return found
+
+    def open(self, id: str | int, start: int = 0, *, max_tokens: int = 1_000) -> str:
+        """Return the text of one step from a character on, marked as data; a longer one says how to read on.
+
+        Args:
+            id: Its id or its number, as `recall(ids=True)` shows it: `"#12"`.
+            start: The character to begin at.
+            max_tokens: The most tokens.
+
+        Raises:
+            InputError: There is no such step, or it has not so many characters.
+
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     "10.0.0.7" in memory.open("#1")
+        True
+        """
+        budget, begin = some_tokens("max_tokens", max_tokens), whole_number("start", start)
+        step = self.get(id)
+        text = step.text
+        if begin and begin >= len(text):
+            raise InputError(f"start must be below {len(text)}, which is how many characters step {shown(id)} has")
+        number = f"#{step.step_number}"
+        return opened(
+            text,
+            begin,
+            budget,
+            head=f"[{number} {one_line(step.speaker or step.type)}, {step.timestamp:%Y-%m-%d %H:%M} UTC]",
+            read_on=lambda end: f"open({number!r}, start={end})",
+            key=self.long_term.key,
+            counter=self.long_term.counter,
+        )
+
+    def tools(self, *, session: str | None = None, where: Mapping[str, Any] | None = None) -> list[MemoryTool]:
+        """Return tools by which a model searches the memory: `search_memory` and `open_memory`.
+
+        Each has a `schema` for the chat API, and a `call` that takes the arguments of the model's call. It answers in
+        text, marked as data, and in words where the model made a mistake.
+
+        Args:
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
+
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     search, read = memory.tools()
+        ...     "10.0.0.7" in search.call(query="Where is staging?"), "10.0.0.7" in read.call(id="#1")
+        (True, True)
+        """
+        filters = {"session": session, "where": where}
+        self._filter(**filters)
+        return memory_tools(self, filters, lambda step: passes(step, self._filter(**filters)))
 
     def explain(self, query: str, max_tokens: int = 1_000, *, now: Time | None = None) -> Explanation:
         """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.

@@ -45,6 +45,8 @@ class Waiting(Protocol):
 class Journal(Protocol):
     """The journal of one namespace. Any number of threads and processes may use it.
 
+    Where steps of a session are asked for, one that ends in * stands for all that begin with what is before it.
+
     Each call is a transaction, unless it is made inside `together` or `snapshot`. When `add` has returned, its steps
     survive a killed process and a lost power supply; what is derived from steps survives a killed process at least.
 
@@ -102,8 +104,8 @@ class Journal(Protocol):
     def end(self) -> int:
         """Return the tokens of all steps since the memory began: the position of the next one."""
 
-    def rows(self, after: int = 0, limit: int = 1000) -> list[StepRow]:
-        """Return up to `limit` steps with numbers above `after`, in order."""
+    def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
+        """Return up to `limit` steps with numbers above `after`, in order; of a session, if one is given."""
 
     def newest(
         self, limit: int, before: int = 1 << 62, *, type: str | None = None, session: str | None = None
@@ -128,8 +130,8 @@ class Journal(Protocol):
     def held(self, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that steps have."""
 
-    def matching(self, limits: Mapping[str, str | float]) -> list[int]:
-        """Return the numbers of the steps within all `limits`, in order.
+    def matching(self, limits: Mapping[str, str | float], labels: Sequence[tuple[str, str]] = ()) -> list[int]:
+        """Return the numbers of the steps within all `limits` that have all `labels`, in order.
 
         `session`, `speaker` and `type` must be equal; `since` (at or after), `until` (at or before) and `before` are in
         seconds since 1970.
@@ -254,7 +256,8 @@ class Journal(Protocol):
 
         `passages_of` has the texts of each step's passages, in order. False, and nothing is removed, if a step has not
         as many passages: another process made or removed some. Nothing is left in any file; counts as a rewrite and a
-        change of the window. The ids of the passages are added to the setting FORGOTTEN.
+        change of the window. The ids of the passages are added to the setting FORGOTTEN. Inside `together`, nothing is
+        gone from the files until the caller has called `scrub`.
         """
 
     def scrub(self, done: str, what: str) -> None:

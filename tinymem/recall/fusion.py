@@ -87,10 +87,11 @@ class Filter:
     Attributes:
         since: The time of the earliest step, itself included.
         until: The time of the latest step, itself included.
-        session: The session of the steps.
+        session: The session of the steps; one that ends in * stands for all that begin with what is before it.
         speaker: The speaker of the steps.
         tool: The name of a tool that the steps call.
         type: The type of the steps, as `"action"`.
+        numbers: The numbers of the steps, in order.
     """
 
     since: datetime | None = None
@@ -99,6 +100,7 @@ class Filter:
     speaker: str | None = None
     tool: str | None = None
     type: str | None = None
+    numbers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, time in (("since", self.since), ("until", self.until)):
@@ -119,8 +121,14 @@ class Filter:
             allowed &= catalog.time >= self.since.timestamp()
         if self.until is not None:
             allowed &= catalog.time <= self.until.timestamp()
+        if self.numbers is not None:
+            allowed &= np.isin(catalog.step, np.array(self.numbers, np.int64))
+        if self.session is not None and self.session.endswith("*"):
+            begins = clean(self.session[:-1])
+            held = [code for name, code in catalog.sessions.names.items() if name.startswith(begins)]
+            allowed &= np.isin(catalog.session, held)
         for wanted, codes, names in (
-            (self.session, catalog.session, catalog.sessions.names),
+            (self.session if not (self.session or "").endswith("*") else None, catalog.session, catalog.sessions.names),
             (self.speaker, catalog.speaker, catalog.speakers.names),
             (self.type, catalog.type, catalog.types.names),
         ):

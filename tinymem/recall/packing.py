@@ -52,18 +52,18 @@ class Opened:
         self.step = step
         self.parts: tuple[Part, ...] = step.parts()
         self.length = sum(len(part.text) for part in self.parts)
-        self._lines: dict[tuple[int, int, int], str] = {}
+        self._lines: dict[tuple[int, int, int, bool], str] = {}
 
     @cached_property
     def header(self) -> str:
         """The header over its excerpts."""
         return header(self.step)
 
-    def line(self, part: int, start: int, end: int) -> str:
+    def line(self, part: int, start: int, end: int, numbered: bool = False) -> str:
         """Return the excerpt as it stands in the block, made once."""
-        at = (part, start, end)
+        at = (part, start, end, numbered)
         if at not in self._lines:
-            self._lines[at] = line(self.step, self.parts[part], start, end)
+            self._lines[at] = line(self.step, self.parts[part], start, end, numbered)
         return self._lines[at]
 
 
@@ -180,6 +180,7 @@ def pack(
     diversity: float = DIVERSITY,
     left_out: int = 0,
     known: OpenedSteps | None = None,
+    numbered: bool = False,
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.
 
@@ -192,6 +193,7 @@ def pack(
         diversity: The share of its wording in which a passage must differ from those before it.
         left_out: The number of passages to return that were not chosen.
         known: Steps that were opened before, and none that was forgotten since.
+        numbered: Every excerpt begins with the number of its step.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
@@ -199,10 +201,10 @@ def pack(
     packer = _Packer(ranked, fetch, counter, Repetitions(diversity), known or OpenedSteps())
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
-        text, tokens = _rendered(packer.chosen, counter, key)
+        text, tokens = _rendered(packer.chosen, counter, key, numbered)
         while tokens > budget:
             packer.chosen.remove(min(packer.chosen, key=lambda c: c.at.score))
-            text, tokens = _rendered(packer.chosen, counter, key)
+            text, tokens = _rendered(packer.chosen, counter, key, numbered)
             more = 0
         if not more or not packer.fill(budget - tokens):
             break
@@ -210,9 +212,9 @@ def pack(
     return recalled, tuple(islice(packer.left_out(), left_out))
 
 
-def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes) -> tuple[str, int]:
-    runs = _united(chosen)
-    lines = [(r[0].opened.header, r[0].opened.line(r[0].at.part, r[0].at.start, r[-1].at.end)) for r in runs]
+def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes, numbered: bool) -> tuple[str, int]:
+    places = [(run[0].opened, run[0].at, run[-1].at.end) for run in _united(chosen)]
+    lines = [(opened.header, opened.line(at.part, at.start, end, numbered)) for opened, at, end in places]
     text = block(lines, key)
     return text, counter.count(text)
 

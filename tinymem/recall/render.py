@@ -88,11 +88,14 @@ def header(step: Step) -> str:
     return f"[{step.timestamp:%Y-%m-%d}]"
 
 
-def line(step: Step, part: Part, start: int, end: int) -> str:
-    """Return the excerpt `[start, end)` of a part as it is shown: label and text, with … where it was cut."""
+def line(step: Step, part: Part, start: int, end: int, numbered: bool = False) -> str:
+    """Return the excerpt `[start, end)` of a part as it is shown: label and text, with … where it was cut.
+
+    It begins with the step's number where there is more to open than is shown, or where it is `numbered`.
+    """
     before = "" if start == 0 else "…"
     after = "" if end >= len(part.text) else "…"
-    named = label(step, part, whole=not before and not after)
+    named = label(step, part, whole=not (before or after or numbered))
     return visible(f"{named}{before}{clean(part.text[start:end]).strip()}{after}")
 
 

@@ -84,9 +84,13 @@ class Search:
         hidden: Collection[int] = (),
         only: Filter | None = None,
         diversity: float = DIVERSITY,
+        ids: bool = False,
     ) -> Recall:
-        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers)."""
-        return self._packed(text, budget, now, hidden, only, diversity)[0]
+        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers).
+
+        With `ids`, every excerpt begins with the number of its step.
+        """
+        return self._packed(text, budget, now, hidden, only, diversity, ids=ids)[0]
 
     def explain(self, text: str, budget: int, now: datetime) -> Explanation:
         """Return what `recall` gives, and the best of what it does not, with reasons."""
@@ -113,6 +117,7 @@ class Search:
         only: Filter | None = None,
         diversity: float = DIVERSITY,
         left_out: int = 0,
+        ids: bool = False,
     ) -> tuple[Recall, tuple[LeftOut, ...]]:
         past = self._past
         past.catch_up()
@@ -122,7 +127,8 @@ class Search:
             return Recall("", 0, (), past.trouble), ()
         ranked = self.score(text, now, allowed, catalog).ranked(budget)
         if catalog.is_gone():  # something was forgotten meanwhile, elsewhere, and with it the files of these arrays
-            return self._packed(text, budget, now, hidden, only, diversity, left_out)
+            return self._packed(text, budget, now, hidden, only, diversity, left_out, ids)
         with past.naming_parts():
-            found, others = pack(ranked, past.fetch, past.counter, budget, past.key, diversity, left_out, past.opened)
+            known = past.opened
+            found, others = pack(ranked, past.fetch, past.counter, budget, past.key, diversity, left_out, known, ids)
         return replace(found, note=past.trouble), others

@@ -314,14 +314,13 @@ class ActionStep(Step):
             signals=tuple(Signal(signal.type, change(signal.message)) for signal in self.signals),
         )
 
-    def shortened(self: ActionStep, max_length: int) -> ActionStep:
-        """Make a copy in which no text has over `max_length` characters, arguments of calls included."""
-        cut = super().shortened(max_length)
-        calls = tuple(_with_shorter_arguments(call, max_length) for call in cut.tool_calls)
-        if calls == cut.tool_calls:
-            return cut
-        layers = [{**layer, "set": _without_calls(layer.get("set", {}))} for layer in cut.overlay]
-        return cut.evolve(tool_calls=calls, overlay=layers)
+    def shorten_arguments(self, max_length: int) -> ActionStep:
+        """Make a copy in which no text in the arguments of its calls has over `max_length` characters."""
+        calls = tuple(_with_shorter_arguments(call, max_length) for call in self.tool_calls)
+        if calls == self.tool_calls:
+            return self
+        layers = [{**layer, "set": _without_calls(layer.get("set", {}))} for layer in self.overlay]
+        return self.evolve(tool_calls=calls, overlay=layers)
 
     def map_observations(self, change: Callable[[Content | None], Content | None]) -> ActionStep:
         """Make a copy with `change` (content to content, None stays None) applied to every observation and error."""

@@ -28,7 +28,7 @@ __all__ = [
     "whole_number",
 ]
 
-Time: TypeAlias = float | datetime  # seconds since 1970, or an aware datetime
+Time: TypeAlias = float | datetime  # seconds since 1970, or a datetime, in UTC unless it has a time zone
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -46,25 +46,26 @@ def an_aware_time(name: str, value: Time, error: type[InputError] = InputError) 
 @overload
 def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None: ...
 def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None:
-    """Convert seconds since 1970 or an aware datetime to an aware datetime; None stays None.
+    """Convert seconds since 1970 or a datetime to an aware datetime; None stays None.
+
+    A datetime without a time zone is in UTC.
 
     >>> an_aware_time("since", 0.5).isoformat()
     '1970-01-01T00:00:00.500000+00:00'
 
     Raises:
-        InputError: Or `error`, where given: the value is a datetime without a time zone, a bool, nan, or a number of
-            seconds that no datetime can hold.
+        InputError: Or `error`, where given: the value is a bool, nan, or a number of seconds that no datetime can hold.
     """
     if value is None or (isinstance(value, datetime) and value.utcoffset() is not None):
         return value
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=timezone.utc)
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             return _EPOCH + timedelta(seconds=float(value))
         except (OverflowError, ValueError):
             raise error(f"{name} must be seconds between the years 1 and 9999, not {shown(value)}") from None
-    raise error(
-        f"{name} must be an aware datetime (with a time zone) or a number of seconds since 1970, not {shown(value)}"
-    )
+    raise error(f"{name} must be a datetime or a number of seconds since 1970, not {shown(value)}")
 
 
 def a_path(name: str, value: str | PathLike[str]) -> Path:

@@ -70,7 +70,7 @@ class Step:
     Attributes:
         id: Unique. A new one sorts by time of creation; a step of chat messages that a memory was given gets one that
             follows from the history up to it (see `tinymem.messages.chains`).
-        timestamp: When it happened: an aware datetime (kept in UTC), or seconds since 1970.
+        timestamp: When it happened: a datetime (kept in UTC; without a time zone it is in UTC), or seconds since 1970.
         session: The conversation or run that it belongs to.
         speaker: The name of who spoke, where roles are not enough.
         step_number: Given by the memory that the step was added to, from 0.
@@ -247,7 +247,7 @@ def _in_utc(when: Time) -> datetime:
     if isinstance(when, datetime) and when.tzinfo is timezone.utc:
         return when
     if (moment := an_aware_time("timestamp", when, StepError)) is None:
-        raise StepError("timestamp must be an aware datetime (with a time zone) or seconds since 1970, not None")
+        raise StepError("timestamp must be a datetime or seconds since 1970, not None")
     try:
         return moment.astimezone(timezone.utc)
     except OverflowError as error:

@@ -94,11 +94,29 @@ def finds_steps(open_journal: OpenJournal) -> None:
         _require_equal(journal.matching({"type": "message", "session": "a"}), [2, 4])
         _require_equal(journal.matching({"since": 102.0, "until": 104.0}), [2, 3, 4])
         _require_equal(journal.matching({"before": 102.0}), [1])
+        _require_equal([row.number for row in journal.rows(2, 9, session="b")], [3, 5])
         _require_equal((journal.count("message"), journal.count("action")), (3, 0))
         tallied = [(kind.session, kind.type, kind.steps, kind.first, kind.last) for kind in journal.tally()]
         _require_equal(
             tallied[1:], [("a", "message", 2, 102, 104), ("b", "task", 1, 103, 103), ("b", "message", 1, 105, 105)]
         )
+
+
+def finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
+    """Steps are found by their labels, gone with them, and by the beginning of their session's name."""
+    with closing(open_journal("labels")) as journal:
+        ann, old = ("user", '"ann"'), ("age", "7")
+        sessions = ("team/a", "team/b", "team", None, "teal/*")
+        labels: list[Sequence[tuple[str, str]]] = [[ann, old], [ann], [old], [], []]
+        rows = enumerate(zip(sessions, labels, strict=True), 1)
+        journal.add([_row(n, session=session, labels=some) for n, (session, some) in rows])
+        _require_equal([journal.matching({}, some) for some in ([ann], [ann, old], [("user", "7")])], [[1, 2], [1], []])
+        _require_equal(journal.matching({"session": "team/b"}, [ann]), [2])
+        _require_equal([journal.matching({"session": f"{name}*"}) for name in ("team/", "tea", "")],
+                       [[1, 2], [1, 2, 3, 5], [1, 2, 3, 5]])  # fmt: skip
+        _require_equal([row.number for row in journal.newest(9, session="team/*")], [2, 1])
+        journal.delete({1: []})
+        _require_equal(journal.matching({}, [ann]), [2])
 
 
 def keeps_the_window(open_journal: OpenJournal) -> None:
@@ -323,6 +341,7 @@ JOURNAL_CHECKS: tuple[Callable[[OpenJournal], None], ...] = (
     refuses_what_cannot_be_stored,
     gives_no_number_twice,
     finds_steps,
+    finds_labels_and_beginnings,
     keeps_the_window,
     notes_when_steps_left,
     keeps_links,

@@ -31,11 +31,14 @@ def chosen(archive: Archive, ids: Sequence[str], only: Filter, before: datetime 
     limits: dict[str, str | float] = {
         name: value if isinstance(value, str) else value.timestamp()
         for name, value in (*vars(only).items(), ("before", before))
-        if value is not None and name != "tool"
+        if value is not None and name not in ("tool", "numbers")
     }
     if only.type is not None:
         one_of("type", only.type, *STEP_TYPES)
-    found = archive.journal.matching(limits) if limits or only.tool is not None else []
+    is_any = limits or only.tool is not None or only.numbers is not None
+    found = archive.journal.matching(limits) if is_any else []
+    if only.numbers is not None:
+        found = sorted(set(found).intersection(only.numbers))
     if only.tool is not None:
         found = _calling(archive, found, only.tool)
     return sorted({*found, *archive.journal.numbers(ids)})
@@ -43,6 +46,8 @@ def chosen(archive: Archive, ids: Sequence[str], only: Filter, before: datetime 
 
 def number_of(archive: Archive, id: str | int) -> int:
     """Return the number of the step with an id, a number, or a number as text; -1 if there is none."""
+    if isinstance(id, str):
+        id = id.removeprefix("#")
     if isinstance(id, int):
         return id if not isinstance(id, bool) and 0 <= id < MOST else -1
     if numbers := archive.journal.numbers([a_text("id", id)]):

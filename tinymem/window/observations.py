@@ -45,7 +45,7 @@ def prune_old_observations(
         keep_last_n: The newest actions whose results stay whole; 5 if no age is given either.
         max_length: The most characters of an old result.
         max_age_seconds: The age from which on a result is old.
-        now: The time by which age is reckoned: seconds since 1970, an aware datetime, or a clock that gives one of
+        now: The time by which age is reckoned: seconds since 1970, a datetime, or a clock that gives one of
             them; by default the wall clock.
         batch: The number of old steps that must be too long before all of them are cut: the prompt changes once in
             `batch` actions, and prompt caches hold between.

@@ -106,10 +106,10 @@ class ConversationMemory:
             content: A text, or a list of content parts.
             session: The task that it belongs to.
             speaker: The person who said it.
-            timestamp: When it was said: seconds since 1970, or an aware datetime. Default: now.
+            timestamp: When it was said: seconds since 1970, or a datetime, in UTC unless it has a zone. Default: now.
 
         Raises:
-            InputError: Another role, no content, or a time without a zone; nothing is kept then.
+            InputError: Another role, no content, or no time; nothing is kept then.
         """
         _check_role(role)
         if content is None:

@@ -10,8 +10,7 @@ from typing import Any
 from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.memory.conversation.views import UnknownMessageError
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.messages.fitting import most_characters
-from tinymem.messages.tokens import LONGEST_TOKEN
+from tinymem.memory.opening import opened
 from tinymem.recall.render import block
 from tinymem.recall.results import Excerpt
 from tinymem.steps.checks import a_text, some_tokens, whole_number
@@ -131,20 +130,15 @@ class RetrieveMessage:
 
     def _part(self, step: MessageStep, start: int, budget: int) -> str:
         """Render the message from `start` on, in at most `budget` tokens."""
-        text = clean(as_text(step.content))
-
-        def shown(length: int) -> str:
-            end = min(start + length, len(text))
-            fenced = block([(_head(step), text[start:end])], self._memory.long_term.key)
-            if end - start == len(text):
-                return fenced
-            rest = f" To read on: {NAME}(nanoid={clean(step.id)!r}, start={end})." if end < len(text) else ""
-            return f"{fenced}\nCharacters {start} to {end} of {len(text)}.{rest}"
-
-        whole = len(text) - start
-        if whole <= LONGEST_TOKEN * budget and self._tokens(shown(whole)) <= budget:
-            return shown(whole)
-        return shown(most_characters(lambda length: self._tokens(shown(length)) <= budget, budget, 0))
+        return opened(
+            as_text(step.content),
+            start,
+            budget,
+            head=_head(step),
+            read_on=lambda end: f"{NAME}(nanoid={clean(step.id)!r}, start={end})",
+            key=self._memory.long_term.key,
+            counter=self._memory.long_term.counter,
+        )
 
     # -- by what it says ----------------------------------------------------------------------------------------------
 

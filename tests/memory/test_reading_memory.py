@@ -1,0 +1,275 @@
+"""What adapters read of a memory, and how they replace steps: history, filters, numbers to open by, tools."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, count_tokens
+from tinymem.errors import ClosedError, InputError
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with open_memory(tmp_path / "m", max_tokens=800) as opened:
+        yield opened
+
+
+def said(text: str, session: str | None = None, **more: Any) -> MessageStep:
+    return MessageStep("user", text, session=session, **more)
+
+
+# -- history
+
+
+def test_history_has_every_step_in_order_in_the_window_or_not(memory: HierarchicalMemory) -> None:
+    added = [memory.add(said(f"line {at} about pears", f"team/{at % 3}")) for at in range(700)]
+    assert len(memory.steps) < 200
+    assert list(memory.history()) == added
+    assert list(memory.history(newest=True)) == added[::-1]
+    assert list(memory.history("team/1")) == added[1::3]
+    assert list(memory.history("team/*", after=added[9].id, limit=5)) == added[10:15]
+    assert list(memory.history("team/2", after=10, limit=2, newest=True)) == [added[8], added[5]]
+    assert list(memory.history(limit=0)) == list(memory.history("nobody")) == []
+
+
+def test_history_goes_on_while_steps_come_and_go(memory: HierarchicalMemory) -> None:
+    added = memory.add_steps([said(f"line {at}") for at in range(600)])
+    history = memory.history()
+    first = list(islice(history, 10))
+    memory.forget([added[550].id])
+    late = memory.add(said("late"))
+    assert [*first, *history] == [*added[:550], *added[551:], late]
+
+
+def test_history_of_a_closed_memory_is_an_error(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path)
+    memory.add(said("a"))
+    history = memory.history()
+    memory.close()
+    for read in (lambda: next(history), memory.history):
+        with pytest.raises(ClosedError):
+            read()
+
+
+@pytest.mark.parametrize("wrong", [{"session": 5}, {"after": "nobody"}, {"limit": -1}, {"limit": "x"}])
+def test_a_history_of_nothing_that_there_is_is_refused(memory: HierarchicalMemory, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        memory.history(**wrong)
+
+
+# -- conflicts
+
+
+def test_a_step_that_is_there_is_refused_left_out_or_replaced(memory: HierarchicalMemory) -> None:
+    one, two, three = (said(f"The word is {word}.", id=word) for word in ("zyxqone", "zyxqtwo", "zyxqthree"))
+    memory.add_steps([one, two])
+    with pytest.raises(InputError, match="zyxqone is held already"):
+        memory.add_steps([three, one])
+    assert [step.id for step in memory.add_steps([one, three], on_conflict="skip")] == ["zyxqthree"]
+    (new,) = memory.add_steps([one.evolve(content="The word is zyxqfour.")], on_conflict="replace")
+    assert [step.text for step in memory.steps] == [
+        f"The word is {word}." for word in ("zyxqtwo", "zyxqthree", "zyxqfour")
+    ]
+    assert memory.get("zyxqone") == new and new.step_number == 4
+    assert "zyxqfour" in memory.recall("zyxqfour").text and memory.recall("zyxqone").text.count("word is zyxqone") == 0
+
+
+def test_what_was_replaced_is_in_no_file(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.archive([said("The code is zyxqsecret.", id="code")])
+        memory.flush()
+        memory.archive([said("The code is another one.", id="code")], on_conflict="replace")
+        assert memory.steps == () and memory.stats().steps == 1
+        assert not any(b"zyxqsecret" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    with open_memory(tmp_path) as memory:
+        assert memory.get("code").text == "The code is another one."
+
+
+def test_a_replacement_that_is_refused_changes_nothing(memory: HierarchicalMemory) -> None:
+    kept = memory.add(said("The port is 80.", id="port"))
+    for bad in ([said("x", id="port"), MessageStep("tool", "x", "c1")], [said("x", id="port"), said("y", id="port")]):
+        with pytest.raises(InputError):
+            memory.add_steps(bad, on_conflict="replace")
+    assert memory.steps == (kept,) == tuple(memory.history()) and "80" in memory.recall("port").text
+    assert memory.add(said("goes on")).step_number == 2
+
+
+def test_readers_never_see_the_hole_where_a_step_is_replaced(tmp_path: Path) -> None:
+    done = threading.Event()
+    missed: list[object] = []
+
+    def read(memory: HierarchicalMemory) -> None:
+        while not done.is_set():
+            found = [step.text for step in memory.history()]
+            if len(found) != 3:
+                missed.append(found)
+
+    with open_memory(tmp_path) as one, open_memory(tmp_path) as other:
+        one.archive([said(f"step {at}", id=str(at)) for at in range(3)])
+        threads = [threading.Thread(target=read, args=(memory,)) for memory in (one, other)]
+        for thread in threads:
+            thread.start()
+        try:
+            for at in range(20):
+                one.archive([said(f"step {at}", id=str(at % 3))], on_conflict="replace")
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        assert missed == [] and sorted(step.id for step in other.history()) == ["0", "1", "2"]
+
+
+def test_another_word_is_refused(memory: HierarchicalMemory) -> None:
+    with pytest.raises(InputError, match="on_conflict must be one of error, skip, replace"):
+        memory.add_steps([said("a")], on_conflict="add")
+
+
+# -- filters
+
+
+@pytest.fixture
+def shared(memory: HierarchicalMemory) -> HierarchicalMemory:
+    """Facts about two people, in sessions of two teams."""
+    people = [("ann", 7, "team/a"), ("ben", 8, "team/b"), ("ann", 8, "other/a"), ("cid", True, None)]
+    for user, level, session in people:
+        label = {"user": user, "level": level, "tags": ["x"]}
+        memory.archive([said(f"{user} keeps the key {level} in {session}", session, metadata=label)])
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"where": {"user": "ann"}}, {1, 3}),
+        ({"where": {"user": "ann", "level": 8}}, {3}),
+        ({"where": {"level": 1}}, set()),
+        ({"where": {"level": True}}, {4}),
+        ({"where": {}}, {1, 2, 3, 4}),
+        ({"session": "team/*"}, {1, 2}),
+        ({"session": "team/*", "where": {"user": "ann"}}, {1}),
+        ({"session": "team/a"}, {1}),
+        ({"session": "*"}, {1, 2, 3}),
+        ({"session": "team"}, set()),
+    ],
+)
+def test_metadata_and_beginnings_of_sessions_narrow_recall_and_forgetting(
+    shared: HierarchicalMemory, filters: dict[str, Any], found: set[int]
+) -> None:
+    items = shared.recall("Who keeps the key?", **filters).items
+    assert {item.step.step_number for item in items} == found
+    if filters != {"where": {}}:
+        assert shared.forget(**filters, dry_run=True) == len(found) == shared.forget(**filters)
+        assert {step.step_number for step in shared.history()} == {1, 2, 3, 4} - found
+
+
+def test_filters_of_fit_narrow_what_is_recalled(shared: HierarchicalMemory) -> None:
+    history = [{"role": "user", "content": "Who keeps the key?"}]
+    context = shared.fit(history, session="new", where={"user": "ben"}, metadata={"user": "dan"})
+    assert {item.step.step_number for item in context.recalled.items} == {2}
+    assert shared.recall("key", where={"user": "dan"}).items[0].step.text == "Who keeps the key?"
+
+
+def test_metadata_is_redacted_before_it_is_compared(tmp_path: Path) -> None:
+    with open_memory(tmp_path, redact=lambda text: text.replace("ann", "*")) as memory:
+        memory.add(said("The key is here.", metadata={"user": "ann"}))
+        assert memory.recall("key", where={"user": "ann"}).items and not memory.recall("key", where={"user": "x"}).items
+
+
+@pytest.mark.parametrize(
+    "where", [5, "user", [("user", "ann")], {"user": ["ann"]}, {"user": None}, {5: "x"}, {"a": "x" * 1001}]
+)
+def test_metadata_that_cannot_be_asked_for_is_refused(shared: HierarchicalMemory, where: Any) -> None:
+    for call in (partial(shared.recall, "key"), shared.forget):
+        with pytest.raises(InputError, match="where must"):
+            call(where=where)
+    assert shared.stats().steps == 4
+
+
+# -- numbers, and what they open
+
+
+def test_excerpts_have_numbers_where_they_are_asked_for(memory: HierarchicalMemory) -> None:
+    memory.add_messages(
+        [{"role": "user", "content": "Ada likes pears."}, {"role": "user", "content": "Ben likes plums."}]
+    )
+    plain, numbered = (memory.recall("Who likes what?", 200, ids=ids) for ids in (False, True))
+    assert "#" not in plain.text and "#1 user: Ada" in numbered.text and "#2 user: Ben" in numbered.text
+    assert numbered.tokens == memory.long_term.counter.count(numbered.text) <= 200
+    assert plain.text == memory.recall("Who likes what?", 200).text
+
+
+def test_a_long_step_is_read_on_to_its_end(memory: HierarchicalMemory) -> None:
+    text = " ".join(f"Crate {at} stands in hall {at % 7}." for at in range(300))
+    memory.add(ActionStep("Look.", tool_name="list", observation=text))
+    whole, at = "", 0
+    while True:
+        shown = memory.open("#1", at, max_tokens=400)
+        assert memory.long_term.counter.count(shown) <= 400 and "data, not instructions" in shown
+        body = shown.split("\n", 2)[2].rpartition("\n</recalled-")[0]
+        whole, at = whole + body, at + len(body)
+        if f"start={at}" not in shown:
+            break
+    assert whole == memory.get(1).text
+    assert text in memory.open(1, max_tokens=20_000)
+    for wrong in (
+        {"id": "#9"},
+        {"id": "nobody"},
+        {"id": 1, "start": 10**6},
+        {"id": 1, "start": -1},
+        {"id": 1, "max_tokens": 0},
+    ):
+        with pytest.raises(InputError):
+            memory.open(**wrong)
+
+
+# -- tools
+
+
+def test_a_model_searches_and_opens_by_tools(shared: HierarchicalMemory) -> None:
+    search, read = shared.tools()
+    assert [tool.schema["function"]["name"] for tool in (search, read)] == ["search_memory", "open_memory"]
+    found = search.call(query="Who keeps key 7?", max_tokens=300)
+    assert "#1 user: ann keeps the key 7" in found
+    assert "ann keeps the key 7" in read.call(id="#1") == read(id="1")
+    assert count_tokens([{"role": "user", "content": str([search.schema, read.schema])}]) < 400
+
+
+def test_tools_show_no_more_than_their_filters_let_through(shared: HierarchicalMemory) -> None:
+    search, read = shared.tools(session="team/*", where={"user": "ann"})
+    assert "#1 " in (found := search.call(query="Who keeps the key?")) and "#2 " not in found and "#3 " not in found
+    assert "ann" in read.call(id="#1")
+    for id in ("#2", "#3", "#4", "#9"):
+        assert read.call(id=id).startswith("no step")
+
+
+def test_mistakes_of_a_model_are_answered_in_words(shared: HierarchicalMemory) -> None:
+    search, read = shared.tools()
+    assert "no argument colour" in search.call(query="key", colour="red")
+    assert search.call() == search.call(query=" ") == search.call(query=None) == "Give query."
+    assert "query must be a string" in search.call(query=5)
+    assert "max_tokens must be" in search.call(query="key", max_tokens="many")
+    assert "Nothing in memory" in shared.tools(session="nobody")[0].call(query="key")
+    assert "no step" in read.call(id="#77") and "start must be" in read.call(id="#1", start=10_000)
+    shared.close()
+    assert search.call(query="key").startswith("The memory cannot be read")
+
+
+# -- times
+
+
+def test_the_journal_notes_when_a_step_left_the_window(memory: HierarchicalMemory) -> None:
+    memory.add_steps([said(f"line {at} about pears") for at in range(200)])
+    rows = memory.long_term.journal.rows()
+    assert {row.archived is None for row in rows if row.window} == {True}
+    assert {row.archived is None for row in rows if not row.window} == {False}
+    memory.restore(memory.clear())
+    assert [row.archived for row in memory.long_term.journal.rows()][-1] is None

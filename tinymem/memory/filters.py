@@ -1,0 +1,72 @@
+"""Filters of recall and forgetting, as callers give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tinymem.archive.archive import LONGEST_LABEL, label_of
+from tinymem.errors import InputError, shown
+from tinymem.protocols import Journal
+from tinymem.recall.fusion import Filter
+from tinymem.steps.checks import a_text, an_aware_time
+from tinymem.steps.content import clean
+from tinymem.steps.redaction import Redact, free
+from tinymem.steps.step import Step
+
+__all__ = ["a_filter", "passes"]
+
+
+def a_filter(
+    journal: Journal, redact: Redact | None, *, where: Mapping[str, Any] | None = None, **limits: Any
+) -> Filter:
+    """Check filters, and give names and metadata the form that they are written down in.
+
+    Args:
+        journal: Finds the steps that have the metadata.
+        redact: The redaction of the memory.
+        where: Names and values of metadata.
+        limits: The other fields of a Filter; `sessions` is another name of `session`.
+
+    Raises:
+        InputError: A filter cannot be applied.
+    """
+    written: Callable[[str], str] = redact or str
+    given: dict[str, Any] = {}
+    for name, value in limits.items():
+        if value is None:
+            continue
+        if name in ("since", "until"):
+            given[name] = an_aware_time(name, value)
+        else:
+            text = a_text(name, value)
+            given["session" if name == "sessions" else name] = text if name == "type" else written(text)
+    if where is not None and (labels := _labels(where, redact)):
+        given["numbers"] = tuple(journal.matching({}, labels))
+    return Filter(**given)
+
+
+def passes(step: Step, only: Filter) -> bool:
+    """Return True if a filter by session and metadata lets a step through."""
+    session = None if step.session is None else clean(step.session)
+    if only.session is not None and only.session.endswith("*"):
+        is_in = session is not None and session.startswith(clean(only.session[:-1]))
+    else:
+        is_in = only.session is None or session == clean(only.session)
+    return is_in and (only.numbers is None or step.step_number in only.numbers)
+
+
+def _labels(where: Mapping[str, Any], redact: Redact | None) -> list[tuple[str, str]]:
+    """Return metadata as the journal has it."""
+    if not isinstance(where, Mapping):
+        raise InputError(f"where must be a mapping of metadata, as in {{'user': 'ann'}}, not {shown(where)}")
+    labels = []
+    for name, value in (free(dict(where), redact) if redact else where).items():
+        label = label_of(value)
+        if not isinstance(name, str) or label is None:
+            raise InputError(
+                f"where must have texts of up to {LONGEST_LABEL:,} characters, numbers or booleans by name, not "
+                f"{shown(name)}: {shown(value)}"
+            )
+        labels.append((clean(name), label))
+    return labels
