@@ -130,7 +130,7 @@ def test_readers_never_see_the_hole_where_a_step_is_replaced(tmp_path: Path) -> 
 
 def test_another_word_is_refused(memory: HierarchicalMemory) -> None:
     with pytest.raises(InputError, match="on_conflict must be one of error, skip, replace"):
-        memory.add_steps([said("a")], on_conflict="add")
+        memory.add_steps([said("a")], on_conflict="add")  # type: ignore[arg-type]
 
 
 # -- filters

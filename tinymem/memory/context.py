@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
-from typing import Any
+from typing import Any, Protocol
 
 from tinymem.errors import BudgetError, InputError
 from tinymem.memory.choice import NOTE, Chosen, chosen, shortened
@@ -206,7 +206,7 @@ def assemble(
     lead = [*takewhile(lambda one: one.first in held, before)]
     rest = [*dropwhile(lambda one: one.first in held, before)]
     cut = {*partial, *_cut(window)}
-    inputs = given.inputs if given else {}
+    inputs = given.inputs if given else _no_inputs
     start, middle = [*shown(lead, inputs, cut)], [*shown(rest, inputs, cut)]
     tail = [*shown(window.newest, inputs, cut, window.whole)]
     used = PER_REPLY + sum(one.tokens for one in [*before, *window.newest])
@@ -240,15 +240,18 @@ def assemble(
     return Context([one.message for one in entries], used + opening, budget, recalled, items, entries, len(stable))
 
 
-@dataclass(frozen=True)
-class Given:
-    """Messages that the caller has: their indices in the caller's list, and the numbers of all steps that say them.
+class Given(Protocol):
+    """The messages that a window was made of, where the caller has them."""
 
-    Both are by the ids of the window's steps.
-    """
+    def inputs(self, step: Step) -> Sequence[int]:
+        """Return the indices of a step's messages in the caller's list."""
 
-    inputs: Mapping[str, Sequence[int]]
-    numbers: Mapping[str, Collection[int]]
+    def numbers(self, step: Step) -> Collection[int]:
+        """Return the numbers of the steps that stand whole in the messages of a step."""
+
+
+def _no_inputs(step: Step) -> Sequence[int]:
+    return ()
 
 
 def _positions(sent: Iterable[SentGroup]) -> dict[str, int]:
@@ -304,7 +307,7 @@ def _all_there(sent: Iterable[SentGroup], cut: Collection[str], given: Given | N
     """Return the numbers of the steps that are shown with all that was said in them."""
     there = [step for one in sent for step in one.group if step.is_sent and step.id not in cut]
     if given is not None:
-        return {number for step in there for number in given.numbers.get(step.id, ())}
+        return {number for step in there for number in given.numbers(step)}
     return {step.step_number for step in there if step.step_number is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -46,7 +46,7 @@ def added(kind: Kind, messages: Iterable[Message], steps: Iterable[Step] = ()) -
 
 def shown(
     sent: Iterable[SentGroup],
-    inputs: Mapping[str, Sequence[int]],
+    inputs: Callable[[Step], Sequence[int]],
     cut: Iterable[str] = (),
     whole: Sequence[SentGroup] = (),
 ) -> Iterator[Entry]:
@@ -54,7 +54,7 @@ def shown(
 
     Args:
         sent: The groups.
-        inputs: The indices of each step's messages in the caller's list, by the step's id.
+        inputs: Gives the indices of a step's messages in the caller's list.
         cut: Ids of steps that are not whole.
         whole: The groups as they would be sent whole, those that are shown shortened at least.
     """
@@ -72,7 +72,7 @@ def shown(
                 yield Entry(own, "placeholder" if message["role"] == "tool" else "moved", None, tuple(one.group))
                 continue
             step, place = one.group[source[0]], source[1]
-            given = inputs.get(step.id, ())
+            given = inputs(step)
             index = given[place] if place < len(given) else None
             is_cut = step.id in cut and message != originals.get((step.id, place))
             yield Entry(own, "message", index, (step,), is_cut, _native(step, place))

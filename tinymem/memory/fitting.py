@@ -8,9 +8,10 @@ the caller's, come with every call, and are not archived.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from types import NoneType
 from typing import Any
@@ -18,7 +19,6 @@ from typing import Any
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import MessageError
 from tinymem.memory.choice import NOTE
-from tinymem.memory.context import Given
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
 from tinymem.messages.chains import bodies_of, body_of
 from tinymem.messages.conversion import steps_from_messages
@@ -53,6 +53,7 @@ class History:
     nodes: list[Node] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    places: dict[str, tuple[int, int, set[int]]] = field(default_factory=dict)
     prompts: list[tuple[Message, int, Step]] = field(default_factory=list)
     task: tuple[Step, TaskStep] | None = None  # the newest task, and the message that it was made of
     sending: Sending | None = None
@@ -68,8 +69,19 @@ class History:
         del self.messages[count:], self.nodes[count:]
 
     def _drop(self) -> None:
-        self.steps.pop()
+        self.places.pop(self.steps.pop().id, None)
         self.ends.pop()
+
+    def inputs(self, step: Step) -> Sequence[int]:
+        """Return the indices of a step's messages in the caller's list."""
+        if step.id in self.places:
+            start, end, _ = self.places[step.id]
+            return self.at[start:end]
+        return [at for _, at, prompt in self.prompts if prompt.id == step.id]
+
+    def numbers(self, step: Step) -> Collection[int]:
+        """Return the numbers of the steps that stand whole in the messages of a step."""
+        return self.places[step.id][2] if step.id in self.places else ()
 
 
 def read_items(items: Any, format: str | None) -> tuple[Sequence[Message], Callable[[], Conversation]]:
@@ -79,14 +91,18 @@ def read_items(items: Any, format: str | None) -> tuple[Sequence[Message], Calla
     """
     if format in (None, ChatConversation.format) and isinstance(items, (list, tuple)) and all(map(_is_plain, items)):
         plain = [*items]
-        return plain, lambda: ChatConversation(plain)
+        return plain, partial(ChatConversation, plain)
     conversation = conversation_from(items, format)
-    return conversation.messages, lambda: conversation
+    return conversation.messages, partial(_itself, conversation)
+
+
+def _itself(conversation: Conversation) -> Conversation:
+    return conversation
 
 
 def _is_plain(item: object) -> bool:
     """Return True for a chat message in dicts and lists, whose content is a text."""
-    if type(item) is not dict or "role" not in item or not isinstance(item.get("content"), (str, NoneType)):
+    if type(item) is not dict or "role" not in item or type(item.get("content")) not in (str, NoneType):
         return False
     calls = item.get("tool_calls")
     return calls is None or (type(calls) is list and all(type(call) is dict for call in calls))
@@ -152,6 +168,7 @@ class Fitting:
             nodes = history.nodes[start:end]
             history.steps.append(_as_message(step).evolve(id=nodes[-1].link, step_number=nodes[-1].number or None))
             history.ends.append(end)
+            history.places[nodes[-1].link] = start, end, _whole(nodes)
         return added
 
     def _bodies(
@@ -282,18 +299,12 @@ def _common(step: Step) -> dict[str, Any]:
     return {name: getattr(step, name) for name in ("id", "timestamp", "session", "speaker", "step_number", "overlay")}
 
 
-def window_of(history: History) -> tuple[list[Step], Given]:
-    """Return the steps of the window, the current task marked as such, and where they come from."""
-    steps = [step for _, _, step in history.prompts]
-    inputs: dict[str, Sequence[int]] = {step.id: (at,) for _, at, step in history.prompts}
-    numbers: dict[str, set[int]] = {}
-    start, task = 0, _task(history)
-    for at, (step, end) in enumerate(zip(history.steps, history.ends, strict=True)):
-        steps.append(_made_task(history, step) if at == task else step)
-        inputs[step.id] = history.at[start:end]
-        numbers[step.id] = _whole(history.nodes[start:end])
-        start = end
-    return steps, Given(inputs, numbers)
+def window_of(history: History) -> list[Step]:
+    """Return the steps of the window, the current task marked as such."""
+    steps = [*(step for _, _, step in history.prompts), *history.steps]
+    if (at := _task(history)) >= 0:
+        steps[len(history.prompts) + at] = _made_task(history, history.steps[at])
+    return steps
 
 
 def _whole(nodes: Sequence[Node]) -> set[int]:

@@ -174,7 +174,7 @@ class ReadingMemory(BaseMemory):
             listed, read = read_items(messages, format)
             history, added = self._fitting.take(listed, named, when, metadata or {})
             self._settle(added)
-            steps, given = window_of(history)
+            steps = window_of(history)
             wanted = default_query(steps) if asked is None else asked
             sending = history.sending = history.sending or self._sending["auto"].like()
             steps, partial = shortened_task(steps, budget, sending.cost_of)
@@ -192,7 +192,7 @@ class ReadingMemory(BaseMemory):
                 whole=WHOLE,
                 partial=partial,
                 scratchpad=scratchpad_block(self.scratchpad, self.long_term),
-                given=given,
+                given=history,
             )
             self._callbacks.recalled(context.recalled)
         self.long_term.keep_pace()

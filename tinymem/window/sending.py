@@ -52,15 +52,20 @@ class Sending:
     def __init__(self, counter: TokenCounter, style: Style, extra_keys: Collection[str] = ()) -> None:
         self.style, self.counter, self.extra_keys = style, counter, tuple(some_texts("extra_keys", extra_keys))
         self._known: dict[str, SentGroup] = {}  # by the id of a group's first step
+        self._last: tuple[Sequence[Step], list[SentGroup]] = ((), [])
 
     def __call__(self, steps: Sequence[Step], summary_mode: bool = False) -> list[SentGroup]:
         """Return the groups of `steps` as they are sent."""
         ids = CallIds()
         if summary_mode:
             return [self._rendered(group, ids, True) for group in groups(steps)]
+        before, sent = self._last
+        if len(before) == len(steps) and all(map(operator.is_, before, steps)):
+            return [*sent]
         found = [self._of(group, ids) for group in groups(steps)]
         self._known = {sent.first: sent for sent in found}
-        return found
+        self._last = ([*steps], found)
+        return [*found]
 
     def _of(self, group: Group, ids: CallIds) -> SentGroup:
         known = self._known.get(group[0].id)
