@@ -370,8 +370,9 @@ def test_a_message_is_made_with_an_id_and_a_time_of_its_own() -> None:
     one, other = Message(role="user", content="Hello"), Message("user", "Hello", timestamp=0.5)  # type: ignore[arg-type]
     assert one.nanoid != other.nanoid and len(one.nanoid) == 10 and one.timestamp.tzinfo is not None
     assert (other.timestamp.timestamp(), Message("user", "Hello", "abc123").nanoid) == (0.5, "abc123")
+    assert Message("user", "Hello", timestamp=datetime(1970, 1, 1)).timestamp.timestamp() == 0
     with pytest.raises(InputError, match="timestamp must be"):
-        Message("user", "Hello", timestamp=datetime(2025, 3, 1))
+        Message("user", "Hello", timestamp="1970")  # type: ignore[arg-type]
 
 
 # -- history ----------------------------------------------------------------------------------------------------------

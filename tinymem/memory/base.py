@@ -19,7 +19,7 @@ from tinymem.memory.forgetting import Forgetting
 from tinymem.memory.tracing import traced
 from tinymem.messages.tokens import count_tokens
 from tinymem.recall.fusion import Filter
-from tinymem.steps.checks import Time, a_callable, a_text, an_aware_time, one_of, some_texts, whole_number
+from tinymem.steps.checks import Time, a_callable, a_text, an_aware_time, one_of, some, some_texts, whole_number
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
@@ -74,22 +74,22 @@ class BaseMemory(StepCollection):
             InputError: One of them is no step, or in the memory already.
             MessageError: A tool's result comes without its call.
         """
-        return self._added(steps, on_conflict, self.short_term.archive, self.short_term.archive)
+        return self._added(some_steps("steps", steps), on_conflict, self.short_term.archive, self.short_term.archive)
 
     def _added(self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_instead: Add) -> list[Step]:
         """Add steps as `on_conflict` says, `add_instead` in the transaction in which others are forgotten."""
         one_of("on_conflict", on_conflict, "error", "skip", "replace")
         added: list[Step] = []
         with self._opened():
-            given, journal = some_steps("steps", steps), self.long_term.journal
-            ids = [step.id for step in given]
+            given, journal = list(some("steps", steps)), self.long_term.journal
+            ids = [step.id for step in given if isinstance(step, Step)]
             while True:
                 held = journal.held(ids) if on_conflict != "error" else set()
                 try:
                     if held and on_conflict == "replace":
                         self._forgetting.remove(journal.numbers(ids), lambda: added.extend(add_instead(given)))
                     else:
-                        added.extend(add([step for step in given if step.id not in held]))
+                        added.extend(add([step for step in given if not isinstance(step, Step) or step.id not in held]))
                     break
                 except InputError:  # another process may have added one of them since
                     if on_conflict == "error" or journal.held(ids) == held:
@@ -213,7 +213,7 @@ class BaseMemory(StepCollection):
         """
         with self._opened():
             named = None if session is None else (self._redact or str)(a_text("session", session))
-            number = None if after is None else self._number_of(after)
+            number = None if after is None else self._behind(after)
             left = None if limit is None else whole_number("limit", limit)
         return self._pages(named, number, left, newest)
 
@@ -232,11 +232,11 @@ class BaseMemory(StepCollection):
                 return
             number, left = rows[-1].number, None if left is None else left - count
 
-    def _number_of(self, id: str | int) -> int:
-        """Return the number of a step; a number may be of one that was forgotten."""
-        number = number_of(self.long_term, id)
+    def _behind(self, after: str | int) -> int:
+        """Return the number of the step that a history goes on behind; it may have been forgotten."""
+        number = number_of(self.long_term, after) if isinstance(after, (str, int)) else -1
         if number < 0:
-            raise InputError(f"no step {shown(id)} in namespace {self.namespace!r}")
+            raise InputError(f"after must be the id or the number of a step, not {shown(after)}")
         return number
 
     @traced("update_memory")

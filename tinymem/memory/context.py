@@ -78,7 +78,7 @@ class Context:
 
     Attributes:
         messages: The messages.
-        tokens: Their exact tokens, at most `budget`.
+        tokens: Their exact tokens, at most `budget`, with those of thinking and reasoning that `to` sends with them.
         budget: The most tokens.
         recalled: The block of what was recalled.
         items: The place of every step, its tokens, and the reason.

@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Any
 
 from tinymem.archive.durable_window import DurableWindow
-from tinymem.errors import MessageError
+from tinymem.errors import InputError, MessageError, shown
 from tinymem.memory.choice import NOTE
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
 from tinymem.messages.chains import bodies_of, body_of
@@ -27,6 +27,7 @@ from tinymem.messages.formats import Conversation, conversation_from
 from tinymem.messages.formats.openai import ChatConversation
 from tinymem.messages.recognition import Arrival, Node, new_steps, recognised, words
 from tinymem.messages.sendable import raw_calls
+from tinymem.protocols import TokenCounter
 from tinymem.recall.render import is_own_message
 from tinymem.steps.content import thawed
 from tinymem.steps.step import Message, Step
@@ -43,19 +44,31 @@ TASK = 0.5  # share of a context that the current task has at most
 class History:
     """The history of a session as it came last.
 
-    `messages` are those of the caller that count, less prompts, and `at` their indices in the caller's list; `nodes`
-    their places in the chain; `steps` what they make, each with the number of messages up to its end.
+    Attributes:
+        session: Its name.
+        messages: The caller's messages that count, less the prompts at their beginning.
+        at: Their indices in the caller's list.
+        beside: The tokens of what goes back with each message of that list and is not in it, as thinking is.
+        nodes: Their places in the chain.
+        steps: The steps that they make.
+        ends: The number of messages up to the end of each step.
+        places: By the id of a step, the beginning and end of its messages, and the numbers of the steps that stand
+            whole in them.
+        prompts: The messages before them, with their indices and steps.
+        task: The newest task, and the message that it was made of.
+        sending: Renders the window.
     """
 
     session: str
     messages: list[Message] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
+    beside: Sequence[int] = ()
     nodes: list[Node] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     places: dict[str, tuple[int, int, set[int]]] = field(default_factory=dict)
     prompts: list[tuple[Message, int, Step]] = field(default_factory=list)
-    task: tuple[Step, TaskStep] | None = None  # the newest task, and the message that it was made of
+    task: tuple[Step, TaskStep] | None = None
     sending: Sending | None = None
 
     def settle(self, count: int) -> None:
@@ -79,21 +92,32 @@ class History:
             return self.at[start:end]
         return [at for _, at, prompt in self.prompts if prompt.id == step.id]
 
+    def tokens_beside(self, step: Step) -> int:
+        """Count the tokens of what goes back with a step's messages and is not in them."""
+        return sum(self.beside[at] for at in self.inputs(step)) if self.beside else 0
+
     def numbers(self, step: Step) -> Collection[int]:
         """Return the numbers of the steps that stand whole in the messages of a step."""
         return self.places[step.id][2] if step.id in self.places else ()
 
 
-def read_items(items: Any, format: str | None) -> tuple[Sequence[Message], Callable[[], Conversation]]:
-    """Read what a framework holds: chat messages, and the conversation for writing them back.
+def read_items(
+    items: Any, format: str | None, counter: TokenCounter
+) -> tuple[Sequence[Message], Sequence[int], Callable[[], Conversation]]:
+    """Read what a framework holds.
+
+    Returns:
+        The chat messages, the tokens of what goes back with each and is not in it, and the conversation for that.
 
     Most histories are plain chat messages, which need no reading; their conversation is only made when it is asked for.
     """
+    if not isinstance(format, (str, NoneType)):
+        raise InputError(f"format must be the name of one or None, not {shown(format)}")
     if format in (None, ChatConversation.format) and isinstance(items, (list, tuple)) and all(map(_is_plain, items)):
         plain = [*items]
-        return plain, partial(ChatConversation, plain)
+        return plain, (), partial(ChatConversation, plain)
     conversation = conversation_from(items, format)
-    return conversation.messages, partial(_itself, conversation)
+    return conversation.messages, conversation.native_tokens(counter), partial(_itself, conversation)
 
 
 def _itself(conversation: Conversation) -> Conversation:
@@ -121,7 +145,12 @@ class Fitting:
         self._known: OrderedDict[str, History] = OrderedDict()
 
     def take(
-        self, messages: Sequence[Mapping[str, Any]], session: str, when: datetime, metadata: Mapping[str, Any]
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        beside: Sequence[int],
+        session: str,
+        when: datetime,
+        metadata: Mapping[str, Any],
     ) -> tuple[History, int]:
         """Archive what is new in a history, and return it with the number of steps that were added."""
         history = self._known.pop(session, None) or History(session)
@@ -129,7 +158,7 @@ class Fitting:
         first = next((i for i, at in enumerate(own) if _role(messages[at]) not in ("system", "developer")), len(own))
         _read_prompts(history, messages, own[:first])
         added = self._read(history, [messages[at] for at in own[first:]], own[first:], when, metadata)
-        history.at = own[first:]
+        history.at, history.beside = own[first:], beside
         self._known[session] = history
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)

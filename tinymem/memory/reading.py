@@ -171,12 +171,12 @@ class ReadingMemory(BaseMemory):
             when = an_aware_time("now", now) or utc_now()
             asked = None if query is None else a_text("query", query)
             named = (self._redact or str)(a_text("session", session))
-            listed, read = read_items(messages, format)
-            history, added = self._fitting.take(listed, named, when, metadata or {})
+            listed, beside, read = read_items(messages, format, self.long_term.counter)
+            history, added = self._fitting.take(listed, beside, named, when, metadata or {})
             self._settle(added)
             steps = window_of(history)
             wanted = default_query(steps) if asked is None else asked
-            sending = history.sending = history.sending or self._sending["auto"].like()
+            sending = history.sending = history.sending or self._sending["auto"].like(history.tokens_beside)
             steps, partial = shortened_task(steps, budget, sending.cost_of)
 
             def recall(tokens: int, shown: Collection[int]) -> Recall:
@@ -239,6 +239,8 @@ class ReadingMemory(BaseMemory):
             )
             when = an_aware_time("now", now) or utc_now()
             budget = some_tokens("max_tokens", max_tokens)
+            if not isinstance(ids, bool):
+                raise InputError(f"ids must be True or False, not {shown(ids)}")
             found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity, ids=ids)
             self._callbacks.recalled(found)
             return found

@@ -46,11 +46,18 @@ class Sending:
     The messages of all groups in a row are a valid sequence: each group's messages are, and no two groups share the id
     of a call. If two steps share one, the later one is sent with the step's number appended.
 
-    `extra_keys` are those of `repair`.
+    `extra_keys` are those of `repair`. `beside` counts the tokens that are sent with a step and not in a message of it.
     """
 
-    def __init__(self, counter: TokenCounter, style: Style, extra_keys: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        counter: TokenCounter,
+        style: Style,
+        extra_keys: Collection[str] = (),
+        beside: Callable[[Step], int] | None = None,
+    ) -> None:
         self.style, self.counter, self.extra_keys = style, counter, tuple(some_texts("extra_keys", extra_keys))
+        self._beside = beside
         self._known: dict[str, SentGroup] = {}  # by the id of a group's first step
         self._last: tuple[Sequence[Step], list[SentGroup]] = ((), [])
 
@@ -97,6 +104,7 @@ class Sending:
         messages = valid(rendered, take, (*self.extra_keys, _SOURCE))
         sources = tuple(message.pop(_SOURCE, None) for message in messages)
         tokens = sum(count_message(message, self.counter) for message in messages)
+        tokens += sum(map(self._beside, group)) if self._beside else 0
         return SentGroup(group, messages, tokens, tuple(ids), sources)
 
     def instead(self, sent: SentGroup, group: Group) -> SentGroup:
@@ -104,9 +112,9 @@ class Sending:
         names = iter([name for _, name in sent.ids])
         return self._made(group, lambda given: next(names), sent.ids)
 
-    def like(self) -> Sending:
+    def like(self, beside: Callable[[Step], int]) -> Sending:
         """Return another one of the same style, counter and extra keys, for another window."""
-        return Sending(self.counter, self.style, self.extra_keys)
+        return Sending(self.counter, self.style, self.extra_keys, beside)
 
     def cost_of(self, step: Step) -> int:
         """Count the tokens of a step by itself; this is fast where it stands in the window already."""
