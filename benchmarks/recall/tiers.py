@@ -25,7 +25,7 @@ from benchmarks.harness.scoring import score
 from benchmarks.recall.run import budgets, claimed
 from tinymem import TinymemError
 from tinymem.errors import InputError
-from tinymem.memory.blocks import episodes_block
+from tinymem.memory.context.blocks import episodes_block
 from tinymem.messages.tokens import default_counter
 
 __all__ = ["FORMAT", "Tiers", "main", "table"]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import MODERATE, chats
 
@@ -26,6 +26,7 @@ from tinymem.recall.render import is_block
 
 Chat = list[dict[str, Any]]
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+FEWER = settings(MODERATE, max_examples=30)  # each opens several memories
 SYSTEM = {"role": "system", "content": "Be brief."}
 
 
@@ -71,7 +72,7 @@ def own(context: Context) -> list[int]:
 # -- what is new is archived once
 
 
-@MODERATE
+@FEWER
 @given(chats(), st.data())
 def test_whatever_a_history_holds_it_is_archived_once_and_sent_valid(chat: Chat, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(chat)), max_size=3).map(sorted))
@@ -123,7 +124,7 @@ def versions(draw: st.DrawFn) -> list[Chat]:
     return found
 
 
-@MODERATE
+@FEWER
 @given(versions(), st.data())
 def test_edits_branches_cuts_and_restarts_double_nothing_and_lose_nothing(all: list[Chat], data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tinymem import lazy_names
 
 if TYPE_CHECKING:
-    from tinymem.memory.context import Context, Item, Shares
+    from tinymem.memory.context.context import Context, Item, Shares
     from tinymem.memory.conversation.conversation import ConversationManager, ConversationMemory, Message
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.memory.inspection.picture import MemoryPicture, draw_memory
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tinymem.memory.working.working import WorkingMemory
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
-        "context": "Context Item Shares",
+        "context.context": "Context Item Shares",
         "conversation.conversation": "ConversationManager ConversationMemory Message",
         "hierarchy": "HierarchicalMemory",
         "inspection.picture": "MemoryPicture draw_memory",

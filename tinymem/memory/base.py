@@ -13,7 +13,7 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.stats import Stats, stats_of
 from tinymem.errors import ClosedError, InputError, shown
-from tinymem.memory.blocks import KeptScratchpad
+from tinymem.memory.context.blocks import KeptScratchpad
 from tinymem.memory.filters import a_filter
 from tinymem.memory.forgetting import Forgetting
 from tinymem.memory.tracing import traced

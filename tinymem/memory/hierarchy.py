@@ -16,7 +16,7 @@ from tinymem.archive.folders import check_name, namespace_folder
 from tinymem.archive.temporary import private_folder
 from tinymem.errors import MessageError, own_place
 from tinymem.memory.base import Conflict
-from tinymem.memory.context import Shares
+from tinymem.memory.context.context import Shares
 from tinymem.memory.reading import ReadingMemory
 from tinymem.memory.tracing import traced
 from tinymem.messages.tokens import counter_from

@@ -12,10 +12,10 @@ from tinymem.archive.callbacks import Callbacks
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, shown
 from tinymem.memory.base import BaseMemory
-from tinymem.memory.blocks import episodes_block, scratchpad_block
-from tinymem.memory.context import Context, Shares, assemble, default_query
+from tinymem.memory.context.blocks import episodes_block, scratchpad_block
+from tinymem.memory.context.context import Context, Shares, assemble, default_query
+from tinymem.memory.context.fitting import Fitting, read_items, shortened_task, window_of
 from tinymem.memory.filters import passes
-from tinymem.memory.fitting import Fitting, read_items, shortened_task, window_of
 from tinymem.memory.opening import opened
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
 from tinymem.memory.tools import MemoryTool, memory_tools

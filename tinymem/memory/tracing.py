@@ -6,7 +6,7 @@ https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-
 | call | span |
 | --- | --- |
 | `add`, `add_steps`, `add_messages`, `archive` | `create_memory` |
-| `recall`, `context` | `search_memory` |
+| `recall`, `context`, `fit` | `search_memory` |
 | `mark` | `update_memory` |
 | `forget` | `delete_memory` |
 

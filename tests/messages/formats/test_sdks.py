@@ -13,7 +13,7 @@ from provider_servers import StrictServer, strict_server
 from scripted_model import TASK, Move, World, make_world, next_move
 
 from tinymem import HierarchicalMemory
-from tinymem.memory.context import default_query
+from tinymem.memory.context.context import default_query
 from tinymem.messages import groups, steps_from_messages
 from tinymem.messages.formats import Conversation, conversation_from
 from tinymem.messages.formats.conversation import Added

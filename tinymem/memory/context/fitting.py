@@ -18,7 +18,7 @@ from typing import Any
 
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, MessageError, shown
-from tinymem.memory.choice import NOTE
+from tinymem.memory.context.choice import NOTE
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
 from tinymem.messages.chains import bodies_of, body_of
 from tinymem.messages.conversion import steps_from_messages

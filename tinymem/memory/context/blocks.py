@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tinymem.archive.archive import Archive
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.scratchpad_format import redacted_dump
-from tinymem.memory.context import Block
+from tinymem.memory.context.context import Block
 from tinymem.memory.scratchpad.scratchpad import AgentMemory, Archiver
 from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.recall.render import fenced

@@ -15,9 +15,9 @@ from itertools import dropwhile, takewhile
 from typing import Any, Protocol
 
 from tinymem.errors import BudgetError, InputError
-from tinymem.memory.choice import NOTE, Chosen, chosen, shortened
-from tinymem.memory.entries import Entry, added, shown
-from tinymem.memory.items import Item, priced, report, shared
+from tinymem.memory.context.choice import NOTE, Chosen, chosen, shortened
+from tinymem.memory.context.entries import Entry, added, shown
+from tinymem.memory.context.items import Item, priced, report, shared
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats import Conversation, write_messages
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message

@@ -1,0 +1,1 @@
+"""Contexts: what is in a prompt, in which order, and where each message comes from."""
