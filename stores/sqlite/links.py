@@ -23,6 +23,11 @@ class Links(Database):
         with self._transaction() as db:
             db.executemany("INSERT OR IGNORE INTO links VALUES (?, ?, ?, ?)", links)
 
+    def links(self, after: str = "", limit: int = 1_000) -> list[LinkRow]:
+        """Return up to `limit` links behind one, in their order."""
+        sql = "SELECT link, alike, step, place FROM links WHERE link > ? ORDER BY link LIMIT ?"
+        return [LinkRow(*row) for row in self._along(sql, (after, limit), (str, str, int, int))]
+
     def linked(self, links: Sequence[str]) -> list[LinkedMessage]:
         """Return the messages with these links, by them and by the ids of steps."""
         ids = self._each("SELECT id, number, number, 1 FROM steps WHERE id IN ({})", links, _ROW)

@@ -134,6 +134,32 @@ def test_what_came_in_is_the_memory_that_went_out(tmp_path: Path, memory: Path) 
         assert other.add(said("Next.")).step_number == one.add(said("Next.")).step_number == 4 * EPISODES + 3
 
 
+def test_a_history_that_was_fitted_before_is_known_in_the_copy(tmp_path: Path) -> None:
+    history = [{"role": "user", "content": text} for text in ("a", "zyxqvortex", "c", "d")]
+    with open_memory(tmp_path / "one") as memory:
+        memory.fit(history, session="s")
+        memory.forget([next(memory.history(after=1)).id])
+    text = exported(tmp_path / "one")
+    take_in(tmp_path / "copy", written(tmp_path, text))
+    assert exported(tmp_path / "copy") == text
+    with open_memory(tmp_path / "copy") as memory:
+        for part in (history, history[1:], history[2:]):
+            memory.fit(part, session="s")
+        assert [step.text for step in memory.history()] == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "links", [5, [5], [["a", "b", 1]], [["a", "b", -1, 0]], [["a" * 99, "b", 1, 1]], [[1, "b", 1, 1]]]
+)
+def test_links_that_make_no_sense_are_refused(tmp_path: Path, links: Any) -> None:
+    with open_memory(tmp_path / "one") as memory:
+        memory.fit([{"role": "user", "content": "a"}], session="s")
+    head, step, _, *rest = exported(tmp_path / "one").splitlines(keepends=True)
+    bad = "".join([head, step, json.dumps({"links": links}) + "\n", *rest])
+    with pytest.raises(InputError, match="line 3"):
+        take_in(tmp_path / "copy", written(tmp_path, bad))
+
+
 def test_a_memory_writes_itself_while_it_is_open(tmp_path: Path) -> None:
     with open_memory(tmp_path / "memory") as memory:
         memory.add(said("Hello."))

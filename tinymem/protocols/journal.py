@@ -154,6 +154,9 @@ class Journal(Protocol):
     def put_links(self, links: Sequence[LinkRow]) -> None:
         """Keep links of messages that are not there yet; they stay when their step is deleted."""
 
+    def links(self, after: str = "", limit: int = 1_000) -> list[LinkRow]:
+        """Return up to `limit` links behind one, in their order."""
+
     def linked(self, links: Sequence[str]) -> list[LinkedMessage]:
         """Return the messages with these links, in no order; the id of a step is a link of it too.
 

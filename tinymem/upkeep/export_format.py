@@ -6,12 +6,14 @@
     {"step":{...},"tokens":12,"position":0}                          oldest first; `step` as `Step.to_dict` gives it
     {"step":{...},"tokens":9,"position":12,"milestone":true}
     {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
+    {"links":[["4be1...","90aa...",2,2]]}           messages known by their links: hash of their words, step, and place
     {"episode":{"level":1,"first":1,"last":2,"session":null,"text":"..."}}
     {"open_calls":{"call_7":3}}                              calls without a result yet, and the steps that made them
     {"scratchpad":{...}}
     {"end":{"steps":3,"episodes":1}}
 
-`tokens` is what a step costs when sent, `position` what all before it did. With vectors, a step has
+`tokens` is what a step costs when sent, `position` what all before it did; `archived` is the time when it left the
+window, in seconds. Links are those of `tinymem.messages.recognition`. With vectors, a step has
 `"vectors":[["...","..."]]`, for each of its passages the vector (float16) and the token ids (uint16), little-endian, in
 base64. All is ASCII. Not in it are the key of the fences, passages and terms (they are made of the steps), and whatever
 else a memory can do without.
@@ -32,18 +34,19 @@ from tinymem.archive.durable_window import MOST_CALLS
 from tinymem.archive.scratchpad_format import loaded
 from tinymem.errors import FormatError, InputError, shown
 from tinymem.messages.tokens import EstimatingCounter, count_message
-from tinymem.protocols import Embedded, StepRow, SummaryRow, TokenIds, Vectors
+from tinymem.protocols import Embedded, LinkRow, StepRow, SummaryRow, TokenIds, Vectors
 from tinymem.steps.content import checked, clean
 from tinymem.steps.serialization import dump_step, step_from_dict
 from tinymem.steps.step import Step
 from tinymem.steps.types import ROLES
 
 __all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line", "episode_line", "header_line",
-           "read_calls", "read_end", "read_header", "read_step", "scratchpad_line", "scratchpad_of",
-           "step_line"]  # fmt: skip
+           "links_line", "read_calls", "read_end", "read_header", "read_links", "read_step",
+           "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
 
 FORMAT = 1
 MOST = 1 << 53  # the largest number that every JSON reader can hold
+LONGEST_LINK = 64  # characters
 MOST_LEVELS = 64  # of episodes, each of which covers eight of the level below
 
 
@@ -82,6 +85,7 @@ def header_line(header: Header) -> str:
 def step_line(row: StepRow, vectors: Sequence[Embedded] | None = None) -> str:
     """Return the line of a step, with its vectors if given; JSON of the journal is copied as it is."""
     more = [f'"tokens":{row.tokens}', f'"position":{row.position}']
+    more += [f'"archived":{row.archived!r}'] * (row.archived is not None)
     more += ['"window":true'] * bool(row.window) + ['"milestone":true'] * bool(row.milestone)
     if row.view is not None:
         more.append(f'"view":{row.view}')
@@ -93,6 +97,11 @@ def step_line(row: StepRow, vectors: Sequence[Embedded] | None = None) -> str:
 def episode_line(row: SummaryRow) -> str:
     """The line of an episode."""
     return _line({"episode": row._asdict()})
+
+
+def links_line(rows: Sequence[LinkRow]) -> str:
+    """Return a line of links."""
+    return _line({"links": rows})
 
 
 def calls_line(text: str) -> str:
@@ -133,7 +142,9 @@ def read_header(value: Any) -> Header:
 
 def read_step(value: Mapping[str, Any]) -> StepLine:
     """Return the step of a line, every field checked, so that a memory with it can be opened, searched and sent."""
-    fields = _Fields(value, "the line", "step", "tokens", "position", "window", "milestone", "view", "vectors")
+    fields = _Fields(
+        value, "the line", "step", "tokens", "position", "archived", "window", "milestone", "view", "vectors"
+    )
     step = _step(value["step"])
     row = row_of(step, fields.number("tokens"), fields.number("position"), fields.flag("window"))
     if (view := value.get("view")) is not None:
@@ -141,8 +152,18 @@ def read_step(value: Mapping[str, Any]) -> StepLine:
         if not row.window or (shown.id, shown.step_number) != (step.id, step.step_number):
             raise InputError("a view must be of a step in the window, and have its id and number")
         row = replace(row, view=dump_step(shown))
+    row = replace(row, archived=_time(value.get("archived"), row.window))
     made = None if value.get("vectors") is None else _made(value["vectors"])
     return StepLine(replace(row, milestone=fields.flag("milestone")), step, made)
+
+
+def _time(value: Any, window: bool) -> float | None:
+    """Return the time when a step left the window, if that is known."""
+    if value is None:
+        return None
+    if window or type(value) not in (int, float) or not 0 <= value < MOST:
+        raise InputError(f"archived must be a number of seconds, for a step that left the window, not {shown(value)}")
+    return float(value)
 
 
 def _step(record: Any) -> Step:
@@ -196,6 +217,19 @@ class Episodes:
         if in_order:
             self._before = (level, first, last)
         return row if in_order else None
+
+
+def read_links(value: Mapping[str, Any]) -> list[LinkRow]:
+    """Return the links of a line."""
+    _Fields(value, "the line", "links")
+    rows = value["links"]
+    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
+        raise InputError("links must be a list of lists of four")
+    fields = [_Fields(dict(zip(LinkRow._fields, row, strict=True)), "a link", *LinkRow._fields) for row in rows]
+    texts = [(one.text("link") or "", one.text("alike") or "") for one in fields]
+    if any(len(text) > LONGEST_LINK for pair in texts for text in pair):
+        raise InputError(f"a link has over {LONGEST_LINK} characters")
+    return [LinkRow(*pair, one.number("step"), one.number("place")) for pair, one in zip(texts, fields, strict=True)]
 
 
 def read_calls(value: Mapping[str, Any], last: int) -> dict[str, int]:

@@ -26,6 +26,7 @@ from tinymem.upkeep.export_format import (
     end_line,
     episode_line,
     header_line,
+    links_line,
     scratchpad_line,
     step_line,
 )
@@ -136,6 +137,10 @@ def _lines(journal: Journal, counts: tuple[int, int], vectors: bool) -> Iterator
             own = row.number < made and not any(own_blocks(part.text, key) for part in step.parts())
             yield step_line(row, journal.vectors(row.number) if own else None)
         after = rows[-1].number
+    last = ""
+    while links := journal.links(last, AT_ONCE):
+        yield links_line(links)
+        last = links[-1].link
     yield from map(episode_line, journal.summaries())
     if calls := journal.setting(OPEN_CALLS):
         yield calls_line(calls)

@@ -29,6 +29,7 @@ from tinymem.upkeep.export_format import (
     read_calls,
     read_end,
     read_header,
+    read_links,
     read_step,
     scratchpad_of,
 )
@@ -170,6 +171,7 @@ class _Import:
             "episode": self._episode,
             "open_calls": self._open_calls,
             "scratchpad": self._scratchpad,
+            "links": self._links,
             "end": self._end,
         }
         kinds = [kind for kind in takes if isinstance(value, dict) and kind in value]
@@ -186,6 +188,9 @@ class _Import:
         if self._made is not None and not self._made.take(line):
             self._made = None  # later steps must be embedded after it
         self.steps, self.last = self.steps + 1, number
+
+    def _links(self, value: Mapping[str, Any]) -> None:
+        self._journal.put_links(read_links(value))
 
     def _episode(self, value: Mapping[str, Any]) -> None:
         self.episodes += 1
