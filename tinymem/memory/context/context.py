@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 QUERY_GROUPS = 2  # newest groups that a context without a query asks for
+QUERY_STEPS = 200  # newest steps that these are looked for in
 QUERY_LENGTH = 6_000  # characters of them, from the end
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 
@@ -147,7 +148,7 @@ def current_task(steps: Iterable[Step]) -> TaskStep | None:
 def default_query(steps: Sequence[Step]) -> str:
     """Return the query of a context that is given none: the current task, and the newest steps."""
     task = current_task(steps)
-    newest = [step.text for group in groups(steps)[-QUERY_GROUPS:] for step in group]
+    newest = [step.text for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
     return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
 
 

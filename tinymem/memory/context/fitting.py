@@ -166,7 +166,7 @@ class Fitting:
 
     def _is_added(self, message: object) -> bool:
         """Return True for what a context added: a block, or the note."""
-        return message == NOTE or is_own_message(message, self._key)
+        return _role(message) == "user" and (message == NOTE or is_own_message(message, self._key))
 
     def _read(
         self,
