@@ -46,7 +46,7 @@ class Sending:
     The messages of all groups in a row are a valid sequence: each group's messages are, and no two groups share the id
     of a call. If two steps share one, the later one is sent with the step's number appended.
 
-    `extra_keys` are those of `repair`. `beside` counts the tokens that are sent with a step and not in a message of it.
+    `extra_keys` are those of `repair`. `beside` counts the tokens that go with a message of a step, by its place.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Sending:
         counter: TokenCounter,
         style: Style,
         extra_keys: Collection[str] = (),
-        beside: Callable[[Step], int] | None = None,
+        beside: Callable[[Step, int], int] | None = None,
     ) -> None:
         self.style, self.counter, self.extra_keys = style, counter, tuple(some_texts("extra_keys", extra_keys))
         self._beside = beside
@@ -104,7 +104,8 @@ class Sending:
         messages = valid(rendered, take, (*self.extra_keys, _SOURCE))
         sources = tuple(message.pop(_SOURCE, None) for message in messages)
         tokens = sum(count_message(message, self.counter) for message in messages)
-        tokens += sum(map(self._beside, group)) if self._beside else 0
+        if self._beside:
+            tokens += sum(self._beside(group[source[0]], source[1]) for source in sources if source)
         return SentGroup(group, messages, tokens, tuple(ids), sources)
 
     def instead(self, sent: SentGroup, group: Group) -> SentGroup:
@@ -112,7 +113,7 @@ class Sending:
         names = iter([name for _, name in sent.ids])
         return self._made(group, lambda given: next(names), sent.ids)
 
-    def like(self, beside: Callable[[Step], int]) -> Sending:
+    def like(self, beside: Callable[[Step, int], int]) -> Sending:
         """Return another one of the same style, counter and extra keys, for another window."""
         return Sending(self.counter, self.style, self.extra_keys, beside)
 

@@ -20,7 +20,7 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, MessageError, shown
 from tinymem.memory.context.choice import NOTE
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
-from tinymem.messages.chains import bodies_of, body_of
+from tinymem.messages.chains import NATIVE, bodies_of, body_of
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.formats import Conversation, conversation_from
@@ -37,6 +37,7 @@ from tinymem.window.sending import Sending
 __all__ = ["Fitting", "History"]
 
 REMEMBERED = 64  # sessions whose histories are held, so that what was seen is not read again
+PLAIN = {"role", "content", "tool_calls", "tool_call_id", "name", NATIVE}  # keys of a message that needs no reading
 TASK = 0.5  # share of a context that the current task has at most
 
 
@@ -92,9 +93,9 @@ class History:
             return self.at[start:end]
         return [at for _, at, prompt in self.prompts if prompt.id == step.id]
 
-    def tokens_beside(self, step: Step) -> int:
-        """Count the tokens of what goes back with a step's messages and is not in them."""
-        return sum(self.beside[at] for at in self.inputs(step)) if self.beside else 0
+    def tokens_beside(self, step: Step, place: int) -> int:
+        """Count the tokens of what goes back with a message of a step and is not in it."""
+        return self.beside[self.inputs(step)[place]] if self.beside else 0
 
     def numbers(self, step: Step) -> Collection[int]:
         """Return the numbers of the steps that stand whole in the messages of a step."""
@@ -126,7 +127,7 @@ def _itself(conversation: Conversation) -> Conversation:
 
 def _is_plain(item: object) -> bool:
     """Return True for a chat message in dicts and lists, whose content is a text."""
-    if type(item) is not dict or "role" not in item or type(item.get("content")) not in (str, NoneType):
+    if type(item) is not dict or not item.keys() <= PLAIN or type(item.get("content")) not in (str, NoneType):
         return False
     calls = item.get("tool_calls")
     return calls is None or (type(calls) is list and all(type(call) is dict for call in calls))
