@@ -118,7 +118,7 @@ def test_ages_that_make_no_sense_are_refused(bad: Any) -> None:
         prune_old_observations(max_age_seconds=bad)
 
 
-@pytest.mark.parametrize("bad", [datetime(2025, 3, 1), True, float("nan"), "2025"])
+@pytest.mark.parametrize("bad", [True, float("nan"), "2025"])
 def test_times_that_make_no_sense_are_refused(bad: Any) -> None:
     with pytest.raises(InputError, match="now must be "):
         prune_old_observations(now=bad)
