@@ -50,7 +50,7 @@ STAGES = {
     "episodes": ["archive.episodes:Episodes.within", "archive.episodes:Episodes.as_step"],
     "window": ["window.sending:Sending.__call__"],
     "follow the journal": ["archive.durable_window:DurableWindow.catch_up"],
-    "the rest": ["memory.hierarchy:HierarchicalMemory.context", "memory.hierarchy:HierarchicalMemory.recall"],
+    "the rest": ["memory.reading:ReadingMemory.context", "memory.reading:ReadingMemory.recall"],
 }  # fmt: skip
 
 
