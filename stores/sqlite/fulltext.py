@@ -100,7 +100,7 @@ class FullText:
         """
         self._refresh()
         count = self._lengths.count + len(waiting)
-        mean = (self._lengths.total + waiting.total) / max(count, 1)
+        mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
         found, scale = [(np.zeros(0, np.int64), np.zeros(0))], 0.0
         for stem in self._rarest(words(query)[:MAX_WORDS], waiting):
             ids, times, lengths = self._occurrences(stem, waiting)
