@@ -31,9 +31,22 @@ from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion, Scored
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
 from tinymem.recall.search import Search
 
-__all__ = ["BUDGETS", "UNFITTED", "Asked", "DataFile", "collect", "mean_recall", "report", "simulate"]
+__all__ = [
+    "BUDGETS",
+    "FOLDS",
+    "MEASURED",
+    "UNFITTED",
+    "Asked",
+    "DataFile",
+    "collect",
+    "mean_recall",
+    "report",
+    "simulate",
+]
 
 BUDGETS = (512, 1024, 2048, 4096)
+FOLDS = 2  # of the cross-validation: by haystack, so that no haystack has a say in weights that it is measured with
+MEASURED = 1  # the fold that is held out where a single one is
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # when a query without a time is asked: "last week" is then no hint
 LABEL, HEADER = 6, 8  # tokens, about: of what stands before a passage, and of a day's header
 UNFITTED = Fusion(  # cosine plus BM25, each as a share of its best
@@ -75,20 +88,17 @@ class DataFile:
     sha256: str
     haystacks: tuple[tuple[Asked, ...], ...]
 
-    @property
-    def trained(self) -> tuple[tuple[Asked, ...], ...]:
-        """Every other haystack; none where there is but one."""
-        return self.haystacks[::2] if len(self.haystacks) > 1 else ()
+    def training(self, fold: int | None = None) -> list[Asked]:
+        """Return the queries with evidence among their candidates, of all haystacks or of those outside `fold`.
 
-    @property
-    def training(self) -> list[Asked]:
-        """Return the queries that have evidence among their candidates."""
-        return [asked for asked in chain(*self.trained) if asked.evidence.any()]
+        A fold is every other haystack, the first of a file in fold 0. A file with one haystack trains in no fold.
+        """
+        some = self.haystacks if fold is None else self.haystacks[1 - fold :: FOLDS] if len(self.haystacks) > 1 else ()
+        return [asked for asked in chain(*some) if asked.evidence.any()]
 
-    @property
-    def held_out(self) -> list[Asked]:
-        """All queries of the other haystacks."""
-        return list(chain(*(self.haystacks[1::2] if self.trained else self.haystacks)))
+    def held_out(self, fold: int) -> list[Asked]:
+        """Return all queries of the haystacks in `fold`."""
+        return list(chain(*self.haystacks[fold::FOLDS]))
 
 
 def collect(path: Path, embedder: str) -> DataFile:
@@ -178,11 +188,11 @@ def _holds(needle: str, text: str, start: int, end: int) -> bool:
     return needle in text[start:end] and end - start >= min(SLICE, len(text))
 
 
-def mean_recall(queries: Sequence[Asked], fusion: Fusion, price: float = PRICE) -> list[float]:
-    """The mean of what is simulated for queries, at each of BUDGETS; 0 of none."""
+def mean_recall(queries: Sequence[Asked], weights: Sequence[Fusion], price: float = PRICE) -> list[float]:
+    """The mean of what is simulated for queries, each with its weights, at each of BUDGETS; 0 of none."""
     if not queries:
         return [0.0] * len(BUDGETS)
-    found = np.mean([simulate(asked, fusion, price) for asked in queries], axis=0)
+    found = np.mean([simulate(asked, fusion, price) for asked, fusion in zip(queries, weights, strict=True)], axis=0)
     return [round(float(value), 3) for value in found]
 
 

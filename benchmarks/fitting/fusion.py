@@ -1,6 +1,7 @@
-"""Fits the weights of the linear fusion, tinymem/data/fusion.json, and shows what they are worth on data held out.
+"""Fits the weights of the linear fusion, tinymem/data/fusion.json, and shows what they are worth by cross-validation.
 
     python -m benchmarks.fitting.fusion --data FILE... [--also EMBEDDER FILE...] [--out tinymem/data/fusion.json]
+        [--folds benchmarks/results/fusion.folds.json]
 
 Method: listwise learning to rank. The candidates of a query are scored linearly, a softmax over them is the chance of
 each to be picked, and the loss is the cross-entropy to the evidence, spread evenly (ListNet's top-one loss: Cao, Qin,
@@ -11,8 +12,11 @@ What is known beforehand is not left to the data: evidence never speaks against 
 where a passage is weighed against the rest of its step, that of its step may); what an agent did is weighed as what its
 tools gave back; and biases are set so that evidence has a mean score of 0.
 
-Trained on every other haystack of each file, measured on the rest; a file with one haystack is held out wholly. The
-figures are simulated (see `fusion_data`); those of a file without it are of weights fitted on all the other files.
+The published weights are fitted on all haystacks. What they are worth is measured in two folds: weights that are fitted
+on every other haystack of each file are asked for the rest, and the other way round. A file with one haystack is held
+out wholly, and with it every file that shares a query with it. These weights are written too, for `benchmarks.recall
+--weights`. The figures here are simulated (see `fitting.evidence`); those of a file without it are of weights fitted on
+all the other files.
 With `--also`, files are collected again with another embedder, and count as files of their own: one set of weights
 serves all embedders.
 """
@@ -23,7 +27,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tinymem
-from benchmarks.fitting.evidence import BUDGETS, UNFITTED, Asked, DataFile, collect, mean_recall, report
+from benchmarks.fitting.evidence import BUDGETS, FOLDS, UNFITTED, Asked, DataFile, collect, mean_recall, report
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.summary import shown_adapter
 from tinymem import TinymemError
@@ -43,13 +47,17 @@ from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion
 __all__ = ["Settings", "fit", "main"]
 
 PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
-SIGNED = ("reply", "milestone")  # these may speak against a passage,
+FOLDED = Path(__file__).parents[1] / "results" / "fusion.folds.json"
+SIGNED = ("reply", "milestone", "slices")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25")  # and in a stretch of a run these: a passage is set against the rest of its step
 TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
 SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
 # (row, feature) that stay 0: a stretch asks nothing; for a question the features of a stretch are not computed, and a
 # passage answers it or does not, whatever stands in the rest of its step.
-NEVER = ((0, "answers"), (0, "named"), (1, "introduces"), (1, "typed"), (1, "step_cosine"), (1, "step_bm25"))
+NEVER = (
+    *((0, name) for name in ("answers", "named", "slices")),
+    *((1, name) for name in ("introduces", "typed", "typed_share", "paths", "step_cosine", "step_bm25")),
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -179,18 +187,57 @@ def rounded(fusion: Fusion) -> Fusion:
     return Fusion(fusion.weights.round(3), fusion.bias.round(3))
 
 
-def held_out(files: Sequence[DataFile], fusion: Fusion, settings: Settings) -> dict[str, dict[str, Any]]:
-    """The figures of each file, on its held-out queries; those that some file trains on too are left out."""
-    trained = {asked.text for file in files for asked in file.training}
+def folded(files: Sequence[DataFile], settings: Settings) -> list[Fusion]:
+    """Return the weights for the haystacks of each fold, fitted on the rest."""
+    return [rounded(fit([_outside(file, fold, files) for file in files], settings)) for fold in range(FOLDS)]
+
+
+def _outside(file: DataFile, fold: int, files: Sequence[DataFile]) -> list[Asked]:
+    """The training queries of a file outside a fold, without those that some file asks in it."""
+    asked = {one.text for other in files if len(other.haystacks) > 1 for one in other.held_out(fold)}
+    return [one for one in file.training(fold) if one.text not in asked]
+
+
+def without(file: DataFile, files: Sequence[DataFile], settings: Settings) -> Fusion:
+    """Return the weights that are fitted without a file, and without its queries in other files."""
+    asked = {one.text for haystack in file.haystacks for one in haystack}
+    others = [other.training() for other in files if other.sha256 != file.sha256]
+    return rounded(fit([[one for one in other if one.text not in asked] for other in others], settings))
+
+
+def held_out(
+    files: Sequence[DataFile], folds: Sequence[Fusion], alone: Mapping[str, Fusion]
+) -> dict[str, dict[str, Any]]:
+    """The figures of each file: cross-validated, and of weights that were fitted without it."""
     found: dict[str, dict[str, Any]] = {}
     for file in files:
-        queries = [asked for asked in file.held_out if asked.text not in trained]
-        others = [other.training for other in files if other.sha256 != file.sha256 and other.training]
-        found[file.name] = {"queries": len(queries), "cosine + bm25": mean_recall(queries, UNFITTED, price=0.0)}
-        found[file.name]["fitted"] = mean_recall(queries, fusion)
-        if others:
-            found[file.name]["fitted without it"] = mean_recall(queries, rounded(fit(others, settings)))
+        by_fold = [file.held_out(fold) for fold in range(FOLDS)]
+        queries = [asked for some in by_fold for asked in some]
+        pairs = [
+            (asked, fusion)
+            for some, fusion in zip(by_fold, weights_of(file, folds, alone), strict=True)
+            for asked in some
+        ]
+        found[file.name] = {
+            "queries": len(queries),
+            "cosine + bm25": mean_recall(queries, [UNFITTED] * len(queries), 0.0),
+        }
+        found[file.name]["cross-validated"] = mean_recall(
+            [asked for asked, _ in pairs], [fusion for _, fusion in pairs]
+        )
+        found[file.name]["fitted without it"] = mean_recall(queries, [alone[file.name]] * len(queries))
     return found
+
+
+def weights_of(file: DataFile, folds: Sequence[Fusion], alone: Mapping[str, Fusion]) -> Sequence[Fusion]:
+    """Return the weights for each fold of a file."""
+    return folds if len(file.haystacks) > 1 else [alone[file.name]] * FOLDS
+
+
+def as_folds(files: Sequence[DataFile], folds: Sequence[Fusion], alone: Mapping[str, Fusion]) -> str:
+    """The weights for each fold of each file, by the file's checksum."""
+    found = {file.sha256: [as_rows(one) for one in weights_of(file, folds, alone)] for file in files}
+    return _lists_on_lines({"folds": found})
 
 
 def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> dict[str, Any]:
@@ -200,8 +247,7 @@ def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> 
             "sha256": file.sha256,
             "haystacks": len(file.haystacks),
             "queries": sum(map(len, file.haystacks)),
-            "trained_haystacks": len(file.trained),
-            "trained_queries": len(_spread(file.training, settings.queries)),
+            "trained_queries": len(_spread(file.training(), settings.queries)),
         }
         for file in files
     }
@@ -216,11 +262,19 @@ def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> 
 
 def as_json(record: dict[str, Any], fusion: Fusion) -> str:
     """The file: sorted, a list on a line."""
+    return _lists_on_lines({"provenance": record, "weights": as_rows(fusion)})
+
+
+def as_rows(fusion: Fusion) -> dict[str, dict[str, float]]:
+    """The weights by kind and feature, as `Fusion.from_json` reads them."""
     rows = np.column_stack([fusion.weights, fusion.bias]).astype(np.float64).round(3) + 0.0  # + 0.0: no -0.0
-    weights = {
+    return {
         kind: dict(zip((*NAMES, "bias"), row.tolist(), strict=True)) for kind, row in zip(KIND_NAMES, rows, strict=True)
     }
-    text = json.dumps({"provenance": record, "weights": weights}, indent=1, sort_keys=True)
+
+
+def _lists_on_lines(record: dict[str, Any]) -> str:
+    text = json.dumps(record, indent=1, sort_keys=True)
     return re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
 
 
@@ -232,17 +286,20 @@ def main(given: Sequence[str] | None = None) -> None:
     add("--embedder", default="static", metavar="NAME", help="whose cosines to fit for (default: %(default)s)")
     add("--also", nargs="+", default=[], metavar=("NAME", "FILE"), help="another embedder, and files to fit it on too")
     add("--out", type=Path, default=PUBLISHED, metavar="FUSION.json", help="default: the published weights")
+    add("--folds", type=Path, default=FOLDED, metavar="FOLDS.json", help="default: in benchmarks/results")
     args = parser.parse_args(given)
     settings = Settings()
     try:
         files = [collect(path, args.embedder) for path in sorted(args.data, key=lambda path: path.name)]
         for file in [collect(Path(path), args.also[0]) for path in sorted(args.also[1:])]:
             files.append(dataclasses.replace(file, name=f"{file.name}, {shown_adapter(args.also[0])}"))
-        fusion = rounded(fit([file.training for file in files if file.training], settings))
-        found = held_out(files, fusion, settings)
+        fusion, folds = rounded(fit([file.training() for file in files], settings)), folded(files, settings)
+        alone = {file.name: without(file, files, settings) for file in files}
+        found = held_out(files, folds, alone)
         print(report(found))
         record = provenance(files, args.embedder, settings) | {"held_out": found}
         args.out.write_text(as_json(record, fusion), encoding="utf-8")
+        args.folds.write_text(as_folds(files, folds, alone), encoding="utf-8")
     except (TinymemError, OSError) as error:
         sys.exit(f"benchmarks.fitting.fusion: {error}")
 

@@ -15,6 +15,8 @@ from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import InputError
 from tinymem.protocols import Embedder
 from tinymem.recall import Recall
+from tinymem.recall.fusion import Fusion
+from tinymem.recall.search import Search
 from tinymem.registry import embedder_from
 
 __all__ = ["METHODS", "PEERS", "Setup", "Tinymem", "method_from"]
@@ -41,6 +43,7 @@ class Setup:
     embedder: str = "static"
     store: str = "chroma"
     agent_run: bool = False
+    fusion: Fusion | None = None  # the weights of `tinymem`, the published ones unless given
 
 
 def method_from(name: str, setup: Setup) -> Method:
@@ -68,6 +71,8 @@ class Tinymem:
     def __init__(self, setup: Setup) -> None:
         embedder = loaded(setup.embedder)
         self._memory = HierarchicalMemory(setup.folder, namespace="bench", embedder=embedder, store=setup.store)
+        if setup.fusion is not None:
+            self._memory._search = Search(self._memory.long_term, setup.fusion)
         self._agent_run = setup.agent_run
         self.units: list[Unit] = []
         self._first: dict[str, int] = {}  # step id -> place of the first unit that it holds

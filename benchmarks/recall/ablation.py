@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fitting.evidence import Asked, Candidates, DataFile, collect
+from benchmarks.fitting.evidence import MEASURED, Asked, Candidates, DataFile, collect
 from benchmarks.fitting.fusion import Settings, fit, rounded
 from benchmarks.harness.data import Haystack, Query, Recalled, read_haystacks, sha256
 from benchmarks.harness.documents import command_line
@@ -68,7 +68,7 @@ def with_weights(variants: Mapping[str, Variant], paths: Sequence[Path], each: E
     """The variants with weights, of which those that differ by nothing that is fitted share them."""
     fitted: dict[str, Variant] = {}
     for making, group in by_making(variants):
-        files = [file.training for file in each(partial(collected, making=making), paths) if file.training]
+        files = [file.training(MEASURED) for file in each(partial(collected, making=making), paths)]
         distinct = {variant.without: Variant(variant.without) for variant in group.values()}
         made = dict(zip(distinct, each(partial(refitted, files=files), distinct.values()), strict=True))
         for name, variant in group.items():

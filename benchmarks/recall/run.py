@@ -29,6 +29,7 @@ from benchmarks.harness.summary import circumstances, figures_record, shown_adap
 from tinymem import TinymemError
 from tinymem.errors import InputError
 from tinymem.messages import TiktokenCounter
+from tinymem.recall.fusion import Fusion
 
 __all__ = ["Run", "main", "measure", "replay"]
 
@@ -47,6 +48,7 @@ class Run:
     embedder: str = "static"
     store: str = "chroma"
     limit: int | None = None
+    weights: Path | None = None  # by fold of each file, as the fit writes them
     units: int = 0
     seconds: float = 0.0  # of taking units in, with what the first recall after it takes longer than the next
 
@@ -61,11 +63,27 @@ class Run:
             chosen["embedder"] = shown_adapter(self.embedder)
         if self.method == "tinymem":
             chosen["store"] = shown_adapter(self.store)
+        if self.weights is not None:
+            chosen["weights"] = "cross-validated"
         return chosen | ({"limit": self.limit} if self.limit is not None else {})
 
+    def fusions(self, path: Path) -> Sequence[Fusion | None]:
+        """Return the weights for each fold of a file, whose haystacks belong to the folds in turns."""
+        if self.weights is None:
+            return [None]
+        folds = json.loads(self.weights.read_text(encoding="utf-8"))["folds"]
+        if (found := folds.get(sha256(path))) is None:
+            raise InputError(f"{self.weights} has no weights that are fitted without the haystacks of {path.name}")
+        return [Fusion.from_json(json.dumps({"weights": one})) for one in found]
 
-def measure(run: Run, haystacks: Iterator[Haystack], out: TextIO, seen: set[str]) -> int:
-    """Replay every haystack and write the lines; how many haystacks there were. An id in `seen` is an InputError."""
+
+def measure(
+    run: Run, haystacks: Iterator[Haystack], out: TextIO, seen: set[str], fusions: Sequence[Fusion | None] = (None,)
+) -> int:
+    """Replay every haystack and write the lines; how many haystacks there were. An id in `seen` is an InputError.
+
+    The haystacks are ranked by `fusions` in turns; None stands for the published weights.
+    """
     count = 0
     for count, haystack in enumerate(haystacks, 1):
         if haystack.id in seen:
@@ -73,7 +91,8 @@ def measure(run: Run, haystacks: Iterator[Haystack], out: TextIO, seen: set[str]
         seen.add(haystack.id)
         progress(f"haystack {count}: {haystack.id}, {len(haystack.units)} units, {len(haystack.queries)} queries")
         with tempfile.TemporaryDirectory(prefix="recall-", ignore_cleanup_errors=True) as folder:
-            setup = Setup(Path(folder) / "memory", run.embedder, run.store, haystack.is_agent_run)
+            fusion = fusions[(count - 1) % len(fusions)]
+            setup = Setup(Path(folder) / "memory", run.embedder, run.store, haystack.is_agent_run, fusion)
             method = run.made(setup)
             try:
                 for line in replay(run, haystack, method):
@@ -123,7 +142,7 @@ def measure_files(run: Run, files: Sequence[Path], out: Path) -> None:
     with out.open("w", encoding="utf-8") as lines:
         for path in files:
             before = run.units, run.seconds
-            count = measure(run, read_haystacks(path, run.limit), lines, seen)
+            count = measure(run, read_haystacks(path, run.limit), lines, seen, run.fusions(path))
             taken.append((path, count, run.units - before[0], run.seconds - before[1]))
     written, sets = read_results(out), []
     for path, count, units, seconds in taken:
@@ -168,6 +187,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add(
         "--store", default="chroma", metavar="NAME", help="the store of `tinymem`: chroma, exact (default: %(default)s)"
     )
+    add(
+        "--weights",
+        type=Path,
+        metavar="FOLDS.json",
+        help="rank each haystack by weights that were fitted without it (benchmarks.fitting.fusion writes them)",
+    )
     add("--limit", type=int, metavar="N", help="only the first N haystacks of each file")
     args = parser.parse_args(given)
     args.budgets = args.budgets or (BUDGETS if args.data else SAMPLE_BUDGETS)
@@ -186,7 +211,7 @@ def budgets(text: str) -> tuple[int, ...]:
 def main(given: Sequence[str] | None = None) -> None:
     """Measure, write, print."""
     args = arguments(given)
-    run = Run(args.method, args.budgets, args.embedder, args.store, args.limit)
+    run = Run(args.method, args.budgets, args.embedder, args.store, args.limit, args.weights)
     try:
         if args.explain is not None:
             from benchmarks.recall.explain import explain  # it is made of what is here

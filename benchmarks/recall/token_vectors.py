@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks.fitting.evidence import BUDGETS, Asked, Candidates, DataFile, mean_recall
+from benchmarks.fitting.evidence import BUDGETS, MEASURED, Asked, Candidates, DataFile, mean_recall
 from benchmarks.fitting.fusion import Settings, fit, rounded
 from benchmarks.harness.data import Haystack, Query, read_haystacks, sha256
 from benchmarks.harness.documents import parser_of, placed, settle
@@ -185,8 +185,9 @@ def measured(files: Sequence[Mapping[str, DataFile]]) -> dict[str, Any]:
     """For each way: bytes a token, and for each file what held-out queries find at each budget."""
     ways: dict[str, Any] = {}
     for name, (size, _) in KEPT.items():
-        fusion = rounded(fit([file[name].training for file in files], Settings()))
-        recall = {file[name].name: mean_recall(file[name].held_out, fusion) for file in files}
+        fusion = rounded(fit([file[name].training(MEASURED) for file in files], Settings()))
+        asked = {file[name].name: file[name].held_out(MEASURED) for file in files}
+        recall = {name: mean_recall(queries, [fusion] * len(queries)) for name, queries in asked.items()}
         ways[name] = {"bytes": size, "recall": recall}
     return ways
 

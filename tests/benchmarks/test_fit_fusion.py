@@ -131,7 +131,7 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
     noise = [planted(seed, kinds) for seed in range(20) for kinds in (STRETCH, (QUESTION,))]
     for asked in noise:  # every signal speaks against the evidence
         asked.features[asked.evidence] = -1
-    files = [collect(chats, "static").training, collect(runs, "static").training, noise]
+    files = [collect(chats, "static").training(), collect(runs, "static").training(), noise]
     fusion = fit(files, settings)
     for row, signed in ((TOOL, SIGNED + WEIGHED), (QUESTION, SIGNED)):
         adding = [i for i, name in enumerate(NAMES) if name not in signed]
@@ -140,7 +140,9 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
     assert fusion.weights[TOOL].tolist() == fusion.weights[ACT].tolist() == fusion.weights[SAID].tolist()
     assert fusion.bias[ACT] == pytest.approx(fusion.bias[TOOL] - settings.act_below_tool)
     assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * len(KIND_NAMES)
-    assert (0, "answers") in NEVER and {name for row, name in NEVER if row} == {"introduces", "typed", *WEIGHED}
+    assert (0, "answers") in NEVER and {name for row, name in NEVER if row} == {
+        "introduces", "typed", "typed_share", "paths", *WEIGHED
+    }  # fmt: skip
     for fitted, name in NEVER:
         assert not fusion.weights[np.flatnonzero(fitted == SHARED), NAMES.index(name)].any()
 
@@ -148,7 +150,8 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
 def test_candidates_know_their_evidence(chats: Path, runs: Path) -> None:
     chat, run = collect(chats, "static"), collect(runs, "static")
     assert [len(haystack) for haystack in chat.haystacks] == [8, 8, 8]
-    assert [len(chat.training), len(chat.held_out)] == [16, 8]
+    assert [len(chat.training(fold)) for fold in (None, 0, 1)] == [24, 8, 16]
+    assert [len(chat.held_out(fold)) for fold in (0, 1)] == [16, 8]
     for i, asked in enumerate(chat.haystacks[1]):
         assert asked.units[asked.evidence].tolist() == [5 * i + 1]
         assert asked.features.shape == (60, len(NAMES)) and set(asked.kinds.tolist()) == {QUESTION}
@@ -160,17 +163,29 @@ def test_candidates_know_their_evidence(chats: Path, runs: Path) -> None:
 
 def test_one_haystack_is_held_out_wholly(tmp_path: Path) -> None:
     file = collect(written(tmp_path / "one.jsonl", haystack(0)), "static")
-    assert not file.training and len(file.held_out) == 8
+    assert not file.training(0) and not file.training(1) and len(file.held_out(0)) == 8
     with pytest.raises(SystemExit, match="nothing to train on"):
         fit_fusion.main(["--data", str(tmp_path / "one.jsonl"), "--out", str(tmp_path / "fusion.json")])
     assert not (tmp_path / "fusion.json").exists()
 
 
-def test_queries_that_another_file_trains_on_are_not_held_out(chats: Path, tmp_path: Path) -> None:
+def test_what_is_held_out_is_not_trained_on_in_another_file(
+    chats: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pool = written(tmp_path / "pool.jsonl", haystack(0))
     files = [collect(path, "static") for path in (chats, pool)]
-    found = fit_fusion.held_out(files, UNFITTED, Settings(iterations=5))
-    assert [rows["queries"] for rows in found.values()] == [8, 0]
+    asked = {one.text for one in files[1].held_out(0)}
+    assert asked <= {one.text for one in files[0].training()}
+    fitted: list[set[str]] = []
+
+    def noted(training: Sequence[Sequence[Asked]], settings: Settings) -> Fusion:
+        fitted.append({asked.text for file in training for asked in file})
+        return UNFITTED
+
+    monkeypatch.setattr(fit_fusion, "fit", noted)
+    fit_fusion.without(files[1], files, Settings())
+    fit_fusion.folded(files, Settings())
+    assert fitted[0] and not fitted[0] & asked
 
 
 def test_the_file_is_read_by_the_library_and_comes_out_the_same(
@@ -178,15 +193,14 @@ def test_the_file_is_read_by_the_library_and_comes_out_the_same(
 ) -> None:
     outs = [tmp_path / "a.json", tmp_path / "b.json"]
     for out, data in zip(outs, ([chats, runs], [runs, chats]), strict=True):
-        fit_fusion.main(["--data", *map(str, data), "--out", str(out)])
+        fit_fusion.main(["--data", *map(str, data), "--out", str(out), "--folds", str(out.with_suffix(".folds"))])
     text = outs[0].read_text(encoding="utf-8")
     assert outs[1].read_bytes() == outs[0].read_bytes()
     assert str(tmp_path) not in text
     fusion, record = Fusion.from_json(text), json.loads(text)["provenance"]
     assert np.isfinite(fusion.weights).all() and fusion.weights.any(axis=1).all()
     assert list(record["data"]) == ["chats.jsonl", "runs.jsonl"]
-    assert record["data"]["chats.jsonl"]["trained_haystacks"] == 2
     fitted = record["held_out"]["chats.jsonl"]
-    assert len(fitted["fitted"]) == len(fitted["fitted without it"]) == len(BUDGETS)
-    assert fitted["fitted"][0] == 1
-    assert "chats.jsonl (8 queries)" in capsys.readouterr().out
+    assert len(fitted["cross-validated"]) == len(fitted["fitted without it"]) == len(BUDGETS)
+    assert fitted["cross-validated"][0] == 1
+    assert "chats.jsonl (24 queries)" in capsys.readouterr().out

@@ -25,7 +25,7 @@ from tinymem.recall.features import ASKED, CALLED, NAMES, features
 from tinymem.recall.late import max_sim
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY
-from tinymem.recall.query.identifiers import NUMBER
+from tinymem.recall.query.identifiers import NUMBER, PATH
 from tinymem.recall.search import Search
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
@@ -107,7 +107,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     def best(signal: Any, step: int | None) -> float:
         return 0.0 if step is None else max(float(signal[row]) for row in rows_of[step])
 
-    cosine, bm25 = (signal / max(1e-6, *map(float, signal)) for signal in (found.cosine, found.bm25))
+    cosine, bm25 = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in (found.cosine, found.bm25))
     base = {row: float(cosine[row]) + float(bm25[row]) for row in rows}
     late_of = {row: late.get(row, 0.0) for row in range(len(catalog))}
     words = set(query.text.lower().replace("?", "").split())
@@ -119,7 +119,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
     shown = set(query.identifiers.tolist())
 
     def hidden(row: int) -> list[int]:
-        return [name for name in names[row] if name not in shown and name % 2 != NUMBER] if query.is_stretch else []
+        return [name for name in names[row] if name not in shown and name % 4 != NUMBER] if query.is_stretch else []
 
     def noted(row: int, of_interest: Callable[[int], bool]) -> float:
         return math.log(1 + sum(of_interest(name) for name in hidden(row)))
@@ -156,13 +156,16 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "session": sum(mates[:3]) / 3,
             "answers": best(bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
             "speaker": float(int(catalog.speaker[row]) in named and catalog.kind[row] == 2),
-            "reply": float(catalog.reply[row]),
+            "reply": float(catalog.reply[row] and (before is None or catalog.kind[rows_of[before][0]] == SAID)),
             "milestone": float(catalog.milestone[row]),
             "dated": dated(float(catalog.time[row])),
             "day": sum(that_day[:3]) / 3,
             "introduces": noted(row, lambda name, row=row: first[name] == row),  # type: ignore[misc]
             "typed": noted(row, lambda name: name in typed),
+            "typed_share": sum(name in typed for name in hidden(row)) / max(1, len(hidden(row))),
+            "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
             "named": called(row),
+            "slices": math.log(len(rows_of[step])),
         })  # fmt: skip
     return expected
 
@@ -170,7 +173,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
 def codes(dice: np.random.Generator, count: int) -> npt.NDArray[np.uint32]:
     """Hashes of identifiers of all classes."""
     found = 1 + dice.choice(60, count, replace=False)  # 0 is none
-    return (2 * found + found % 2).astype("<u4")
+    return (4 * found + found % 3).astype("<u4")
 
 
 @MODERATE
@@ -223,14 +226,14 @@ def test_no_candidates_are_an_empty_matrix() -> None:
 
 
 def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:
-    codes = [(2 * np.array(names, "<u4")).tobytes() for names in ([1, 2, 3], [3], [1, 4])]
+    codes = [(4 * np.array(names, "<u4")).tobytes() for names in ([1, 2, 3], [3], [1, 4])]
     catalog = catalog_of(
         unit_vectors(3, 8), tokens=[[29]] * 3, identifiers=codes, kind=["observation", "call", "error"]
     )
     found = Candidates(np.arange(3), np.ones(3, np.float32), np.zeros(3, np.float32))
 
     def columns(text: str, *shown: int) -> list[list[float]]:
-        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, 2 * np.array(shown, np.uint32))
+        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, 4 * np.array(shown, np.uint32))
         matrix = features(query, found, catalog, TABLE)
         return [np.expm1(matrix[:, NAMES.index(name)]).round(3).tolist() for name in ("introduces", "typed")]
 

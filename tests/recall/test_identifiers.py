@@ -149,8 +149,8 @@ def test_what_was_seen_is_what_a_dictionary_says(passages: list[tuple[list[int],
     typed: set[int] = set()
     for row, (codes, by_agent) in enumerate(passages):
         for code in codes:
-            first.setdefault(2 * code, row)
-        typed |= {2 * code for code in codes} if by_agent else set()
+            first.setdefault(4 * code, row)
+        typed |= {4 * code for code in codes} if by_agent else set()
     seen = Seen(500)
     for start in range(0, len(passages), piece):
         seen.extend(*flat(passages[start : start + piece], start))
@@ -158,14 +158,14 @@ def test_what_was_seen_is_what_a_dictionary_says(passages: list[tuple[list[int],
     assert seen.introduced(codes, rows).tolist() == [
         first[code] == row for code, row in zip(codes.tolist(), rows.tolist(), strict=True)
     ]
-    every = 2 * np.arange(501, dtype=np.uint32)
+    every = 4 * np.arange(501, dtype=np.uint32)
     assert seen.typed(every).tolist() == [code in typed for code in every.tolist()]
     assert not seen.introduced(every, np.full(501, 99)).any()
 
 
 def test_rows_of_a_process_that_was_killed_do_not_count() -> None:
     tables = np.zeros((2, 1_024), np.uint32)
-    codes, typed = 2 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
+    codes, typed = 4 * np.arange(3, dtype=np.uint32), np.array([True, False, True])
     Seen(tables=tables).extend(codes, np.array([5, 6, 9]), typed)
     now = Seen(tables=tables, rows=6)
     assert now.typed(codes).tolist() == [True, False, False], "row 9 is still to come"
@@ -177,7 +177,7 @@ def flat(passages: list[tuple[list[int], bool]], start: int) -> tuple[Any, Any, 
     """Codes, the row of each, and whether the agent typed it."""
     of_each = [(code, start + at, by_agent) for at, (codes, by_agent) in enumerate(passages) for code in codes]
     codes, rows, typed = zip(*of_each, strict=True) if of_each else ((), (), ())
-    return 2 * np.array(codes, np.uint32), np.array(rows, np.int64), np.array(typed, np.bool_)
+    return 4 * np.array(codes, np.uint32), np.array(rows, np.int64), np.array(typed, np.bool_)
 
 
 @pytest.mark.parametrize("room", [0, 1, 511, 512, 513, 5_000])
@@ -185,7 +185,7 @@ def test_there_is_the_room_that_was_asked_for(room: int) -> None:
     seen = Seen(room)
     assert seen.has_room(room)
     assert not seen.has_room(max(2 * room, 1_024))
-    codes = 2 * np.arange(room, dtype=np.uint32)
+    codes = 4 * np.arange(room, dtype=np.uint32)
     seen.extend(codes, np.arange(room), np.zeros(room, np.bool_))
     assert seen.introduced(codes, np.arange(room)).all()
 

@@ -230,7 +230,7 @@ class Archive(Indexing):
         They come from the index where the rows are many and the index works, else from an exact search.
         """
         among = None if allowed.all() else catalog.id[allowed]
-        lexical = self.journal.search_text(query.text, self._waiting, among)
+        lexical = self.journal.search_text(query.topic, self._waiting, among)
         if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
             self.wake()
             with self.index.resting_after_failure(), self.index.asking(catalog) as nearest:

@@ -278,17 +278,18 @@ class Embedding(ABC):
     def question(self, text: str, catalog: Catalog, now: datetime) -> Query:
         """Analyse a question; if the embedder fails, log a warning and use vectors of zeros."""
         since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
+        known = now, since, until, catalog.speakers.names
         blind = Blind(catalog.dimensions)
         tokenizer = self.token_embedder if len(catalog.document_frequency) else blind
         if self._is_known and not self._questions.is_on:
             try:
                 with self._questions.trying():
-                    return analyse(text, self.embedder, tokenizer, now, since, until)
+                    return analyse(text, self.embedder, tokenizer, *known)
             except EmbedderError:
                 self._warn()
         with suppress(EmbedderError):
-            return analyse(text, blind, tokenizer, now, since, until)
-        return analyse(text, blind, blind, now, since, until)
+            return analyse(text, blind, tokenizer, *known)
+        return analyse(text, blind, blind, *known)
 
 
 def _fingerprint(embedder: Embedder) -> str:

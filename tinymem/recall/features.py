@@ -17,7 +17,7 @@ from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.late import max_sim
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY, closeness
-from tinymem.recall.query.identifiers import NUMBER, classes
+from tinymem.recall.query.identifiers import NUMBER, PATH, classes
 
 __all__ = ["NAMES", "features"]
 
@@ -35,13 +35,16 @@ NAMES = (
     "session",  # mean of the session's three best passages, by cosine + bm25
     "answers",  # bm25 of the step before, where that one asks
     "speaker",  # 1 where the speaker is named in the question
-    "reply",  # 1 for what an assistant said
+    "reply",  # 1 for what an assistant said to a person; what it says after a tool's output is a finding
     "milestone",  # 1 for final answers, pinned steps, and what the user marked
     "dated",  # 1 in the spans of time that the question names, falling to 0 by days
     "day",  # as session, of the passages of a day
     "introduces",  # where the question is a stretch of a run: ln(1 + identifiers that come up here first),
     "typed",  # and that the agent has typed, wherever they came up; not counting those that the stretch itself shows
+    "typed_share",  # of the identifiers here that the stretch does not show: the share that the agent has typed
+    "paths",  # ln(1 + paths that stand here)
     "named",  # where it is a question: the rare identifiers of the question that stand here
+    "slices",  # ln(passages of the step)
 )
 
 CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
@@ -64,18 +67,19 @@ class _Steps:
 
     def after(self, steps: Ids) -> Ids:
         """Return the step after each of `steps`, where it is of the same session."""
-        ends = self._ends(steps)
+        ends = self.ends(steps)
         found = np.minimum(ends, len(self._steps) - 1)
         return np.where((ends == found) & (self._sessions[found] == self._sessions[steps]), found, -1)
 
-    def _ends(self, steps: Ids) -> Ids:
+    def ends(self, steps: Ids) -> Ids:
+        """Return the row behind the last one of each of `steps`."""
         return np.searchsorted(self._steps, self._steps[steps], "right")
 
     def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
         """Yield for each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
         known, which = np.unique(chosen, return_inverse=True)
         known = known[np.searchsorted(known, 0) :]
-        lengths = self._ends(known) - known
+        lengths = self.ends(known) - known
         before = np.cumsum(lengths) - lengths
         rows = np.repeat(known - before, lengths) + np.arange(lengths.sum())
         for signal in signals:
@@ -90,7 +94,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) 
         return np.empty((0, len(NAMES)), np.float32)
     late = np.zeros(len(catalog), np.float32)
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
-    cosine, bm25 = found.cosine[rows] / tops[0], found.bm25[rows] / tops[1]
+    cosine, bm25 = np.maximum(found.cosine[rows] / tops[0], -1), found.bm25[rows] / tops[1]
     base = cosine + bm25
     near = np.sort(rows[highest(base, CLOSELY)])
     late[near] = max_sim(query.tokens, near, catalog, table)
@@ -98,7 +102,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) 
     at = steps.of(rows)
     before, after = steps.before(at), steps.after(at)
     cosines, bm25s, lates = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25, late])
-    cosines, bm25s = cosines / tops[0], bm25s / tops[1]
+    cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
     columns = [
         cosine,
         bm25,
@@ -113,32 +117,34 @@ def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) 
         _together(base, catalog.session[rows]),
         np.where((before >= 0) & catalog.asks[before], bm25s[1], 0),
         _speaker(query, catalog, rows),
-        catalog.reply[rows],
+        catalog.reply[rows] & ((before < 0) | (catalog.kind[before] == SAID)),
         catalog.milestone[rows],
         closeness(catalog.time[rows], query.spans),
         _together(base, (catalog.time[rows] // DAY).astype(np.int64)),
         *_identifiers(query, catalog, rows),
         _named(query, catalog, rows, at),
+        np.log(steps.ends(at) - at),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> tuple[Vectors, Vectors]:
-    """Count the identifiers that each passage introduces, and those of its own that the agent has typed, as logarithms.
+def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
+    """Yield introduces, typed, typed_share and paths; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     Numbers do not count: a log is full of them.
     """
     if not query.is_stretch:
-        return np.zeros(len(rows), np.float32), np.zeros(len(rows), np.float32)
+        yield from np.zeros((4, len(rows)), np.float32)
+        return
     codes, lengths = catalog.identifiers_of(rows)
-    of_row = np.repeat(np.arange(len(rows)), lengths)
-    hidden = ~np.isin(codes, query.identifiers) & (classes(codes) != NUMBER)
+    of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
+    hidden = ~np.isin(codes, query.identifiers) & (kinds != NUMBER)
     introduced = hidden & catalog.seen.introduced(codes, rows[of_row])
-    typed = hidden & catalog.seen.typed(codes)
-    counts = (np.bincount(of_row[which], minlength=len(rows)) for which in (introduced, typed))
-    first, again = (np.log1p(count).astype(np.float32) for count in counts)
-    return first, again
+    marked = (introduced, hidden & catalog.seen.typed(codes), hidden, kinds == PATH)
+    first, again, every, paths = (np.bincount(of_row[which], minlength=len(rows)) for which in marked)
+    for values in (np.log1p(first), np.log1p(again), again / np.maximum(every, 1), np.log1p(paths)):
+        yield values.astype(np.float32)
 
 
 CALLED = 0.8  # of what an identifier in a call is worth to the call's result, which says something about it,

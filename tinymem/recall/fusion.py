@@ -77,7 +77,7 @@ def published() -> Fusion:
     return Fusion.from_json((resources.files("tinymem") / "data" / "fusion.json").read_text("utf-8"))
 
 
-PRICE = 0.5  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
+PRICE = 0.7  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import features
-from tinymem.recall.fusion import Filter, Scored, published, weighed_as
+from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
 from tinymem.recall.packing import OpenedSteps, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.results import Explanation, LeftOut, Recall
@@ -70,10 +70,10 @@ class Past(Protocol):
 
 
 class Search:
-    """Recall over the steps of `past`."""
+    """Recall over the steps of `past`, ranked by `fusion`: the published weights unless others are given."""
 
-    def __init__(self, past: Past) -> None:
-        self._past = past
+    def __init__(self, past: Past, fusion: Fusion | None = None) -> None:
+        self._past, self._fusion = past, fusion
 
     def recall(
         self,
@@ -106,7 +106,8 @@ class Search:
         query = self._past.question(text, catalog, now)
         found = self._past.candidates(query, catalog, allowed)
         matrix = features(query, found, catalog, self._past.token_table())
-        return Scored(catalog, found.rows, weighed_as(catalog.kind[found.rows], query.is_stretch), matrix, published())
+        kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
+        return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
 
     def _packed(
         self,

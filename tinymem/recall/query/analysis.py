@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,11 +16,47 @@ from tinymem.recall.query.dates import Span, spans
 from tinymem.recall.query.identifiers import Codes, hashes, named, read
 from tinymem.steps.content import clean
 
-__all__ = ["Blind", "Query", "analyse", "embedded", "tokenized"]
+__all__ = ["Blind", "Query", "analyse", "embedded", "tokenized", "topic_of"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
 MAX_VECTORS = 4  # passages of a long query that are embedded, from its end: the newest counts most
+
+
+# Words that make a text a question, or hold it together: its answer has others, and they blur a short embedding.
+ASKING = frozenset(
+    """
+    what when where who whom whose which why how did do does is are was were has have had will would can could should
+    the a an of in on at to for and or any many much long often
+    """.split()  # noqa: SIM905 (a list of strings reads worse)
+)
+_PIECE = re.compile(r"[\w'’]+|[^\w\s]+|\s+")
+_WORD = re.compile(r"\w")
+_NAME = re.compile(r"\w{3,}")
+_OWN = re.compile(r"['’]s?$")
+
+
+def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
+    """Return what a question is about: the question without question words, and without names of `speakers`.
+
+    Names pull up greetings, and who is asked about is looked for by speaker. A name counts where it is capitalised.
+
+    >>> topic_of("What did Caroline's sister paint in May?", ["Caroline"])
+    'sister paint May'
+    """
+    names = {word for speaker in speakers for word in _NAME.findall(speaker.lower())}
+    kept = [piece for piece in _PIECE.findall(question) if not _is_left_out(piece, names)]
+    topic = " ".join("".join(kept).split()).strip(" ?.,'’")
+    return topic if _WORD.search(topic) else question
+
+
+def _is_left_out(piece: str, names: Container[str]) -> bool:
+    word = _OWN.sub("", piece.lower())
+    return word in ASKING or (word in names and piece[:1].isupper())
+
+
+def _has_lines(text: str) -> bool:
+    return text.strip().count("\n") >= LINES
 
 
 @dataclass(frozen=True)
@@ -28,12 +65,13 @@ class Query:
 
     Attributes:
         text: The text.
-        vectors: `(m, dimensions)`: of the whole text, then of its passages if it is long.
-        tokens: The distinct token ids.
+        vectors: `(m, dimensions)`: of the topic, then of its passages if it is long.
+        tokens: The distinct token ids of the topic.
         now: The time when it is asked.
         identifiers: Hashes of the identifiers in the text.
         named: Hashes of those of a question that name one thing.
         spans: The spans of time that it names, if it is a question.
+        topic: What of the text is compared with passages; a question without question words and names of speakers.
     """
 
     text: str
@@ -43,11 +81,12 @@ class Query:
     identifiers: Codes = field(default_factory=lambda: read(b""))
     named: Codes = field(default_factory=lambda: read(b""))
     spans: tuple[Span, ...] = ()
+    topic: str = ""
 
     @property
     def is_stretch(self) -> bool:
         """True for a stretch of the run itself, as the window's newest steps; False for a question."""
-        return len(self.vectors) > 1 or self.text.strip().count("\n") >= LINES
+        return len(self.vectors) > 1 or _has_lines(self.text)
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
@@ -97,14 +136,24 @@ class Blind:
 
 
 def analyse(
-    text: str, embedder: Embedder, tokenizer: TokenEmbedder | Blind, now: datetime, since: float = 0, until: float = 0
+    text: str,
+    embedder: Embedder,
+    tokenizer: TokenEmbedder | Blind,
+    now: datetime,
+    since: float = 0,
+    until: float = 0,
+    speakers: Iterable[str] = (),
 ) -> Query:
-    """Analyse the last LONGEST characters of a query; the memory's steps reach from `since` to `until` (seconds)."""
+    """Analyse the last LONGEST characters of a query.
+
+    The memory's steps reach from `since` to `until` (seconds), and are said by `speakers`.
+    """
     text = clean(text[-LONGEST:])
     pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
-    vectors = embedded(embedder, [text] if len(pieces) == 1 else [text, *pieces], asked=True)
-    tokens = np.unique(tokenized(tokenizer, [text])[0])
-    query = Query(text, vectors, tokens, now, read(hashes(text)))
+    topic = text if len(pieces) > 1 or _has_lines(text) else topic_of(text, speakers)
+    vectors = embedded(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
+    tokens = np.unique(tokenized(tokenizer, [topic])[0])
+    query = Query(text, vectors, tokens, now, read(hashes(text)), topic=topic)
     if query.is_stretch:
         return query
     return replace(query, named=read(named(text)), spans=tuple(spans(text, now, since, until)))

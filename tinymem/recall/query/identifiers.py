@@ -2,7 +2,7 @@
 
 Most of what an agent types next consists of them, so it matters which ones a passage introduces, that is, has before
 any other passage of the memory, and which of its own the agent has typed before. A question that names a rare one asks
-for the passages that hold it. They are kept as 32-bit hashes, whose lowest bit is their class.
+for the passages that hold it. They are kept as 32-bit hashes, whose lowest two bits are their class.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids
 
-__all__ = ["NAME", "NUMBER", "Codes", "Seen", "classes", "hashes", "identifiers", "named", "read"]
+__all__ = ["NAME", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "named", "read"]
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
-NAME, NUMBER = range(2)  # classes
+NAME, NUMBER, PATH = range(3)  # classes
 LEAST = 4  # characters of an identifier,
 LEAST_PATH = 6  # of a path or a dotted name,
 LEAST_NUMBER = 5  # and of a number
@@ -77,8 +77,8 @@ def _is_joined(run: str) -> bool:
 
 
 def classes(codes: Codes) -> Codes:
-    """Return the class of each hash: NAME or NUMBER."""
-    return codes & np.uint32(1)
+    """Return the class of each hash: NAME, NUMBER or PATH."""
+    return codes & np.uint32(3)
 
 
 def hashes(text: str) -> bytes:
@@ -101,8 +101,8 @@ def _hashed(names: Iterable[str]) -> bytes:
 
 def _code(name: str) -> int:
     """Hash an identifier, written in small or capital letters."""
-    kind = NUMBER if name.isdecimal() else NAME
-    return zlib.crc32(name.lower().encode("utf-8", "replace")) & ~1 | kind
+    kind = NUMBER if name.isdecimal() else PATH if "/" in name else NAME
+    return zlib.crc32(name.lower().encode("utf-8", "replace")) & ~3 | kind
 
 
 def read(kept: bytes) -> Codes:
@@ -129,7 +129,7 @@ class Seen:
         return 1 << max(10, (2 * room - 1).bit_length())
 
     def _slots(self, codes: Codes) -> Codes:
-        return codes >> np.uint32(1) & self._mask
+        return codes >> np.uint32(2) & self._mask
 
     def has_room(self, count: int) -> bool:
         """Return True if there is room for so many identifiers."""
