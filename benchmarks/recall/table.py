@@ -43,6 +43,7 @@ class Entry:
     units_per_second: float = 0.0
     version: str = ""
     failed: str = ""
+    queries: int = 0
 
     @property
     def label(self) -> str:
@@ -73,8 +74,8 @@ def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
             figures = {int(budget): values for budget, values in one["figures"].items()}
             name = one["data"].removesuffix(".gz").removesuffix(".jsonl") + limit
             speed = one.get("units", 0) / max(one.get("ingest_seconds", 0), 0.01)
-            failed = one.get("failed", "")
-            found.append(Entry(name, summary["method"], adapter, figures, speed, version, failed))
+            rest = (one.get("failed", ""), one.get("queries", 0))
+            found.append(Entry(name, summary["method"], adapter, figures, speed, version, *rest))
     return sorted(found, key=lambda entry: (entry.data, ORDER.index(entry.method), entry.adapter))
 
 
@@ -94,10 +95,20 @@ def tables(rows: Sequence[Entry]) -> str:
 
 
 def overview(rows: Sequence[Entry]) -> str:
-    """The table of the front page: the share of evidence that comes back, for one embedder, without other memories."""
-    chosen = [row for row in rows if row.method in OVERVIEW and row.adapter in ("", "static")]
-    cells = [[_figure(row.figures.get(budget, {}).get("recall")) for budget in OVERVIEW_BUDGETS] for row in chosen]
-    return _table(chosen, [f"@{budget}" for budget in OVERVIEW_BUDGETS], cells)
+    """The table of the front page, a row a set: recall with the default embedder at each budget, of the rest at one."""
+    heads = ["tinymem @512", *(f"@{budget}" for budget in OVERVIEW_BUDGETS[1:])]
+    heads += [f"{name} @{COST_BUDGET}" for name in OVERVIEW[1:]]
+    lines = [f"| data | questions | {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) + 1)}"]
+    chosen = {(row.data, row.method): row for row in rows if row.adapter in ("", "static")}
+    for (data, method), row in chosen.items():
+        if method != OVERVIEW[0]:
+            continue
+        cells = [row.figures.get(budget) for budget in OVERVIEW_BUDGETS]
+        others = (chosen.get((data, name)) for name in OVERVIEW[1:])
+        cells += [other.figures.get(COST_BUDGET) if other else None for other in others]
+        shown = (_figure(found.get("recall") if found else None) for found in cells)
+        lines.append(f"| {data} | {row.queries} | {' | '.join(shown)} |")
+    return "\n".join(lines)
 
 
 def _costs(row: Entry) -> list[str]:
