@@ -165,7 +165,7 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "typed_share": sum(name in typed for name in hidden(row)) / max(1, len(hidden(row))),
             "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
             "named": called(row),
-            "slices": math.log(len(rows_of[step])),
+            "slices": math.log(len(rows_of[step])) if catalog.kind[row] == SAID else 0.0,
         })  # fmt: skip
     return expected
 

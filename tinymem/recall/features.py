@@ -44,7 +44,7 @@ NAMES = (
     "typed_share",  # of the identifiers here that the stretch does not show: the share that the agent has typed
     "paths",  # ln(1 + paths that stand here)
     "named",  # where it is a question: the rare identifiers of the question that stand here
-    "slices",  # ln(passages of the step)
+    "slices",  # of what was said: ln(passages of the step); a long log of a tool may well have the answer in one
 )
 
 CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
@@ -123,7 +123,7 @@ def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) 
         _together(base, (catalog.time[rows] // DAY).astype(np.int64)),
         *_identifiers(query, catalog, rows),
         _named(query, catalog, rows, at),
-        np.log(steps.ends(at) - at),
+        np.where(catalog.kind[rows] == SAID, np.log(steps.ends(at) - at), 0),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
