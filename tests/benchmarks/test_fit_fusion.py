@@ -138,6 +138,8 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
         assert (fusion.weights[row, adding] >= 0).all()
         assert (np.delete(fusion.weights[row], adding) < 0).any()
     assert fusion.weights[TOOL].tolist() == fusion.weights[ACT].tolist() == fusion.weights[SAID].tolist()
+    assert fusion.weights[TOOL, NAMES.index("max_sim")] == pytest.approx(settings.stretch_max_sim)
+    assert fusion.weights[TOOL, NAMES.index("step_cosine")] == pytest.approx(settings.stretch_step_cosine)
     assert fusion.bias[ACT] == pytest.approx(fusion.bias[TOOL] - settings.act_below_tool)
     assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * len(KIND_NAMES)
     assert (0, "answers") in NEVER and {name for row, name in NEVER if row} == {
