@@ -59,6 +59,8 @@ NEVER = (
     *((1, name) for name in ("introduces", "typed", "typed_share", "paths", "step_cosine", "step_bm25")),
 )
 
+SET = ("max_sim", "step_cosine", "bm25")  # for a stretch the first two, for a question the last
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -74,7 +76,8 @@ class Settings:
     milestone: float = 0.5  # set, not fitted: too few questions are about final answers,
     named: float = 8.0  # or name a rare identifier,
     stretch_max_sim: float = 3.0  # and too few stretches ask in words. Setting these two costs nothing in
-    stretch_step_cosine: float = -2.0  # cross-validation, and a passage stands out of its step by its words
+    stretch_step_cosine: float = -2.0  # cross-validation, and a passage stands out of its step by its words.
+    question_bm25: float = 2.5  # Questions here are about chats; those about output of tools hang more on their words
 
 
 class Lists:
@@ -148,8 +151,8 @@ def _spread(queries: Sequence[Asked], most: int) -> list[Asked]:
 def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
     """The two rows of weights and the three biases."""
     weights, bias = np.zeros((2, len(NAMES))), np.zeros(len(KIND_NAMES))
-    set_at = [NAMES.index("max_sim"), NAMES.index("step_cosine")]
-    values = lists.scale[set_at] * (settings.stretch_max_sim, settings.stretch_step_cosine)
+    set_at = [SHARED[TOOL], SHARED[TOOL], SHARED[QUESTION]], [NAMES.index(name) for name in SET]
+    values = lists.scale[set_at[1]] * (settings.stretch_max_sim, settings.stretch_step_cosine, settings.question_bm25)
     of_weights, of_bias = Adam(weights.shape, settings.rate), Adam(bias.shape, settings.rate)
     row, every = SHARED[lists.kinds], np.arange(len(lists.kinds))
     spread = np.zeros((len(every), 2), np.float32)
@@ -160,7 +163,7 @@ def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
         weights -= of_weights.step(spread.T @ lists.x + settings.l2 * weights)
         bias -= of_bias.step(np.bincount(lists.kinds, residuals, len(bias)) + settings.l2 * bias)
         _constrain(weights)
-        weights[SHARED[TOOL], set_at] = values
+        weights[set_at] = values
     return weights / lists.scale, bias
 
 

@@ -82,7 +82,7 @@ def planted(seed: int, kinds: Sequence[int] = (QUESTION,)) -> Asked:
     )
 
 
-SET = (NAMES.index("milestone"), NAMES.index("named"))  # not fitted
+SET = tuple(map(NAMES.index, ("milestone", "named", "bm25")))  # not fitted for a question
 
 
 def test_a_planted_feature_is_learnt() -> None:
@@ -139,6 +139,7 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
         assert (np.delete(fusion.weights[row], adding) < 0).any()
     assert fusion.weights[TOOL].tolist() == fusion.weights[ACT].tolist() == fusion.weights[SAID].tolist()
     assert fusion.weights[TOOL, NAMES.index("max_sim")] == pytest.approx(settings.stretch_max_sim)
+    assert fusion.weights[QUESTION, NAMES.index("bm25")] == pytest.approx(settings.question_bm25)
     assert fusion.weights[TOOL, NAMES.index("step_cosine")] == pytest.approx(settings.stretch_step_cosine)
     assert fusion.bias[ACT] == pytest.approx(fusion.bias[TOOL] - settings.act_below_tool)
     assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * len(KIND_NAMES)
