@@ -34,7 +34,7 @@ from benchmarks.recall.run import budgets, claimed
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem import TinymemError
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import Scored
+from tinymem.recall.fusion import Fusion, Scored
 
 __all__ = ["FORMAT", "HALVES", "main", "measured"]
 
@@ -61,7 +61,8 @@ def refitted(variant: Variant, files: Sequence[Sequence[Asked]]) -> Variant:
         return variant
     kept = np.array([name not in variant.without for name in NAMES], np.float32)
     seen = [[replace(asked, features=asked.features * kept) for asked in file] for file in files]
-    return replace(variant, fusion=rounded(fit(seen, Settings())))
+    fusion = rounded(fit(seen, Settings()))
+    return replace(variant, fusion=Fusion(fusion.weights * kept, fusion.bias))  # some are set, not fitted
 
 
 def with_weights(variants: Mapping[str, Variant], paths: Sequence[Path], each: Each) -> dict[str, Variant]:
