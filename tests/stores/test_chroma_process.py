@@ -81,7 +81,7 @@ def test_a_process_that_is_killed_during_a_call_is_an_error_once_and_loses_nothi
 def test_a_process_that_ended_between_two_calls_is_not_noticed(store: VectorStore) -> None:
     ended = pid()
     os.kill(ended, signal.SIGKILL)
-    assert is_gone(ended)
+    os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)  # all of its threads, not the first one only
     store.upsert([3], unit_vectors(3)[2:])
     assert sorted(store.ids()) == [1, 2, 3]  # type: ignore[attr-defined]
 
