@@ -35,6 +35,7 @@ def left(folder: Path, steps: Sequence[Step], **limits: Any) -> list[str]:
     """The ids of what is left of these steps in a memory with these limits."""
     with open_memory(folder) as memory:
         memory.archive(steps)
+        memory.flush()  # or the file grows while it is kept within its limit
         memory.retain(Retention(**limits))
         return [row.id for row in memory.long_term.journal.rows()]
 
