@@ -226,6 +226,14 @@ class DurableWindow(MemoryManager):
 
     # -- for a memory, beyond a MemoryManager --------------------------------------------------------------------------
 
+    @contextmanager
+    def adding(self, steps: Sequence[Step]) -> Iterator[list[Step]]:
+        """Add steps as `add_steps` does, and hold the lock until the block is left."""
+        with self._changing():
+            added = self._added(steps)
+            self._tell_news()
+            yield added
+
     def add_instead(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in the transaction in which others were deleted; callbacks hear of it with the next change."""
         self.catch_up(again=True)

@@ -193,7 +193,13 @@ class HierarchicalMemory(ReadingMemory):
         ...     [step.text for step in memory.steps]
         ['The port is 8443.']
         """
-        return self._added(steps, on_conflict, self.short_term.add_steps, self.short_term.add_instead)
+        if on_conflict != "error":
+            return self._added(steps, on_conflict, self.short_term.add_steps, self.short_term.add_instead)
+        self._check_open()
+        with self.short_term.adding(steps) as added:
+            self._settle(len(added))
+        self.long_term.keep_pace()
+        return added
 
     @traced("create_memory")
     def add_messages(
