@@ -1,11 +1,12 @@
 """Costs of a memory: time, RAM and disk, at several sizes, beside plain Chroma with the same vectors.
 
     python -m benchmarks.speed --sizes 1000,10000,100000 [--data FILE] [--out SUMMARY.json] [--quick]
+    python -m benchmarks.speed --sizes 1000000 --folder FOLDER     # kept there; a run that was stopped goes on
 
 Each size is measured in processes of its own, several times; what is printed and written are medians over those. The
 steps are made from a seed (benchmarks/speed/steps.py), or taken from the haystacks in FILE. The summary goes to
 benchmarks/results/speed.summary.json by default, and from there `python -m benchmarks.speed.table --write`
-puts it into benchmarks/README.md.
+puts it into benchmarks/README.md. A size that is not measured keeps the figures that the file has.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.harness.documents import command_line
-from benchmarks.harness.summary import circumstances, write_summary
+from benchmarks.harness.summary import circumstances, read_summary, write_summary
 from benchmarks.recall.run import timed
 from benchmarks.speed.table import table
 from benchmarks.speed.worker import EFFORTS
@@ -38,13 +39,14 @@ STARTS = {
 }
 
 
-def measure(size: int, effort: str, data: Path | None) -> dict[str, Any]:
-    """All figures at one size."""
+def measure(size: int, effort: str, data: Path | None, kept: Path | None = None) -> dict[str, Any]:
+    """All figures at one size; what is built for it is deleted, or `kept` in a folder."""
     repeats = EFFORTS[effort].repeats
     builds, opened, plain, starts = [], [], [], []
+    begun = load()
     with tempfile.TemporaryDirectory(prefix="speed-", ignore_cleanup_errors=True) as name:
-        for number in range(1 if size >= BIG else repeats):
-            folder = Path(name) / str(number)
+        for number in range(1 if kept or size >= BIG else repeats):
+            folder = kept / str(size) if kept else Path(name) / str(number)
             builds.append(child("build", folder, str(size), effort, *([str(data)] if data else [])))
         recall = ["-m", "tinymem.cli", "recall", "which file was it?", "--path", str(folder / "memory")]
         for _ in range(repeats):
@@ -53,9 +55,20 @@ def measure(size: int, effort: str, data: Path | None) -> dict[str, Any]:
             starts.append(start(recall))
         disk = {kind: mebibytes(folder / kind) for kind in ("memory", "chroma")}
         disk["journal"] = mebibytes(folder / "memory" / "default", "journal.db*")
-    found: dict[str, Any] = {"size": size, "builds": len(builds), **medians(builds), "disk_mib": disk}
+    found: dict[str, Any] = {"size": size, **when(), "load": [begun, load()]}
+    found |= {"builds": len(builds), **medians(builds), "disk_mib": disk}
     found |= {"opened": medians(opened), "opened_chroma": medians(plain)}
     return found | {"cli_recall_ms": round(median(starts), 1)}
+
+
+def when() -> dict[str, str]:
+    """The date and the code of a measurement."""
+    return {key: value for key, value in circumstances().items() if key in ("date", "commit")}
+
+
+def load() -> float:
+    """The machine's load in the last minute."""
+    return round(os.getloadavg()[0], 2)
 
 
 def medians(records: Sequence[Any]) -> Any:
@@ -109,6 +122,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sizes", type=sizes, default=(1000, 10_000, 100_000), metavar="N,N", help="archived steps")
     parser.add_argument("--data", type=Path, metavar="FILE", help="haystacks whose steps are taken")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="SUMMARY.json", help="the file to write")
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="keep what is built here, and go on with it")
     parser.add_argument("--quick", action="store_true", help="little of everything, once: to see whether it runs")
     return parser.parse_args(given)
 
@@ -126,11 +140,12 @@ def main(given: Sequence[str] | None = None) -> None:
     args = arguments(given)
     effort = "quick" if args.quick else "full"
     record: dict[str, Any] = {"benchmark": "speed", "effort": effort, **circumstances()}
-    record |= {"data": args.data.name if args.data else "made", "load": [round(os.getloadavg()[0], 2)], "sizes": []}
+    record["data"] = args.data.name if args.data else "made"
+    found = {one["size"]: one for one in read_summary(args.out)["sizes"]} if args.out.exists() else {}
     record["starts_ms"] = cold_starts(2 * EFFORTS[effort].repeats)
     for size in args.sizes:
-        record["sizes"].append(measure(size, effort, args.data))
-        record["load"].append(round(os.getloadavg()[0], 2))
+        found[size] = measure(size, effort, args.data, args.folder)
+        record["sizes"] = [found[one] for one in sorted(found)]
         write_summary(args.out, record)
     print(table(record))
 

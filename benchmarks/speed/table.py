@@ -28,11 +28,10 @@ def table(record: dict[str, Any]) -> str:
     lines = [f"| | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
     lines += [f"| {name} | {' | '.join(show(one) for one in sizes)} |" for name, show in ROWS]
     starts = ", ".join(f"`{name}` {milliseconds:,.0f} ms" for name, milliseconds in record["starts_ms"].items())
-    loads = ", ".join(f"{load:.1f}" for load in record["load"])
     machine, versions = record["machine"], record["versions"]
     about = (
         f"{machine['cores']} cores ({machine['architecture']}), Python {versions['python']}, chromadb "
-        f"{versions['chromadb']}, {record['date']}; the machine's load before and after each size: {loads}."
+        f"{versions['chromadb']}."
     )
     return "\n".join([*lines, "", f"Cold starts, from start to end: {starts}.", "", f"Measured on {about}"])
 
@@ -66,6 +65,11 @@ def _disk(one: dict[str, Any]) -> str:
     return f"{disk['memory']:,.1f} ({disk['memory'] / disk['chroma']:.2f})"
 
 
+def _circumstances(one: dict[str, Any]) -> str:
+    before, after = one["load"]
+    return f"{one['date']}, {before:.1f} to {after:.1f}"
+
+
 ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("passages", lambda one: f"{one['passages']:,.0f}"),
     ("`add`, ms, p50 / p95 (x Chroma's own p50)", _pair("add", "chroma_add")),
@@ -82,6 +86,7 @@ ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("resident with the index open, MiB (x Chroma)", _opening("indexing", "reading")),
     ("on disk, MiB (x Chroma)", _disk),
     ("of that the journal", lambda one: f"{one['disk_mib']['journal']:,.1f}"),
+    ("measured on, at a load of the machine from - to", _circumstances),
 )
 
 

@@ -6,6 +6,7 @@
 
 The two are fed and asked in turns, so that whatever else the machine does hits both. Plain Chroma gets the very records
 that the memory gives its own Chroma, vectors and metadata without text, in its default settings but for the cosine.
+A build that was stopped goes on with the next step.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ class Build:
         self.memory = HierarchicalMemory(folder / "memory")
         self.plain = Plain(folder / "chroma")
         self._size, self._effort = size, effort
-        self._steps = steps_from(data, size + effort.adds + effort.asks)
+        self._chunks = folder / "chunks.jsonl"  # what each chunk took
+        self._begun = self.memory.stats().steps  # by an earlier run
+        self._steps = islice(steps_from(data, size + effort.adds + effort.asks), self._begun, None)
         self._seen = 0  # the last passage that plain Chroma has
 
     def run(self) -> dict[str, Any]:
@@ -109,22 +112,31 @@ class Build:
 
     def _fill(self) -> dict[str, Any]:
         """Add steps in chunks until they are in the index; each chunk's vectors then go into plain Chroma."""
-        times: list[tuple[float, float, int]] = []
-        left, passages = self._size, 0
-        while left:
+        times = self._earlier()
+        left = self._size - self._begun
+        while left > 0:
             chunk = list(islice(self._steps, min(self._effort.chunk, left)))
             left -= len(chunk)
             mine = seconds(self._archive, chunk)
             rows = self._fresh()
-            passages += len(rows)
             times.append((mine, seconds(self.plain.add, rows), len(rows)))
-        mine, theirs = sum(t[0] for t in times), sum(t[1] for t in times)
+            with self._chunks.open("a", encoding="utf-8") as file:
+                print(json.dumps([*times[-1], self._seen]), file=file)
+        mine, theirs, passages = (sum(column) for column in zip(*times, strict=True))
         return {
             "steps_per_second": round(self._size / mine, 1),
             "passages_per_second": round(passages / mine, 1),
             "chroma_passages_per_second": round(passages / theirs, 1),
             "ratios": [round(theirs / mine, 4) for mine, theirs, _ in times],
         }
+
+    def _earlier(self) -> list[tuple[float, float, int]]:
+        """Return what the chunks of an earlier run took, and go on with the passage after theirs."""
+        if not self._begun:
+            return []
+        chunks = [json.loads(line) for line in self._chunks.read_text(encoding="utf-8").splitlines()]
+        self._seen = chunks[-1][-1]
+        return [(mine, theirs, passages) for mine, theirs, passages, _ in chunks]
 
     def _archive(self, chunk: Sequence[Step]) -> None:
         for at in range(0, len(chunk), TOGETHER):

@@ -60,7 +60,24 @@ def test_a_quick_run_measures_everything(measured: tuple[Path, str]) -> None:
         assert one["opened"]["reading"] > 50
         assert 0 < one["disk_mib"]["journal"] < one["disk_mib"]["memory"]
     assert set(record["starts_ms"]) == set(speed.STARTS)
-    assert len(record["load"]) == 3
+    assert all(len(one["load"]) == 2 for one in record["sizes"])
+
+
+def test_a_build_goes_on_where_it_was_stopped_and_other_sizes_keep_their_figures(
+    measured: tuple[Path, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "speed.summary.json"
+    out.write_bytes(measured[0].read_bytes())
+    with HierarchicalMemory(tmp_path / "60" / "memory") as memory:
+        memory.add_steps(list(steps_from(None, 40)))
+        memory.flush()
+    (tmp_path / "60" / "chunks.jsonl").write_text("[1.5, 1.0, 20, 20]\n[1.5, 1.0, 20, 40]\n", encoding="utf-8")
+    done = run("benchmarks.speed", "--sizes", "60", "--quick", "--out", out, "--folder", tmp_path)
+    assert not done.returncode, done.stderr
+    record = read_summary(out)
+    assert record["sizes"][:2] == read_summary(measured[0])["sizes"]
+    last = record["sizes"][2]
+    assert (last["size"], last["steps"], len(last["archive"]["ratios"])) == (60, 67, 3)
 
 
 def test_the_summary_names_no_path_of_the_machine(measured: tuple[Path, str]) -> None:
