@@ -20,6 +20,7 @@ from benchmarks.harness.data import read_haystacks
 from benchmarks.harness.methods import Setup
 from benchmarks.recall import ablation, ablation_table, curves
 from benchmarks.recall import run as recall
+from benchmarks.recall import table as recall_table
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem.recall import Recall, passages
 from tinymem.recall import fusion as scoring
@@ -245,5 +246,6 @@ def test_a_needle_is_looked_for_in_the_passages_that_hold_it(data: Path, capsys:
 
 
 def test_the_committed_tables_and_plots_are_those_of_the_results() -> None:
+    recall_table.main(["--check"])
     ablation_table.main(["--check"])
     curves.main(["--check"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +18,7 @@ import anthropic_rules
 import openai_rules
 import responses_rules
 from scripted_model import Move
+from servers import running
 from streams import streamed
 
 from tinymem.messages.formats import conversation_from
@@ -125,11 +125,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def strict_server(model: Model) -> Iterator[StrictServer]:
     """A running server, gone at the end."""
-    with StrictServer(model) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(StrictServer(model)) as server:
+        yield server

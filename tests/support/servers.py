@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ SUMMARY = "Staging listens on port 8443."
 LIMITS = {"inputs": 2_048, "input_tokens": 8_192, "request_tokens": 300_000}
 
 Answer = tuple[int, Any, dict[str, str]]  # status, body, headers
+Served = TypeVar("Served", bound=ThreadingHTTPServer)
 Fault = Callable[[dict[str, Any]], "Answer | None"]  # of a request's body; None: answer as if nothing were wrong
 
 
@@ -151,7 +152,14 @@ def failure(status: int, message: str, code: str | None = None, **headers: str) 
 @contextmanager
 def openai_server(port: int = 0) -> Iterator[OpenAIServer]:
     """A running server, on this port if one is given; at the end it is gone."""
-    with OpenAIServer(port) as server:
+    with running(OpenAIServer(port)) as server:
+        yield server
+
+
+@contextmanager
+def running(server: Served) -> Iterator[Served]:
+    """This server, answering in a thread; at the end it is gone."""
+    with server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

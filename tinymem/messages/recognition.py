@@ -3,8 +3,8 @@
 A history is followed along its chain (see `tinymem.messages.chains`) as far as the memory knows it. Where it leaves the
 chain, it is new; or it was cut, summarised or edited there, and comes back to what is known: a message that the session
 said, at that place or later, counts as the same one, and the chain goes on from it. So an edit is new, and what follows
-it unchanged is not. Two messages that say the same in one session are told apart by their place alone; where a cut has
-taken that away, they count as one.
+it unchanged is not. Two messages that say the same in one session differ by their place alone; where a cut has taken
+that away, they count as one.
 """
 
 from __future__ import annotations

@@ -13,15 +13,13 @@ from provider_servers import StrictServer, strict_server
 from scripted_model import TASK, Move, World, make_world, next_move
 
 from tinymem import HierarchicalMemory
-from tinymem.memory.context.context import default_query
-from tinymem.messages import groups, steps_from_messages
-from tinymem.messages.formats import Conversation, conversation_from
+from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
 
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
 
-NEWEST = 3  # groups that stay
+BUDGET = 1_500  # tokens, of a run of some 6,000
 MARK = {"type": "ephemeral"}
 BEGIN = TASK.format(first="hosts/000.md")
 
@@ -45,23 +43,6 @@ def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
 def server() -> Iterator[StrictServer]:
     with strict_server(next_move) as running:
         yield running
-
-
-def fitted(memory: HierarchicalMemory, conversation: Conversation, **options: Any) -> Any:
-    """The beginning, what is recalled, and the newest groups, in the format of the conversation."""
-    messages = conversation.messages
-    memory.add_messages(messages, session="s1", on_conflict="skip")
-    steps = steps_from_messages(messages)
-    ends = [0]
-    for group in groups(steps):
-        ends.append(ends[-1] + sum(len(step.to_messages(style="tools")) for step in group))
-    begin = ends[2]  # system prompt and task
-    late = max(begin, ends[max(0, len(ends) - 1 - NEWEST)])
-    found = memory.recall(default_query(steps), 700)
-    entries = [Added(messages[at], at) for at in range(begin)]
-    entries += [Added({"role": "user", "content": found.text})] if found.text and late > begin else []
-    entries += [Added(messages[at], at) for at in range(late, len(messages))]
-    return conversation.write(entries, **({"stable": begin, **options} if options else {}))
 
 
 class Chat:
@@ -131,8 +112,9 @@ def _text(text: str) -> dict[str, str]:
 
 def prompt(agent: Chat, memory: HierarchicalMemory) -> dict[str, Any]:
     given = {"system": "You read.", "messages": agent.history} if agent.format == "anthropic" else agent.history
-    options = {"cache_control": MARK} if agent.format == "anthropic" else {}
-    return agent.request(fitted(memory, conversation_from(given, agent.format), **options))
+    options: dict[str, Any] = {"cache_control": MARK} if agent.format == "anthropic" else {}
+    context = memory.fit(given, session="s1", max_tokens=BUDGET, format=agent.format)
+    return agent.request(context.to(**options))
 
 
 def results(world: World, calls: dict[str, str]) -> dict[str, str]:
