@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tinymem.errors import TinymemError
     from tinymem.memory import (
         AgentMemory,
+        AsyncHierarchicalMemory,
+        AsyncMemories,
         Context,
         ConversationManager,
         ConversationMemory,
@@ -83,8 +85,8 @@ else:
     __getattr__, __dir__ = lazy_names(__name__, {
         "archive": "Callbacks",
         "errors": "TinymemError",
-        "memory": "AgentMemory Context ConversationManager ConversationMemory HierarchicalMemory Memories Message "
-        "WorkingMemory debug_memory visualize_memory",
+        "memory": "AgentMemory AsyncHierarchicalMemory AsyncMemories Context ConversationManager ConversationMemory "
+        "HierarchicalMemory Memories Message WorkingMemory debug_memory visualize_memory",
         "messages": "count_tokens",
         "recall": "Recall",
         "steps": "ActionStep FinalAnswerStep MessageStep PlanningStep ScratchpadStep Signal Step SummaryStep "
@@ -96,10 +98,11 @@ else:
     })  # fmt: skip
 
 __all__ = [
-    "ActionStep", "AdaptiveMemoryManager", "AgentMemory", "Callbacks", "Context", "ConversationManager",
-    "ConversationMemory", "FinalAnswerStep", "HierarchicalMemory", "Memories", "MemoryManager", "Message",
-    "MessageStep", "PlanningStep", "PruneStrategy", "Recall", "Retention", "ScratchpadStep", "Signal", "Step",
-    "SummaryStep", "SystemPromptStep", "TaskStep", "TinymemError", "ToolCall", "WorkingMemory", "compose",
-    "count_tokens", "debug_memory", "keep_last_n_steps", "keep_system_and_recent", "no_pruning",
-    "prune_old_observations", "semantic_pruning", "summarize_strategy", "token_budget", "visualize_memory",
+    "ActionStep", "AdaptiveMemoryManager", "AgentMemory", "AsyncHierarchicalMemory", "AsyncMemories", "Callbacks",
+    "Context", "ConversationManager", "ConversationMemory", "FinalAnswerStep", "HierarchicalMemory", "Memories",
+    "MemoryManager", "Message", "MessageStep", "PlanningStep", "PruneStrategy", "Recall", "Retention",
+    "ScratchpadStep", "Signal", "Step", "SummaryStep", "SystemPromptStep", "TaskStep", "TinymemError", "ToolCall",
+    "WorkingMemory", "compose", "count_tokens", "debug_memory", "keep_last_n_steps", "keep_system_and_recent",
+    "no_pruning", "prune_old_observations", "semantic_pruning", "summarize_strategy", "token_budget",
+    "visualize_memory",
 ]  # fmt: skip

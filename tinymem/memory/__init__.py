@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tinymem import lazy_names
 
 if TYPE_CHECKING:
+    from tinymem.memory.aio.hierarchy import AsyncHierarchicalMemory
+    from tinymem.memory.aio.memories import AsyncMemories
     from tinymem.memory.context.context import Context, Item, Shares
     from tinymem.memory.conversation.conversation import ConversationManager, ConversationMemory, Message
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from tinymem.memory.working.working import WorkingMemory
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
+        "aio.hierarchy": "AsyncHierarchicalMemory",
+        "aio.memories": "AsyncMemories",
         "context.context": "Context Item Shares",
         "conversation.conversation": "ConversationManager ConversationMemory Message",
         "hierarchy": "HierarchicalMemory",
@@ -30,7 +34,7 @@ else:
     })  # fmt: skip
 
 __all__ = [
-    "AgentMemory", "Context", "ConversationManager", "ConversationMemory", "DebugReport", "ExecutionResult",
-    "HierarchicalMemory", "Item", "Memories", "MemoryPicture", "Message", "Shares", "WorkingMemory", "debug_memory",
-    "draw_memory", "execution_result", "visualize_memory",
+    "AgentMemory", "AsyncHierarchicalMemory", "AsyncMemories", "Context", "ConversationManager", "ConversationMemory",
+    "DebugReport", "ExecutionResult", "HierarchicalMemory", "Item", "Memories", "MemoryPicture", "Message", "Shares",
+    "WorkingMemory", "debug_memory", "draw_memory", "execution_result", "visualize_memory",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
@@ -31,6 +31,9 @@ from tinymem.upkeep.progress import Progress, unseen
 from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.strategy import PruneReport, Prunes
 
+if TYPE_CHECKING:
+    from tinymem.memory.aio.worker import Worker
+
 __all__ = ["BaseMemory", "Conflict"]
 
 logger = logging.getLogger(__name__)
@@ -43,6 +46,8 @@ PAGE = 500  # steps of a history that are read at once
 
 class BaseMemory(StepCollection):
     """The steps of one namespace in three tiers: the window, the episodes and the archive."""
+
+    _worker: Worker | None = None  # makes the calls of event loops, once there are any
 
     def __init__(
         self,

@@ -281,6 +281,8 @@ class HierarchicalMemory(ReadingMemory):
                     self.long_term.close()
                     if self._remove_folder is not None:
                         self._remove_folder()
+                    if self._worker is not None:
+                        self._worker.end()
 
     @property
     def closed(self) -> bool:

@@ -280,8 +280,8 @@ class ReadingMemory(BaseMemory):
     def tools(self, *, session: str | None = None, where: Mapping[str, Any] | None = None) -> list[MemoryTool]:
         """Return tools by which a model searches the memory: `search_memory` and `open_memory`.
 
-        Each has a `schema` for the chat API, and a `call` that takes the arguments of the model's call. It answers in
-        text, marked as data, and in words where the model made a mistake.
+        Each has a `schema` for the chat API, and a `call` that takes the arguments of the model's call; `acall` is the
+        same for `await`. The answer is text, marked as data, and in words where the model made a mistake.
 
         Args:
             session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import InputError, TinymemError, warn_hourly
@@ -35,7 +36,7 @@ _OPEN = {
 
 
 class MemoryTool:
-    """A tool over a memory.
+    """A tool over a memory, for code with and without `await`.
 
     A model's mistakes are answered in words and never raised, and so is a memory that cannot be read, which is logged.
 
@@ -51,10 +52,10 @@ class MemoryTool:
         properties: Mapping[str, Any],
         required: str,
         answer: Callable[..., str],
-        where: object,
+        memory: ReadingMemory,
     ) -> None:
         self.name = self.__name__ = name
-        self._where = where
+        self._memory = memory
         self._description, self._properties, self._required, self._answer = description, properties, required, answer
 
     @property
@@ -77,8 +78,14 @@ class MemoryTool:
         except InputError as error:
             return str(error)
         except TinymemError as error:
-            warn_hourly(logger, self._where, "%s could not be answered: %s", self.name, error)
+            warn_hourly(logger, self._memory.path, "%s could not be answered: %s", self.name, error)
             return "The memory cannot be read at the moment: go on without it, or try again later."
+
+    async def acall(self, **arguments: Any) -> str:
+        """Answer a call, as `call` does, while the event loop goes on."""
+        from tinymem.memory.aio.worker import worker_of  # who awaits has imported asyncio, and no other pays for it
+
+        return await worker_of(self._memory).run(partial(self.call, **arguments), "abandon")
 
     def __call__(self, **arguments: Any) -> str:
         """Answer a call, as `call` does."""
@@ -113,6 +120,6 @@ def memory_tools(
     )
     opening = "Read one step of the past in full, by the number that search_memory shows."
     return [
-        MemoryTool("search_memory", searching, _SEARCH, "query", search, memory.path),
-        MemoryTool("open_memory", opening, _OPEN, "id", open_, memory.path),
+        MemoryTool("search_memory", searching, _SEARCH, "query", search, memory),
+        MemoryTool("open_memory", opening, _OPEN, "id", open_, memory),
     ]

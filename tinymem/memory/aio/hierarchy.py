@@ -1,0 +1,171 @@
+"""AsyncHierarchicalMemory: a HierarchicalMemory for asyncio programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, overload
+
+from tinymem.memory.aio.facade import Facade, awaited, iterated, opening
+from tinymem.memory.aio.worker import Worker, worker_of
+from tinymem.memory.context.context import Shares
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.steps.content import Content
+from tinymem.steps.step import Step, StepT
+
+__all__ = ["AsyncHierarchicalMemory"]
+
+
+class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
+    """A HierarchicalMemory whose calls are awaited: the same names, arguments, results and errors.
+
+    `async with`, or `await`, opens it. All calls of one memory run on one thread of its own, in the order in which they
+    were made, from any event loop, with the context variables of the task. Cancelling a task withdraws a call that has
+    not begun; a call that changes the memory is awaited to its end once it has begun, and CancelledError raised then.
+
+    `steps`, `tokens`, `system_prompt`, `action_count` and `scratchpad` read the disk, so they are methods here;
+    `history` is for `async for`. Other attributes stay as they are. `run` calls a function with the HierarchicalMemory,
+    for what else needs one: `await memory.run(debug_memory)`.
+
+    >>> import asyncio
+    >>> async def main() -> str:
+    ...     async with AsyncHierarchicalMemory() as memory:
+    ...         await memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
+    ...         return (await memory.recall("Where is staging?")).text
+    >>> "10.0.0.7" in asyncio.run(main())
+    True
+    """
+
+    @opening(HierarchicalMemory)
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+
+    @classmethod
+    def over(cls, memory: HierarchicalMemory) -> AsyncHierarchicalMemory:
+        """Return the awaited calls of a memory that is open.
+
+        However often this is called, all calls of one memory run on one thread, which ends when the memory is closed.
+
+        >>> memory = AsyncHierarchicalMemory.over(HierarchicalMemory())
+        """
+        return cls._over(memory, worker_of(memory))
+
+    @property
+    def memory(self) -> HierarchicalMemory:
+        """The HierarchicalMemory below."""
+        return self._opened()
+
+    def _take(self) -> None:
+        super()._take()
+        worker_of(self.memory, self._worker)
+
+    # -- attributes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.memory.path
+
+    @property
+    def namespace(self) -> str:
+        """The namespace in the folder."""
+        return self.memory.namespace
+
+    @property
+    def max_tokens(self) -> int:
+        """The tokens of a context, unless `context` is given others."""
+        return self.memory.max_tokens
+
+    @property
+    def window_tokens(self) -> int:
+        """The tokens of the window, about."""
+        return self.memory.window_tokens
+
+    @property
+    def shares(self) -> Shares:
+        """The share of a context that each part gets."""
+        return self.memory.shares
+
+    @property
+    def closed(self) -> bool:
+        """True once it was closed."""
+        return self.memory.closed
+
+    # -- in -----------------------------------------------------------------------------------------------------------
+
+    add = awaited(HierarchicalMemory.add)
+    add_steps = awaited(HierarchicalMemory.add_steps)
+    add_messages = awaited(HierarchicalMemory.add_messages)
+
+    async def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
+        """Add one chat message, and get its step; arguments and errors as without `await`."""
+        return await self._worker.run(lambda: self.memory.add_message(role, content, **more))
+
+    archive = awaited(HierarchicalMemory.archive)
+    as_kept = awaited(HierarchicalMemory.as_kept, "abandon")
+    mark = awaited(HierarchicalMemory.mark)
+
+    # -- the window ---------------------------------------------------------------------------------------------------
+
+    async def steps(self) -> tuple[Step, ...]:
+        """Return the steps of the window, oldest first."""
+        return await self._worker.run(lambda: self.memory.steps, "abandon")
+
+    async def tokens(self) -> int:
+        """Count the tokens of `to_messages()` by the memory's own counter."""
+        return await self._worker.run(lambda: self.memory.tokens, "abandon")
+
+    async def system_prompt(self) -> Content | None:
+        """Return the newest system prompt in the window, or None."""
+        return await self._worker.run(lambda: self.memory.system_prompt, "abandon")
+
+    async def action_count(self) -> int:
+        """Count the ActionSteps that are in the window."""
+        return await self._worker.run(lambda: self.memory.action_count, "abandon")
+
+    @overload
+    async def get_steps_by_type(self, kind: type[StepT]) -> list[StepT]: ...
+    @overload
+    async def get_steps_by_type(self, kind: str) -> list[Step]: ...
+    async def get_steps_by_type(self, kind: type[Step] | str) -> list[Any]:
+        """Find the steps of the window of one type, in order; arguments and errors as without `await`."""
+        return await self._worker.run(lambda: self.memory.get_steps_by_type(kind), "abandon")
+
+    to_messages = awaited(HierarchicalMemory.to_messages, "abandon")
+    prune = awaited(HierarchicalMemory.prune)
+    clear = awaited(HierarchicalMemory.clear)
+    restore = awaited(HierarchicalMemory.restore)
+
+    # -- out ----------------------------------------------------------------------------------------------------------
+
+    context = awaited(HierarchicalMemory.context, "abandon")
+    fit = awaited(HierarchicalMemory.fit)
+    recall = awaited(HierarchicalMemory.recall, "abandon")
+    explain = awaited(HierarchicalMemory.explain, "abandon")
+    open = awaited(HierarchicalMemory.open, "abandon")
+    get = awaited(HierarchicalMemory.get, "abandon")
+    history = iterated(HierarchicalMemory.history)
+    tools = awaited(HierarchicalMemory.tools, "abandon")
+    stats = awaited(HierarchicalMemory.stats, "abandon")
+
+    async def scratchpad(self) -> AgentMemory:
+        """Return the agent's scratchpad. Its updates write to the disk: make them in a function given to `run`."""
+        return await self._worker.run(lambda: self.memory.scratchpad, "abandon")
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    flush = awaited(HierarchicalMemory.flush, "abandon")
+    export = awaited(HierarchicalMemory.export)
+    forget = awaited(HierarchicalMemory.forget)
+    retain = awaited(HierarchicalMemory.retain)
+
+    @staticmethod
+    async def forget_namespace(path: str | Path, namespace: str) -> None:
+        """Remove a namespace for good, as `HierarchicalMemory.forget_namespace` does."""
+        worker = Worker()
+        try:
+            await worker.run(lambda: HierarchicalMemory.forget_namespace(path, namespace))
+        finally:
+            worker.end()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'not open' if self._sync is None else f'over {self._sync!r}'}>"

@@ -1,0 +1,76 @@
+"""AsyncMemories: the memories of many users for asyncio programs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tinymem.memory.aio.facade import Facade, awaited, opening
+from tinymem.memory.aio.hierarchy import AsyncHierarchicalMemory
+from tinymem.memory.aio.worker import Worker, worker_of
+from tinymem.memory.memories import Memories
+
+__all__ = ["AsyncMemories"]
+
+
+class AsyncMemories(Facade[Memories]):
+    """Memories whose calls are awaited; `async with` opens them, and `open` lends an AsyncHierarchicalMemory.
+
+    >>> import asyncio, tempfile
+    >>> from tinymem import MessageStep
+    >>> async def main() -> list[str]:
+    ...     async with AsyncMemories(tempfile.mkdtemp(), max_open=2) as memories:
+    ...         for name in ("ann", "bob", "cid"):
+    ...             async with memories.open(name) as memory:
+    ...                 await memory.add(MessageStep("user", f"I am {name}."))
+    ...         return await memories.namespaces()
+    >>> asyncio.run(main())
+    ['ann', 'bob', 'cid']
+    """
+
+    @opening(Memories)
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+
+    @classmethod
+    def over(cls, memories: Memories) -> AsyncMemories:
+        """Return the awaited calls of memories that are open."""
+        return cls._over(memories, Worker())
+
+    @property
+    def memories(self) -> Memories:
+        """The Memories below."""
+        return self._opened()
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.memories.path
+
+    @asynccontextmanager
+    async def open(self, namespace: str) -> AsyncIterator[AsyncHierarchicalMemory]:
+        """Lend the memory of a namespace for an `async with` block, as `Memories.open` does.
+
+        Other calls go on while this one waits for room. A task that is cancelled meanwhile need not wait any longer.
+        """
+        lent, worker = self.memories.open(namespace), Worker()
+        try:
+            memory = await worker.run(lent.__enter__, "abandon", lambda _: lent.__exit__(None, None, None))
+        except BaseException:
+            worker.end()
+            raise
+        its_own = worker_of(memory, worker)
+        try:
+            yield AsyncHierarchicalMemory.over(memory)
+        finally:
+            await its_own.run(lambda: lent.__exit__(None, None, None), "always")
+
+    namespaces = awaited(Memories.namespaces, "abandon")
+
+    def __len__(self) -> int:
+        """The number of namespaces that are open."""
+        return len(self.memories)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'not open' if self._sync is None else f'over {self._sync!r}'}>"
