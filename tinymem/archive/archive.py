@@ -155,6 +155,10 @@ class Archive(Indexing):
                 return self._brought_up(use_files)
         raise AssertionError("no file is used at last, so nothing can be out of date")
 
+    def holds(self, catalog: Catalog) -> bool:
+        """Return whether the catalog is the one that this process uses, so that nothing in it was forgotten."""
+        return self._catalog is catalog
+
     def _brought_up(self, use_files: bool) -> Catalog:
         """Return the catalog as the snapshot of the journal has it. Raises OutdatedError where its files cannot."""
         # Within one snapshot, or another process might reindex the journal halfway through.
@@ -194,9 +198,10 @@ class Archive(Indexing):
         return self._files.catalog(self.journal, self._dimensions, vocabulary)
 
     def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
-        """Return whether waiting passages of the catalog were embedded, or it was made without the token table."""
+        """Return whether waiting passages of the catalog were embedded, or it was made without the embedder."""
         came = self._waiting and self._waiting.since != self.journal.mark
-        return bool(came) or len(table) != len(catalog.document_frequency)
+        guessed = catalog.dimensions != self._dimensions  # before the embedder could be reached
+        return bool(came) or guessed or len(table) != len(catalog.document_frequency)
 
     def _drop_catalog(self) -> None:
         """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""

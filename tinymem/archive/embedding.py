@@ -66,9 +66,6 @@ class Embedding(ABC):
     def load(self, record: str) -> Step:
         """Return the step of a record in the journal."""
 
-    @abstractmethod
-    def _drop_catalog(self) -> None: ...
-
     # -- choosing and checking the embedder ---------------------------------------------------------------------------
 
     def _ready(self, embedder: Embedder | None) -> None:
@@ -113,7 +110,6 @@ class Embedding(ABC):
             with self._documents.trying():
                 self._check(_fingerprint(self.embedder))
             self._is_known = True
-            self._drop_catalog()  # the length of its vectors may have been a guess
 
     @property
     def _dimensions(self) -> int:
@@ -275,21 +271,28 @@ class Embedding(ABC):
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def question(self, text: str, catalog: Catalog, now: datetime) -> Query:
-        """Analyse a question; if the embedder fails, log a warning and use vectors of zeros."""
+    def question(self, text: str, catalog: Catalog, now: datetime) -> Callable[[], Query]:
+        """Return the analysis of a question. It embeds, and the catalog may change meanwhile.
+
+        If the embedder fails, it logs a warning and uses vectors of zeros.
+        """
         since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
-        known = now, since, until, catalog.speakers.names
+        known = now, since, until, [*catalog.speakers.names]
         blind = Blind(catalog.dimensions)
         tokenizer = self.token_embedder if len(catalog.document_frequency) else blind
-        if self._is_known and not self._questions.is_on:
-            try:
-                with self._questions.trying():
-                    return analyse(text, self.embedder, tokenizer, *known)
-            except EmbedderError:
-                self._warn()
-        with suppress(EmbedderError):
-            return analyse(text, blind, tokenizer, *known)
-        return analyse(text, blind, blind, *known)
+
+        def analysed() -> Query:
+            if self._is_known and not self._questions.is_on:
+                try:
+                    with self._questions.trying():
+                        return analyse(text, self.embedder, tokenizer, *known)
+                except EmbedderError:
+                    self._warn()
+            with suppress(EmbedderError):
+                return analyse(text, blind, tokenizer, *known)
+            return analyse(text, blind, blind, *known)
+
+        return analysed
 
 
 def _fingerprint(embedder: Embedder) -> str:

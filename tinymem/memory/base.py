@@ -291,9 +291,10 @@ class BaseMemory(StepCollection):
             StorageError: The index cannot be written, or another process that has it open does not write it.
         """
         with self._opened():
-            self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
-            self.long_term.hurry()
-            self.medium_term.settle()
+            pass  # from here on without the lock: others go on while this embeds
+        self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
+        self.long_term.hurry()
+        self.medium_term.settle()
         self.long_term.flush(a_callable("progress", progress) or unseen)
 
     # -- forgetting ---------------------------------------------------------------------------------------------------

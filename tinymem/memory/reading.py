@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import datetime
 from types import NoneType
 from typing import Any
 
@@ -14,7 +15,7 @@ from tinymem.errors import InputError, shown
 from tinymem.memory.base import BaseMemory
 from tinymem.memory.context.blocks import episodes_block, scratchpad_block
 from tinymem.memory.context.context import Context, Shares, assemble, default_query
-from tinymem.memory.context.fitting import Fitting, read_items, shortened_task, window_of
+from tinymem.memory.context.fitting import Fitting, History, read_items, shortened_task, window_of
 from tinymem.memory.filters import passes
 from tinymem.memory.opening import opened
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
@@ -22,6 +23,7 @@ from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.tracing import traced
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.fusion import Filter
 from tinymem.recall.render import one_line
 from tinymem.recall.search import Search
 from tinymem.steps.checks import Time, a_text, an_aware_time, one_of, some_tokens, whole_number
@@ -43,7 +45,7 @@ class ReadingMemory(BaseMemory):
     _callbacks: Callbacks
 
     def _read_from(self, archive: Archive, window: DurableWindow) -> None:
-        self._search, self._fitting = Search(archive), Fitting(window, archive.key)
+        self._search, self._fitting = Search(archive, held=self._opened), Fitting(window, archive.key)
 
     @property
     def scratchpad(self) -> AgentMemory:
@@ -81,26 +83,28 @@ class ReadingMemory(BaseMemory):
         with self._opened():
             self.short_term.catch_up()
             steps = self.short_term.steps
-            asked = default_query(steps) if query is None else a_text("query", query)
-            when = an_aware_time("now", now) or utc_now()
+            positions, partial = {**self.short_term.positions}, {*self.short_term.shortened}
+            whole = 0 if self.long_term.journal.any_archived() else 1
+        asked = default_query(steps) if query is None else a_text("query", query)
+        when = an_aware_time("now", now) or utc_now()
 
-            def recall(tokens: int, shown: Collection[int]) -> Recall:
-                return self._search.recall(asked, tokens, when, hidden=shown)
+        def recall(tokens: int, shown: Collection[int]) -> Recall:
+            return self._search.recall(asked, tokens, when, hidden=shown)
 
-            context = assemble(
-                steps,
-                self.short_term.positions,
-                some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
-                self._sending[style],
-                recall,
-                self.shares,
-                whole=0 if self.long_term.journal.any_archived() else 1,
-                partial=self.short_term.shortened,
-                episodes=episodes_block(self.medium_term, self.long_term),
-                scratchpad=scratchpad_block(self.scratchpad, self.long_term),
-            )
-            self._callbacks.recalled(context.recalled)
-            return context
+        context = assemble(
+            steps,
+            positions,
+            some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
+            self._sending[style],
+            recall,
+            self.shares,
+            whole=whole,
+            partial=partial,
+            episodes=episodes_block(self.medium_term, self.long_term),
+            scratchpad=scratchpad_block(self.scratchpad, self.long_term),
+        )
+        self._callbacks.recalled(context.recalled)
+        return context
 
     @traced("search_memory")
     def fit(
@@ -174,29 +178,36 @@ class ReadingMemory(BaseMemory):
             listed, beside, read = read_items(messages, format, self.long_term.counter)
             history, added = self._fitting.take(listed, beside, named, when, metadata or {})
             self._settle(added)
-            steps = window_of(history)
-            wanted = default_query(steps) if asked is None else asked
-            sending = history.sending = history.sending or self._sending["auto"].like(history.tokens_beside)
-            steps, partial = shortened_task(steps, budget, sending.cost_of)
-
-            def recall(tokens: int, shown: Collection[int]) -> Recall:
-                return self._search.recall(wanted, tokens, when, hidden=shown, only=only)
-
-            context = assemble(
-                steps,
-                None,
-                budget,
-                sending,
-                recall,
-                self.shares,
-                whole=WHOLE,
-                partial=partial,
-                scratchpad=scratchpad_block(self.scratchpad, self.long_term),
-                given=history,
-            )
-            self._callbacks.recalled(context.recalled)
+        try:
+            context = self._fitted(history, asked, budget, when, only)
+        finally:
+            with self._lock:
+                self._fitting.keep(history)
+        self._callbacks.recalled(context.recalled)
         self.long_term.keep_pace()
         return replace(context, read=read)
+
+    def _fitted(self, history: History, asked: str | None, budget: int, when: datetime, only: Filter) -> Context:
+        steps = window_of(history)
+        wanted = default_query(steps) if asked is None else asked
+        sending = history.sending = history.sending or self._sending["auto"].like(history.tokens_beside)
+        steps, partial = shortened_task(steps, budget, sending.cost_of)
+
+        def recall(tokens: int, shown: Collection[int]) -> Recall:
+            return self._search.recall(wanted, tokens, when, hidden=shown, only=only)
+
+        return assemble(
+            steps,
+            None,
+            budget,
+            sending,
+            recall,
+            self.shares,
+            whole=WHOLE,
+            partial=partial,
+            scratchpad=scratchpad_block(self.scratchpad, self.long_term),
+            given=history,
+        )
 
     @traced("search_memory")
     def recall(
@@ -241,9 +252,9 @@ class ReadingMemory(BaseMemory):
             budget = some_tokens("max_tokens", max_tokens)
             if not isinstance(ids, bool):
                 raise InputError(f"ids must be True or False, not {shown(ids)}")
-            found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity, ids=ids)
-            self._callbacks.recalled(found)
-            return found
+        found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity, ids=ids)
+        self._callbacks.recalled(found)
+        return found
 
     def open(self, id: str | int, start: int = 0, *, max_tokens: int = 1_000) -> str:
         """Return the text of one step from a character on, marked as data; a longer one says how to read on.
@@ -310,4 +321,4 @@ class ReadingMemory(BaseMemory):
         """
         with self._opened():
             when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
-            return self._search.explain(a_text("query", query), budget, when)
+        return self._search.explain(a_text("query", query), budget, when)

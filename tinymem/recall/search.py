@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
@@ -50,14 +50,17 @@ class Past(Protocol):
     def trouble(self) -> str:
         """The note on what a search must do without; "" for nothing."""
 
+    def holds(self, catalog: Catalog) -> bool:
+        """Return whether the catalog is still in use."""
+
     def catch_up(self) -> None:
         """Make the passages of new steps."""
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Return the steps with these numbers."""
 
-    def question(self, text: str, catalog: Catalog, now: datetime) -> Query:
-        """Return the analysed question."""
+    def question(self, text: str, catalog: Catalog, now: datetime) -> Callable[[], Query]:
+        """Return the analysis of a question, which embeds it."""
 
     def candidates(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
         """Return the passages worth a close look among the `allowed` rows of the catalog."""
@@ -70,10 +73,18 @@ class Past(Protocol):
 
 
 class Search:
-    """Recall over the steps of `past`, ranked by `fusion`: the published weights unless others are given."""
+    """Recall over the steps of `past`, ranked by `fusion`: the published weights unless others are given.
 
-    def __init__(self, past: Past, fusion: Fusion | None = None) -> None:
-        self._past, self._fusion = past, fusion
+    Nothing is embedded while `held` is: the lock under which others change what is searched.
+    """
+
+    def __init__(
+        self,
+        past: Past,
+        fusion: Fusion | None = None,
+        held: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._past, self._fusion, self._held = past, fusion, held
 
     def recall(
         self,
@@ -103,7 +114,9 @@ class Search:
         more since.
         """
         catalog = self._past.catalog if catalog is None else catalog
-        query = self._past.question(text, catalog, now)
+        return self._scored(self._past.question(text, catalog, now)(), allowed, catalog)
+
+    def _scored(self, query: Query, allowed: npt.NDArray[np.bool_], catalog: Catalog) -> Scored:
         found = self._past.candidates(query, catalog, allowed)
         matrix = features(query, found, catalog, self._past.token_table())
         kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
@@ -122,14 +135,25 @@ class Search:
     ) -> tuple[Recall, tuple[LeftOut, ...]]:
         past = self._past
         past.catch_up()
-        catalog = past.catalog
-        allowed = (only or Filter()).allowed(catalog, hidden)
-        if not text.strip() or not allowed.any():
-            return Recall("", 0, (), past.trouble), ()
-        ranked = self.score(text, now, allowed, catalog).ranked(budget)
-        if catalog.is_gone():  # something was forgotten meanwhile, elsewhere, and with it the files of these arrays
-            return self._packed(text, budget, now, hidden, only, diversity, left_out, ids)
-        with past.naming_parts():
-            known = past.opened
-            found, others = pack(ranked, past.fetch, past.counter, budget, past.key, diversity, left_out, known, ids)
-        return replace(found, note=past.trouble), others
+        only = only or Filter()
+        with self._held():
+            catalog = past.catalog
+            allowed = only.allowed(catalog, hidden)
+            if not text.strip() or not allowed.any():
+                return Recall("", 0, (), past.trouble), ()
+            question = past.question(text, catalog, now)
+        query = question()
+        with self._held():
+            if not past.holds(catalog) or len(catalog) != len(allowed):  # changed meanwhile
+                catalog = past.catalog
+                allowed = only.allowed(catalog, hidden)
+            if query.vectors.shape[1] == catalog.dimensions:
+                ranked = self._scored(query, allowed, catalog).ranked(budget)
+                if not catalog.is_gone():
+                    with past.naming_parts():
+                        packed = pack(
+                            ranked, past.fetch, past.counter, budget, past.key, diversity, left_out, past.opened, ids
+                        )
+                    return replace(packed[0], note=past.trouble), packed[1]
+        # something was forgotten meanwhile, elsewhere, and with it the files of these arrays; or all was embedded again
+        return self._packed(text, budget, now, hidden, only, diversity, left_out, ids)

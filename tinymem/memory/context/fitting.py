@@ -153,17 +153,23 @@ class Fitting:
         when: datetime,
         metadata: Mapping[str, Any],
     ) -> tuple[History, int]:
-        """Archive what is new in a history, and return it with the number of steps that were added."""
+        """Archive what is new in a history, and return it with the number of steps that were added.
+
+        It is the caller's alone until `keep` has it back, so that two threads never change the same one.
+        """
         history = self._known.pop(session, None) or History(session)
         own = [at for at, message in enumerate(messages) if not self._is_added(message)]
         first = next((i for i, at in enumerate(own) if _role(messages[at]) not in ("system", "developer")), len(own))
         _read_prompts(history, messages, own[:first])
         added = self._read(history, [messages[at] for at in own[first:]], own[first:], when, metadata)
         history.at, history.beside = own[first:], beside
-        self._known[session] = history
+        return history, added
+
+    def keep(self, history: History) -> None:
+        """Remember a history, so that what was seen is not read again."""
+        self._known[history.session] = history
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
-        return history, added
 
     def _is_added(self, message: object) -> bool:
         """Return True for what a context added: a block, or the note."""
