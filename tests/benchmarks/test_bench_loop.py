@@ -1,0 +1,29 @@
+"""benchmarks.speed.loop: what it measures of an event loop, and its table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.harness.summary import read_summary
+from benchmarks.speed.loop import SUMMARY, main, table
+
+
+def test_all_loops_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "loop.summary.json"
+    main(["--seconds", "0.5", "--tasks", "3", "--size", "30", "--out", str(out)])
+    record = json.loads(out.read_text())
+    assert [*record["stalls_ms"]] == ["before", "working", "beside", "blocked"] and record["tasks"] == 3
+    assert all(0 <= one["p50"] <= one["p99"] <= one["max"] for one in record["stalls_ms"].values())
+    assert capsys.readouterr().out.count("\n| ") == 5
+
+
+def test_the_readme_has_the_table_of_the_summary(tmp_path: Path) -> None:
+    main(["--check"])
+    assert table(read_summary(SUMMARY)).startswith("| loop |")
+    readme = tmp_path / "README.md"
+    readme.write_text("nothing")
+    with pytest.raises(SystemExit, match="lacks the marks"):
+        main(["--readme", str(readme), "--check"])
