@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from tinymem import ConversationMemory, HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.protocols import Vectors
+from tinymem.upkeep import Retention
 
 Call = Callable[[HierarchicalMemory], Any]
 
@@ -146,3 +148,34 @@ def test_a_memory_may_be_closed_while_a_question_is_embedded(memory: Hierarchica
     with gated.waiting("queries", asked) as found:
         in_a_thread(lambda: memory.close() or True)  # type: ignore[func-returns-value]
     assert found == ["ClosedError"]
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda memory: memory.forget("fact"),
+        lambda memory: len(memory.retain(Retention(max_steps=0)).removed),
+        lambda memory: len(memory.archive([MessageStep("user", "It moved.", id="fact")], on_conflict="replace")),
+    ],
+    ids=["forget", "retain", "replace"],
+)
+def test_an_add_does_not_wait_while_the_index_forgets(forget: Call, memory: HierarchicalMemory) -> None:
+    done: list[int] = []
+    with memory.long_term.index.alone:  # as the background has it while it writes
+        thread = threading.Thread(target=lambda: done.append(forget(memory)))
+        thread.start()
+        while memory.long_term.journal.numbers(["fact"]) == [1]:
+            time.sleep(0.001)
+        in_a_thread(lambda: memory.add(MessageStep("user", "Something else.")))
+        assert not done
+    thread.join(60)
+    assert done == [1] and "10.0.0.7" not in memory.recall(QUESTION).text
+
+
+def test_a_call_does_not_wait_for_an_embedder_to_forget(memory: HierarchicalMemory, gated: Gated) -> None:
+    with gated.waiting("documents", lambda: READING["recall"](memory)) as found:
+        assert in_a_thread(lambda: memory.forget("fact")) == 1
+        in_a_thread(lambda: memory.add(MessageStep("user", "Something else.", id="fact")))
+        assert in_a_thread(lambda: memory.forget("fact")) == 1
+    assert found and "10.0.0.7" not in found[0]
+    assert memory.stats().steps == 0

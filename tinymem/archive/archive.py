@@ -251,16 +251,32 @@ class Archive(Indexing):
 
         `instead` writes to the journal in the same transaction, for example what takes their place.
         """
+        self.delete(numbers, instead)
+        self.purge()
+
+    def delete(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
+        """Remove steps from the journal, as `forget` does; `purge` removes their vectors from the index."""
         # The journal notes what its deletion leaves in the index, so that a crash in between leaves no vector for long.
-        with self._embedding, self.index.alone:
-            try:
-                before = -1
-                while not self._deleted(numbers, instead):
-                    before = self._changed_since(before)  # another process has just made passages of these steps
-            finally:
-                self._drop_catalog()
-                self._files.forget(self.journal, numbers)
-            self._forget_in_index()
+        try:
+            before: object = None
+            while not self._deleted(numbers, instead):
+                before = self._changed_since(before)  # somebody has just made passages of these steps
+        finally:
+            self._drop_catalog()
+            self._files.forget(self.journal, numbers)
+
+    def purge(self) -> None:
+        """Remove the vectors of deleted steps from the index's files.
+
+        This may take long, and waits for whoever writes the index, so nobody holds the memory's lock meanwhile.
+        """
+        try:
+            self.index.forget()
+        except StorageError as error:
+            raise StorageError(
+                f"the steps are deleted, but the index still has their vectors, and loses them when it is next filled: "
+                f"{error}"
+            ) from error
         self.wake()
 
     def _deleted(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> bool:
@@ -273,15 +289,6 @@ class Archive(Indexing):
             instead()
         self.journal.scrub("the steps are replaced", "the text of those before stays")
         return True
-
-    def _forget_in_index(self) -> None:
-        try:
-            self.index.forget()
-        except StorageError as error:
-            raise StorageError(
-                f"the steps are deleted, but the index still has their vectors, and loses them when it is next filled: "
-                f"{error}"
-            ) from error
 
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""

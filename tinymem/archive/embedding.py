@@ -33,7 +33,7 @@ from tinymem.protocols import (
     Vectors,
     Waiting,
 )
-from tinymem.protocols.settings import EMBEDDER
+from tinymem.protocols.settings import EMBEDDER, REWRITES
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Blind, Query, analyse, embedded, tokenized
@@ -153,7 +153,7 @@ class Embedding(ABC):
             return self._embed_pending(advance, once)
 
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
-        done, before = 0, -1
+        done, before = 0, None
         self._make_sure()
         mark: Mark | None = None
         while mark is None:
@@ -186,11 +186,12 @@ class Embedding(ABC):
             if problem and not self.trouble:
                 logger.info("the embedder %s works again, and nothing waits for it", self.embedder.name)
 
-    def _changed_since(self, before: int) -> int:
-        """Return the journal's version; FormatError if it is still `before`, since trying again would not help."""
-        if (version := self.journal.version()) == before:
+    def _changed_since(self, before: object) -> object:
+        """Return the state of the journal; FormatError if it is still `before`, since trying again would not help."""
+        state = self.journal.version(), self.journal.setting(REWRITES), self.journal.mark
+        if state == before:
             raise self.journal.damaged("passages and steps do not match")
-        return version
+        return state
 
     def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
         """Return the vectors and the token ids of passages."""

@@ -101,7 +101,9 @@ class BaseMemory(StepCollection):
                         raise
                     added.clear()
             self._settle(len(added))
-        self.long_term.keep_pace()
+        if held and on_conflict == "replace":
+            self.long_term.purge()
+        self._forgetting.finish()
         return added
 
     def _settle(self, added: int) -> None:
@@ -291,7 +293,7 @@ class BaseMemory(StepCollection):
             StorageError: The index cannot be written, or another process that has it open does not write it.
         """
         with self._opened():
-            pass  # from here on without the lock: others go on while this embeds
+            pass  # what follows embeds, so others may have the lock
         self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
         self.long_term.hurry()
         self.medium_term.settle()
@@ -354,9 +356,11 @@ class BaseMemory(StepCollection):
             if not named and only == Filter() and end is None:
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
             numbers = chosen(self.long_term, named, only, end)
-            if numbers and not dry_run:
-                self._forgetting.remove(numbers)
-            return len(numbers)
+            if dry_run or not numbers:
+                return len(numbers)
+            self._forgetting.remove(numbers)
+        self.long_term.purge()
+        return len(numbers)
 
     def _filter(self, **limits: Any) -> Filter:
         return a_filter(self.long_term.journal, self._redact, **limits)
@@ -390,4 +394,5 @@ class BaseMemory(StepCollection):
             StorageError: As in `forget`.
         """
         with self._opened():
-            return self._forgetting.retain(retention, an_aware_time("now", now) or utc_now(), dry_run)
+            report = self._forgetting.retain(retention, an_aware_time("now", now) or utc_now(), dry_run)
+        return self._forgetting.complete(report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tinymem.archive.archive import Archive
@@ -26,12 +27,16 @@ class Forgetting:
     def __init__(self, window: DurableWindow, archive: Archive, retention: Retention | None = None) -> None:
         self._window, self._archive, self._retention = window, archive, retention
         self._until_look = 0  # steps that may be added until the retention is looked at
+        self._is_purged = True  # false while the index may have vectors of steps that went by the retention
 
     def remove(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
-        """Remove the steps with these numbers for good; `instead` adds others in the same transaction."""
+        """Remove the steps with these numbers; `instead` adds others in the same transaction.
+
+        The index still has their vectors, until the archive's `purge`.
+        """
         self._window.withdraw(numbers)
         try:
-            self._archive.forget(numbers, instead)
+            self._archive.delete(numbers, instead)
         finally:  # when it fails half way, the window has what the journal has
             self._window.catch_up(again=True)
 
@@ -43,15 +48,34 @@ class Forgetting:
         self._window.catch_up()
         return retain(self._archive, limits, self.remove, now, dry_run)
 
+    def complete(self, report: RetentionReport) -> RetentionReport:
+        """Have the index forget what is removed, without the lock, and report the size after that."""
+        self._archive.purge()
+        return replace(report, bytes_after=self._archive.journal.size())
+
     def keep_within_limits(self, added: int) -> None:
         """Apply the memory's own retention at first, and then whenever enough steps were `added`."""
         self._until_look -= added
         if self._retention is None or self._until_look > 0:
             return
         self._until_look = max(RETAIN_EVERY, self._archive.journal.counts()["steps"] // RETAIN_SHARE)
+        self._is_purged = False
         try:
             report = self.retain(None, utc_now(), dry_run=False)
         except TinymemError as error:  # as when another process reads; the next time will do
             warn_hourly(logger, self._archive.folder, "the memory is over its retention: %s", error)
         else:
             logger.info("%d steps went by the memory's retention: %s", len(report.removed), report.reasons)
+
+    def finish(self) -> None:
+        """Do what takes long behind an add, once the lock is free: the index forgets what the retention removed.
+
+        Where it cannot, as while another process has it, the background does it later.
+        """
+        try:
+            if not self._is_purged:
+                self._is_purged = True
+                self._archive.purge()
+        except TinymemError as error:
+            warn_hourly(logger, self._archive.folder, "the memory is over its retention: %s", error)
+        self._archive.keep_pace()

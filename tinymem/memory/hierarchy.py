@@ -152,6 +152,7 @@ class HierarchicalMemory(ReadingMemory):
                 if prompt is not None:
                     window.begin_with(prompt)
                 self._settle(0)
+                self._forgetting.finish()
                 archive.begin_background(self.medium_term.catch_up)
             except BaseException:
                 archive.journal.close()
@@ -198,7 +199,7 @@ class HierarchicalMemory(ReadingMemory):
         self._check_open()
         with self.short_term.adding(steps) as added:
             self._settle(len(added))
-        self.long_term.keep_pace()
+        self._forgetting.finish()
         return added
 
     @traced("create_memory")
@@ -247,7 +248,7 @@ class HierarchicalMemory(ReadingMemory):
                 if error.index is None or [*own][error.index] == error.index:
                     raise
                 raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
-        self.long_term.keep_pace()
+        self._forgetting.finish()
         return added
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
@@ -260,7 +261,8 @@ class HierarchicalMemory(ReadingMemory):
         with self._opened():
             step = self.short_term.add_message(role, content, **more)
             self._settle(1)
-            return step
+        self._forgetting.finish()
+        return step
 
     def as_kept(self, step: StepT) -> StepT:
         """Return a step as it is written down: what `redact` leaves of it."""

@@ -184,7 +184,7 @@ class ReadingMemory(BaseMemory):
             with self._lock:
                 self._fitting.keep(history)
         self._callbacks.recalled(context.recalled)
-        self.long_term.keep_pace()
+        self._forgetting.finish()
         return replace(context, read=read)
 
     def _fitted(self, history: History, asked: str | None, budget: int, when: datetime, only: Filter) -> Context:
