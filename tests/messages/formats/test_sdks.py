@@ -12,7 +12,7 @@ import pytest
 from provider_servers import StrictServer, strict_server
 from scripted_model import TASK, Move, World, make_world, next_move
 
-from tinymem import HierarchicalMemory
+from tinymem import AsyncHierarchicalMemory, Context, HierarchicalMemory
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
 
@@ -110,11 +110,19 @@ def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
+def given(agent: Chat) -> dict[str, Any]:
+    """The arguments of `fit`."""
+    is_split = agent.format == "anthropic"
+    messages = {"system": "You read.", "messages": agent.history} if is_split else agent.history
+    return {"messages": messages, "session": "s1", "max_tokens": BUDGET, "format": agent.format}
+
+
+def request(agent: Chat, context: Context) -> dict[str, Any]:
+    return agent.request(context.to(cache_control=MARK if agent.format == "anthropic" else None))
+
+
 def prompt(agent: Chat, memory: HierarchicalMemory) -> dict[str, Any]:
-    given = {"system": "You read.", "messages": agent.history} if agent.format == "anthropic" else agent.history
-    options: dict[str, Any] = {"cache_control": MARK} if agent.format == "anthropic" else {}
-    context = memory.fit(given, session="s1", max_tokens=BUDGET, format=agent.format)
-    return agent.request(context.to(**options))
+    return request(agent, memory.fit(**given(agent)))
 
 
 def results(world: World, calls: dict[str, str]) -> dict[str, str]:
@@ -152,16 +160,16 @@ def test_every_request_of_a_long_run_is_accepted(
 
 
 @pytest.mark.parametrize("kind", AGENTS)
-def test_the_asynchronous_clients_send_the_same(
+def test_the_asynchronous_clients_and_an_asynchronous_memory_send_the_same(
     kind: type[Chat], server: StrictServer, world: World, memory: HierarchicalMemory
 ) -> None:
-    agent = kind()
+    agent, awaited = kind(), AsyncHierarchicalMemory.over(memory)
 
     async def run() -> str:
         async with connected(agent, server, "Async") as client:
             create = endpoint(client, agent.format)
             while True:
-                answer, calls = agent.take(await create(**prompt(agent, memory)))
+                answer, calls = agent.take(await create(**request(agent, await awaited.fit(**given(agent)))))
                 if not calls:
                     return answer
                 agent.give(results(world, calls))
