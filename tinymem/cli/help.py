@@ -6,11 +6,12 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-__all__ = ["FILES", "FIRST", "FORGETTING", "INSIDE", "REPAIR", "Commands"]
+__all__ = ["AGENTS", "FILES", "FIRST", "FORGETTING", "INSIDE", "REPAIR", "Commands"]
 
 # The groups, in the order of the help; a command names its group as its `rich_help_panel`.
 FIRST = "Begin here"
 INSIDE = "Look inside"
+AGENTS = "Connect agents"
 FILES = "Move it"
 FORGETTING = "Forget"
 REPAIR = "Repair"

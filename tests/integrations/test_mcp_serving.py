@@ -1,0 +1,178 @@
+"""`tinymem mcp` in a process of its own, asked by the official client over standard input and over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import anyio
+from mcp_clients import TOKEN, call, environment, failed, listening, options, over_http, over_stdio, run, text_of
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+WRITES = 20  # of each of two clients
+
+# A server with a tool that prints in every way there is.
+PRINTING = """
+import os, sys, tempfile
+from tinymem import HierarchicalMemory
+from tinymem.integrations.mcp import memory_server
+from tinymem.integrations.mcp.serving import serve_stdio
+def shout() -> str:
+    print("printed")
+    sys.stdout.write("written")
+    sys.stdout.flush()
+    os.write(1, b"to the descriptor")
+    return "done"
+server = memory_server(HierarchicalMemory(embedder="hashing:64", store="exact"))
+server.add_tool(shout)
+serve_stdio(server)
+"""
+
+# The command, which says at its end what it has imported.
+LISTING = """
+import atexit, sys
+from tinymem.cli.main import main
+atexit.register(lambda: print("imported", *sys.modules, file=sys.stderr))
+main()
+"""
+
+
+def request(number: int, method: str, **params: Any) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
+
+
+READY = request(1, "initialize", **HELLO) + json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}) + "\n"
+
+
+class Raw:
+    """A server that is spoken to line by line."""
+
+    def __init__(self, code: str, *args: str) -> None:
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._running = subprocess.Popen([sys.executable, "-c", code, *args], env=environment(), text=True, **pipes)
+
+    def ask(self, lines: str) -> dict[str, Any]:
+        """Send lines, and read one."""
+        assert self._running.stdin is not None and self._running.stdout is not None
+        self._running.stdin.write(lines)
+        self._running.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._running.stdout.readline())
+        return answer
+
+    def end(self) -> tuple[str, str]:
+        """Close its input; return what else it wrote."""
+        out, err = self._running.communicate(timeout=120)
+        assert self._running.returncode == 0
+        return out, err
+
+
+def test_an_agent_uses_the_memory_over_stdio(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with over_stdio(tmp_path / "m") as session:
+            assert len((await session.list_tools()).tools) == 5
+            assert await call(session, "remember", text="The staging server is at 10.0.0.7.") == "Remembered as #1."
+            assert "10.0.0.7" in await call(session, "recall", query="Where is staging?")
+            wrong = await session.call_tool("open", {"id": "#9"})
+            assert failed(wrong) and "no step '9'" in text_of(wrong)
+        async with over_stdio(tmp_path / "m") as session:
+            assert "10.0.0.7" in await call(session, "recent")
+
+    run(main)
+
+
+def test_two_servers_share_a_memory(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with over_stdio(tmp_path / "m") as one, over_stdio(tmp_path / "m") as two:
+            async with anyio.create_task_group() as group:
+                for number in range(WRITES):
+                    for name, session in (("one", one), ("two", two)):
+                        note = {"text": f"Client {name} wrote note {number}.", "session": name}
+                        group.start_soon(session.call_tool, "remember", note)
+            listed = await call(one, "recent", max_tokens=6_000)
+            assert all(f"Client {name} wrote note {n}." in listed for name in ("one", "two") for n in range(WRITES))
+            assert "wrote note 7" in await call(two, "recall", query="What did client one write?", session="one")
+            assert "Forgot 20 steps" in await call(one, "forget", session="one", dry_run=False)
+            assert "Nothing" in await call(two, "recall", query="What did client one write?", session="one")
+
+    run(main)
+
+
+def test_only_the_protocol_reaches_standard_output() -> None:
+    server = Raw(PRINTING)
+    server.ask(READY)
+    answer = server.ask(request(2, "tools/call", name="shout", arguments={}))
+    assert answer["result"]["content"][0]["text"] == "done"
+    out, err = server.end()
+    assert out == "" and all(text in err for text in ("printed", "written", "to the descriptor"))
+
+
+def test_a_handshake_opens_no_memory(tmp_path: Path) -> None:
+    server = Raw(LISTING, "mcp", *options(tmp_path / "m"))
+    server.ask(READY)
+    assert len(server.ask(request(2, "tools/list"))["result"]["tools"]) == 5
+    out, err = server.end()
+    (imported,) = (set(line.split()) for line in err.splitlines() if line.startswith("imported "))
+    heavy = {"numpy", "chromadb", "tiktoken", "tokenizers", "sqlite3", "tinymem.memory", "tinymem.embedders"}
+    assert (out, imported & heavy) == ("", set()) and "tinymem.integrations.mcp.server" in imported
+    assert not (tmp_path / "m").exists()
+
+
+def test_lines_that_are_no_requests_do_not_end_the_server(tmp_path: Path) -> None:
+    server = Raw(LISTING, "mcp", *options(tmp_path / "m"))
+    server.ask(READY)
+    for line in ("{", "null", "[]", '{"jsonrpc": "2.0"}', "\x00\x01", '"' + "x" * 2_000_000 + '"', "[" * 5_000):
+        answers = server.ask(line + "\n" + request(2, "ping"))
+        while answers.get("id") != 2:
+            answers = server.ask("")
+    server.end()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with listening(tmp_path_factory.mktemp("http") / "m") as address:
+        yield address
+
+
+def status(url: str, method: str = "POST", **headers: str) -> int:
+    place = urlsplit(url)
+    assert place.hostname is not None
+    accepts = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    connection = http.client.HTTPConnection(place.hostname, place.port)
+    body = request(1, "initialize", **HELLO) if method == "POST" else None
+    connection.request(method, place.path, body, accepts | {name.title(): value for name, value in headers.items()})
+    answer = connection.getresponse().status
+    connection.close()
+    return answer
+
+
+def test_an_agent_uses_the_memory_over_http(url: str) -> None:
+    async def main() -> None:
+        async with over_http(url) as session:
+            await call(session, "remember", text="The staging server is at 10.0.0.7.")
+            assert "10.0.0.7" in await call(session, "recall", query="Where is staging?")
+
+    run(main)
+    assert urlsplit(url).hostname == "127.0.0.1"
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+@pytest.mark.parametrize("given", [{}, {"authorization": "Bearer other"}, {"authorization": TOKEN}])
+def test_without_the_token_nothing_is_answered(url: str, method: str, given: dict[str, str]) -> None:
+    assert status(url, method, **given) == 401
+
+
+def test_foreign_hosts_and_origins_are_refused(url: str) -> None:
+    token = f"Bearer {TOKEN}"
+    assert status(url, authorization=token) == 200
+    assert status(url, authorization=token, host="evil.example") == 421
+    assert status(url, authorization=token, origin="http://evil.example") == 403

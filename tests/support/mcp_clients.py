@@ -1,0 +1,92 @@
+"""The official client, and a server of ours in a process of its own, on versions 1 and 2 of the SDK."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from mcp import ClientSession, StdioServerParameters, stdio_client
+from mcp.client import streamable_http
+
+T = TypeVar("T")
+TOKEN = "secret-of-a-test"
+
+
+def environment() -> dict[str, str]:
+    """The variables of a server: those of this process, less what would choose another memory."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TINYMEM_")}
+    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def options(path: Path) -> list[str]:
+    return ["--path", str(path), "--embedder", "hashing:64"]
+
+
+@asynccontextmanager
+async def over_stdio(path: Path) -> AsyncIterator[ClientSession]:
+    """A client of `tinymem mcp` as a subprocess."""
+    command = ["-m", "tinymem.cli", "mcp", *options(path)]
+    server = StdioServerParameters(command=sys.executable, args=command, env=environment())
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        yield session
+
+
+@asynccontextmanager
+async def over_http(url: str, token: str = TOKEN) -> AsyncIterator[ClientSession]:
+    """A client of a server that listens."""
+    library: Any = vars(streamable_http).get("httpx2") or vars(streamable_http)["httpx"]
+    async with (
+        library.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
+        streamable_http.streamable_http_client(url, http_client=http) as (read, write, *_),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        yield session
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[str]:
+    """The address of `tinymem mcp --http` as a subprocess."""
+    command = [sys.executable, "-m", "tinymem.cli", "mcp", *options(path), "--http", "--port", "0"]
+    env = environment() | {"TINYMEM_TOKEN": TOKEN}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        try:
+            line = running.stderr.readline()
+            assert TOKEN not in line
+            yield line.split()[0]
+        finally:
+            running.terminate()
+            running.communicate()
+
+
+def text_of(result: Any) -> str:
+    """What the model reads of a tool's result, which is all of it."""
+    written = result.model_dump(by_alias=True, exclude_none=True, mode="json")
+    assert "structuredContent" not in written
+    (content,) = written["content"]
+    assert content["type"] == "text"
+    return str(content["text"])
+
+
+def failed(result: Any) -> bool:
+    return bool(result.model_dump(by_alias=True)["isError"])
+
+
+async def call(session: ClientSession, tool: str, /, **arguments: Any) -> str:
+    """The answer of a tool that works."""
+    result = await session.call_tool(tool, arguments)
+    text = text_of(result)
+    assert not failed(result), text
+    return text
+
+
+def run(main: Callable[[], Awaitable[T]]) -> T:
+    return anyio.run(main)

@@ -1,0 +1,52 @@
+"""The newest steps of a memory as text, as many as fit a token budget."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.fitting import longest
+from tinymem.recall.characters import visible
+from tinymem.recall.render import block, header, one_line
+from tinymem.steps.content import clean
+from tinymem.steps.step import Step
+
+__all__ = ["newest_steps"]
+
+LISTED = 200  # steps that are looked at
+SHARE = 4  # of the budget, one excerpt gets at most one part of so many
+LONGEST_HEAD = 40  # characters of a speaker's name
+
+
+def newest_steps(memory: HierarchicalMemory, max_tokens: int, before: str | None, session: str | None) -> str:
+    """Render the newest steps, the oldest of them first, in at most `max_tokens` tokens; long ones are cut.
+
+    Args:
+        memory: The memory.
+        max_tokens: The most tokens, fence and hint included.
+        before: Only steps before this one, by its id or number.
+        session: Only steps of this session.
+    """
+    counter, key = memory.long_term.counter, memory.long_term.key
+    lines: list[tuple[str, str]] = []
+    hint = ""
+    for step in islice(memory.history(session, after=before, newest=True), LISTED):
+        tried = [(header(step), _line(memory, step, max_tokens // SHARE)), *lines]
+        older = f'\nOlder ones: recent(before="#{step.step_number}").'
+        if counter.count(block(tried, key) + older) > max_tokens:
+            break
+        lines, hint = tried, older
+    else:
+        hint = hint if len(lines) == LISTED else ""
+    return block(lines, key) + hint or f"There are no steps{' before that' if before else ''}."
+
+
+def _line(memory: HierarchicalMemory, step: Step, most: int) -> str:
+    """Return a step's number, speaker and first words in at most `most` tokens."""
+    text = clean(step.text).strip()
+    name = one_line(step.speaker or getattr(step, "role", None) or step.type)[:LONGEST_HEAD]
+
+    def shown(length: int) -> str:
+        return visible(f"#{step.step_number} {name}: {text[:length]}{'…' if length < len(text) else ''}")
+
+    return longest(shown, most, memory.long_term.counter)

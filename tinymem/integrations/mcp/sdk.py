@@ -1,0 +1,71 @@
+"""The parts of the official SDK that a server needs, which have other names in version 1 than in version 2."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from tinymem.errors import MissingExtraError
+
+__all__ = ["ResourceError", "Server", "ToolError", "prompt_error", "quiet", "tool_hints", "web_app"]
+
+INTERNAL = -32603  # the protocol's code of an error in the server
+
+
+def _found(*places: str) -> Any:
+    """Return the first of these attributes, given as `module:name`, that the installed version has."""
+    for place in places:
+        module, _, name = place.partition(":")
+        try:
+            return getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("mcp"):
+                raise
+    raise MissingExtraError("the MCP server", "mcp")
+
+
+Server = _found("mcp.server.mcpserver:MCPServer", "mcp.server.fastmcp:FastMCP")
+_EXCEPTIONS = "mcp.server.mcpserver.exceptions", "mcp.server.fastmcp.exceptions"
+ToolError: type[Exception] = _found(*(f"{place}:ToolError" for place in _EXCEPTIONS))
+ResourceError: type[Exception] = _found(*(f"{place}:ResourceError" for place in _EXCEPTIONS))
+IS_FIRST = Server.__name__ == "FastMCP"
+
+
+def tool_hints(**hints: bool) -> Any:
+    """Return hints about a tool, as `readOnlyHint`."""
+    return import_module("mcp.types").ToolAnnotations.model_validate(hints)
+
+
+def prompt_error(text: str) -> Exception:
+    """Return an error whose text reaches the client that asked for a prompt."""
+    if IS_FIRST:
+        return ValueError(text)
+    error: Exception = import_module("mcp.shared.exceptions").MCPError(INTERNAL, text)
+    return error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep a server that is being made from configuring the process's logging."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+def web_app(server: Any, hosts: list[str], origins: list[str]) -> Any:
+    """Return the ASGI app of a server; it refuses requests with another Host or Origin than these."""
+    security = import_module("mcp.server.transport_security").TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins
+    )
+    options = {"transport_security": security, "stateless_http": True, "json_response": True}
+    if not IS_FIRST:
+        return server.streamable_http_app(**options)
+    for name, value in options.items():
+        setattr(server.settings, name, value)
+    return server.streamable_http_app()

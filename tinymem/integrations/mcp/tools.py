@@ -1,0 +1,147 @@
+"""The tools of the server: what a model may ask of a memory, answered in text inside a token budget."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+from urllib.parse import unquote
+
+from pydantic import Field
+
+from tinymem.errors import ClosedError, InputError, shown
+
+if TYPE_CHECKING:
+    from tinymem.memory.hierarchy import HierarchicalMemory
+
+__all__ = ["LazyMemory", "MemoryTools"]
+
+LEAST, MOST = 100, 20_000  # tokens of an answer; clients cut or refuse more than 25,000
+DEFAULT, PROMPT_TOKENS = 1_000, 2_000
+LONGEST = 100_000  # characters of what is remembered
+LONGEST_QUERY = 10_000
+LONGEST_NAME = 200
+MOST_IDS = 100
+
+Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+Query: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+Tokens: TypeAlias = Annotated[int, Field(ge=LEAST, le=MOST)]
+Name: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME)]
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, description="Number, such as #12")]
+Start: TypeAlias = Annotated[int, Field(ge=0, description="Character to begin at")]
+Moment: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="ISO 8601")]
+
+
+class LazyMemory:
+    """A memory that is opened when it is first asked for."""
+
+    def __init__(self, opener: Callable[[], HierarchicalMemory]) -> None:
+        self._opener, self._lock = opener, threading.Lock()
+        self._memory: HierarchicalMemory | None = None
+        self._closed = False
+
+    def opened(self) -> HierarchicalMemory:
+        """Return the memory."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the memory is closed: the server ends")
+            if self._memory is None:
+                self._memory = self._opener()
+            return self._memory
+
+    def close(self) -> None:
+        """Close the memory if it was opened."""
+        with self._lock:
+            self._closed = True
+            if self._memory is not None:
+                self._memory.close()
+
+
+class MemoryTools:
+    """The tools; each is offered to the model under its name, with the first paragraph of its text as description."""
+
+    def __init__(self, memory: LazyMemory) -> None:
+        self._memory = memory
+
+    def remember(self, text: Text, session: Name = "") -> str:
+        """Save a note that outlives this conversation: a fact, a decision and why, a preference, a result."""
+        from tinymem.steps.content import is_empty
+        from tinymem.steps.types import MessageStep
+
+        if is_empty(text):
+            raise InputError("text is empty: give what is to be remembered")
+        step = MessageStep("assistant", text, session=session or None, metadata={"milestone": True})
+        added = self._memory.opened().archive([step])
+        return f"Remembered as #{added[0].step_number}." if added else "Nothing is left of it to remember."
+
+    def recall(
+        self,
+        query: Query,
+        max_tokens: Tokens = DEFAULT,
+        since: Moment = "",
+        until: Moment = "",
+        session: Name = "",
+    ) -> str:
+        """Search all earlier sessions and notes. Finds come back word for word, each under its number."""
+        found = self._memory.opened().recall(
+            query,
+            max_tokens,
+            since=moment("since", since),
+            until=moment("until", until),
+            session=session or None,
+            ids=True,
+        )
+        return found.text or "Nothing in memory bears on that. Try other words, or fewer filters."
+
+    def open(self, id: Id, start: Start = 0, max_tokens: Tokens = DEFAULT) -> str:
+        """Read one step in full, by its number."""
+        return self._memory.opened().open(id.removeprefix("#"), start, max_tokens=max_tokens)
+
+    def recent(self, max_tokens: Tokens = DEFAULT, before: Name = "", session: Name = "") -> str:
+        """List the newest steps, or those before a number; long ones are cut."""
+        from tinymem.integrations.mcp.recent import newest_steps
+
+        return newest_steps(self._memory.opened(), max_tokens, before.removeprefix("#") or None, session or None)
+
+    def forget(
+        self,
+        ids: Annotated[list[Id], Field(max_length=MOST_IDS)] = [],  # noqa: B006 (never changed; None takes more tokens)
+        session: Name = "",
+        dry_run: bool = True,
+    ) -> str:
+        """Delete steps for good, by number or by session. Says only how many, unless dry_run is false."""
+        memory = self._memory.opened()
+        if not ids and not session:
+            raise InputError("say what to forget: ids or session")
+        steps = [memory.get(id.removeprefix("#")) for id in ids]
+        count = memory.forget([step.id for step in steps], session=session or None, dry_run=dry_run)
+        amount = f"{count:,} step{'' if count == 1 else 's'}"
+        if not dry_run:
+            return f"Forgot {amount} for good."
+        return f"Would forget {amount}. To forget for good, call again with dry_run=false."
+
+    def step(self, namespace: str, id: str) -> str:
+        """Read one step in full."""
+        memory = self._memory.opened()
+        if unquote(namespace) != memory.namespace:
+            raise InputError(f"this server has the namespace {memory.namespace!r} only")
+        return memory.open(unquote(id), max_tokens=MOST)
+
+    def with_memory(self, task: str) -> str:
+        """Begin a task with what the memory holds about it."""
+        if len(task) > LONGEST_QUERY:
+            raise InputError(f"task has {len(task):,} characters: give at most {LONGEST_QUERY:,}")
+        found = self._memory.opened().recall(task, PROMPT_TOKENS, ids=True)
+        return f"{found.text}\n\n{task}" if found else task
+
+
+def moment(name: str, text: str) -> datetime | None:
+    """Parse a time that a model gave; "" is none."""
+    if not text.strip():
+        return None
+    try:
+        time = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise InputError(f"{name} must be a time such as 2025-03-01 or 2025-03-01T12:00, not {shown(text)}") from None
+    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
