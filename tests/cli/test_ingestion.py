@@ -179,7 +179,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     write(file, *chat(0, before + 500))
     done = subprocess.run([*command, "hashing:64", "--json"], env=environment, capture_output=True, check=True)
     assert json.loads(done.stdout)["files"] == [
-        {"file": str(file), "runs": 1, "steps": 500, "known": before, "error": None}
+        {"file": str(file), "runs": 1, "steps": 500, "known": before, "error": None, "skipped": {}}
     ]
     with HierarchicalMemory(tmp_path / "m", embedder="hashing:64") as memory:
         assert held(memory) == chat(0, before + 500)

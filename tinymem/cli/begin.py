@@ -73,9 +73,9 @@ def ingest(
 ) -> None:
     """Add recorded runs to a memory; of a file that grew, only what is new.
 
-    Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), tau-bench results or mini-swe-agent
-    trajectories, gzip'd or not. What stands before a damaged line is kept. After Ctrl-C (exit status 130), the same
-    command goes on where it stopped.
+    Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code or Codex, tau-bench
+    results or mini-swe-agent trajectories, gzip'd or not. What stands before a damaged line is kept. After Ctrl-C (exit
+    status 130), the same command goes on where it stopped.
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """
@@ -104,6 +104,10 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
     result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}
     where = f"in {seconds:.1f} s to {target.path} (namespace {target.namespace})"
     target.answer(result | {"memory": dataclasses.asdict(held)}, _summary(done, held, where))
+    for one in done:
+        if one.skipped:
+            types = ", ".join(f"{count:,} {name}" for name, count in one.skipped.items())
+            typer.echo(f"tinymem: {one.file}: lines without a message were left out: {types}", err=True)
     faults = [one for one in done if one.error is not None]
     for one in faults:
         kept = f" (the {many(one.steps, 'step')} before it {'was' if one.steps == 1 else 'were'} added)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +25,23 @@ STDIN = Path("-")
 
 @dataclass
 class Ingested:
-    """The outcome for one file: runs begun, steps added, steps known before, and the error that ended it early."""
+    """The outcome for one file.
+
+    Attributes:
+        file: Its name.
+        runs: The runs begun.
+        steps: The steps added.
+        known: The steps known before.
+        error: The error that ended it early.
+        skipped: The lines without a message, by their type.
+    """
 
     file: str
     runs: int = 0
     steps: int = 0
     known: int = 0
     error: str | None = None
+    skipped: dict[str, int] = field(default_factory=dict)
 
 
 def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Progress = unseen) -> list[Ingested]:
@@ -58,6 +68,7 @@ def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested) -> Iterator[
     held, chains = memory.long_term.journal.held, Chains(memory.as_kept)
     for run in read_runs("stdin", sys.stdin.buffer) if file == STDIN else read_runs(file):
         done.runs += 1
+        done.skipped |= run.skipped
         chain: list[Chained] = []
         fault: InputError | None = None
         try:

@@ -5,7 +5,8 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - a JSON list of OpenAI messages, or JSON lines with a message each (one run);
 - JSON lines with a list of messages, or with `{"messages": [...]}`, each (a run a line);
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
-- mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`.
+- mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
+- session files of coding agents: see `tinymem.cli.ingestion.transcripts`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from tinymem.cli.ingestion.transcripts import is_event, threads_of
 from tinymem.errors import InputError, MessageError
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.checks import a_path
@@ -35,17 +37,18 @@ class Run:
     """One conversation or agent run.
 
     `steps` can be read once, before the next run is asked for. It raises InputError at the first malformed message,
-    after the steps before it.
+    after the steps before it. `skipped` counts lines without a message, by their type.
     """
 
     name: str
     steps: Iterator[Step] = field(repr=False)
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
     """Read the runs in a file, in order, one at a time.
 
-    The N-th run is named `FILE#N`, and so is the session of its steps.
+    The N-th run is named `FILE#N`, and so is the session of its steps; those of coding agents have their own names.
 
     >>> for run in read_runs("runs.jsonl"):  # doctest: +SKIP
     ...     memory.add_steps(list(run.steps))
@@ -70,9 +73,10 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
             runs = _of_document(path, first, lines)
         else:
             rest = ((number, parsed(text, path, number)) for number, text in lines)
-            runs = _of_lines(path, chain([(first[0], value)], rest), _is_message(value))
+            values = chain([(first[0], value)], rest)
+            runs = _of_events(path, values) if is_event(value) else _of_lines(path, values, _is_message(value))
         for run in runs:
-            yield Run(run.name, _guarded(run.steps, lines))
+            yield replace(run, steps=_guarded(run.steps, lines))
 
 
 @contextmanager
@@ -105,6 +109,26 @@ def _of_lines(path: Path, values: Iterable[tuple[int, Any]], one_run: bool) -> I
         for run in _of_value(value, path, f"line {number}", count):
             count += 1
             yield run
+
+
+def _of_events(path: Path, values: Iterable[tuple[int, Any]]) -> Iterator[Run]:
+    """Read the session file of a coding agent: a run for each session in it."""
+    threads, skipped, fault = threads_of(((f"{path}, line {number}", value) for number, value in values), path.stem)
+    for at, thread in enumerate(threads):
+        said = [_Said(place, message, _moment(clock, place)) for place, message, clock in thread.events]
+        last = fault if thread is threads[-1] else None
+        yield Run(thread.session, _steps_of(_then(said, last), thread.session), {} if at else skipped)
+    if not threads and fault is None:
+        types = ", ".join(map(repr, skipped))
+        fault = InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
+    if not threads and fault is not None:
+        raise fault
+
+
+def _then(said: Iterable[_Said], fault: InputError | None) -> Iterator[_Said]:
+    yield from said
+    if fault is not None:
+        raise fault
 
 
 def _of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]:

@@ -1,0 +1,143 @@
+"""Session files of coding agents: what was said comes into the memory, and what is left out is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run
+from commands import tinymem as tinymem  # the fixture
+
+from tinymem import ActionStep, HierarchicalMemory
+from tinymem.cli.ingestion.ingest import ingest_files
+from tinymem.cli.ingestion.readers import read_runs
+from tinymem.errors import InputError
+from tinymem.messages import problems
+
+TIME = "2026-03-01T12:00:00.000Z"
+Line = dict[str, Any]
+
+
+def claude(kind: str, content: Any, *, id: str = "", session: str = "s1", **more: Any) -> Line:
+    """A line of Claude Code."""
+    message = {"role": kind, "content": content, **({"id": id, "usage": {"input_tokens": 1}} if id else {})}
+    return {"type": kind, "message": message, "sessionId": session, "timestamp": TIME, "uuid": "u", **more}
+
+
+def use(name: str) -> Line:
+    return {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": f"run {name}"}}
+
+
+def result(name: str, text: str) -> Line:
+    return {"type": "tool_result", "tool_use_id": name, "content": [{"type": "text", "text": text}]}
+
+
+CLAUDE: list[Line] = [
+    {"type": "file-history-snapshot", "snapshot": {}},
+    claude("user", "Run the tests."),
+    claude("assistant", [{"type": "thinking", "thinking": "Both.", "signature": "x"}], id="m1"),
+    claude("assistant", [use("t1")], id="m1"),
+    claude("assistant", [use("t2")], id="m1"),
+    claude("user", [result("t1", "3 passed")]),
+    claude("user", [result("t2", "port 8443 is taken")]),
+    {"type": "system", "subtype": "compact_boundary", "sessionId": "s1"},
+    claude("assistant", [{"type": "text", "text": "One port is taken."}], id="m2"),
+]
+
+
+def codex(kind: str, **payload: Any) -> Line:
+    """A line of Codex."""
+    return {"type": kind, "timestamp": TIME, "payload": payload}
+
+
+def item(kind: str, **more: Any) -> Line:
+    return codex("response_item", type=kind, **more)
+
+
+CODEX: list[Line] = [
+    codex("session_meta", id="c1", cwd="/src"),
+    item("message", role="user", content=[{"type": "input_text", "text": "Run the tests."}]),
+    codex("event_msg", type="user_message", message="Run the tests."),
+    item("reasoning", summary=[], encrypted_content="x"),
+    *(item("function_call", name="shell", call_id=name, arguments='{"command": ["pytest"]}') for name in ("k1", "k2")),
+    *(item("function_call_output", call_id=name, output="port 8443 is taken") for name in ("k1", "k2")),
+    item("message", role="assistant", content=[{"type": "output_text", "text": "One port is taken."}]),
+]
+
+
+def write(path: Path, lines: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("lines", "session"), [(CLAUDE, "s1"), (CODEX, "c1")])
+def test_a_session_is_read_with_its_calls(tmp_path: Path, lines: list[Line], session: str) -> None:
+    (run,) = read_runs(write(tmp_path / "run.jsonl", lines))
+    steps = list(run.steps)
+    assert {(step.session, step.timestamp.isoformat()) for step in steps} == {(session, "2026-03-01T12:00:00+00:00")}
+    assert steps[0].text == "Run the tests." and steps[-1].text == "One port is taken."
+    assert sum(isinstance(step, ActionStep) for step in steps) == 2
+    assert sum("port 8443 is taken" in step.text for step in steps) == (1 if lines is CLAUDE else 2)
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        memory.add_steps(steps)
+        messages = memory.context("Which port?", max_tokens=2_000).messages
+    assert problems(messages) == [] and sum(message["role"] == "tool" for message in messages) == 2
+
+
+def test_lines_without_a_message_are_counted_by_type(tmp_path: Path) -> None:
+    unknown: list[Any] = [
+        {"type": "hologram", "sessionId": "s1"},
+        claude("user", [result("gone", "of a call before")]),
+        ["odd"],
+    ]
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        (done,) = ingest_files(memory, [write(tmp_path / "run.jsonl", [*CLAUDE, *unknown])])
+        other = ingest_files(memory, [write(tmp_path / "codex.jsonl", CODEX)])[0].skipped
+    kinds = ("file-history-snapshot", "assistant", "system", "hologram", "list", "result of an unknown call")
+    assert (done.error, done.steps, done.skipped) == (None, 6, dict.fromkeys(kinds, 1))
+    assert other == {"session_meta": 1, "event_msg/user_message": 1, "response_item/reasoning": 1}
+
+
+def test_subagents_and_resumed_sessions_are_apart(tmp_path: Path) -> None:
+    lines = [
+        claude("user", "Go."),
+        claude("user", "You are a searcher.", isSidechain=True, agentId="a7"),
+        claude("assistant", "Found it.", isSidechain=True, agentId="a7"),
+        claude("assistant", "Done."),
+        claude("user", "Again.", session="s2"),
+    ]
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        ingest_files(memory, [write(tmp_path / "run.jsonl", lines)])
+        said = {name: [step.text for step in memory.history(name)] for name in ("s1", "s1/a7", "s2")}
+    assert said == {"s1": ["Go.", "Done."], "s1/a7": ["You are a searcher.", "Found it."], "s2": ["Again."]}
+
+
+def test_a_session_that_grew_adds_what_is_new(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        counts = [ingest_files(memory, [write(file, CLAUDE[:end])])[0].steps for end in range(2, 10)]
+        assert counts == [1, 0, 1, 1, 1, 1, 0, 1]
+        assert ingest_files(memory, [file])[0].steps == 0
+        texts = [step.text for step in memory.history()]
+    assert sum("3 passed" in text for text in texts) == sum("port 8443" in text for text in texts) == 1
+
+
+def test_a_line_that_is_being_written_keeps_what_stands_before_it(tmp_path: Path) -> None:
+    file = write(tmp_path / "run.jsonl", CLAUDE)
+    file.write_text(file.read_text() + '{"type": "user", "mess')
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        (done,) = ingest_files(memory, [file])
+    assert done.steps == 6 and "line 10" in str(done.error)
+
+
+def test_a_file_without_messages_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="only lines of the types 'system'"):
+        list(read_runs(write(tmp_path / "run.jsonl", [{"type": "system"}])))
+
+
+def test_the_command_names_what_it_leaves_out(tinymem: Run, tmp_path: Path) -> None:
+    done = tinymem("ingest", str(write(tmp_path / "run.jsonl", CLAUDE)), "--embedder", "hashing:64", "--path", "m")
+    assert done.status == 0 and "Added 6 steps of 1 run" in done.out
+    assert "lines without a message were left out: 1 file-history-snapshot, 1 assistant, 1 system" in done.err

@@ -1,0 +1,122 @@
+"""Session files of coding agents: JSON lines with an event each, of which some hold messages.
+
+Claude Code writes Anthropic's messages, Codex writes items of the Responses API. An event without a message is left
+out, and counted by its type.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tinymem.errors import InputError
+from tinymem.messages.formats import conversation_from
+from tinymem.messages.sendable import raw_calls
+
+__all__ = ["Event", "Thread", "is_event", "threads_of"]
+
+UNKNOWN_CALL = "result of an unknown call"
+
+
+class Event(NamedTuple):
+    """A message, its place in the file, and the time that the file gives it."""
+
+    place: str
+    message: Mapping[str, Any]
+    clock: Any
+
+
+@dataclass
+class Thread:
+    """The messages of one session in a file."""
+
+    session: str
+    events: list[Event] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
+
+
+def is_event(value: Any) -> bool:
+    """Return True for what looks like a line of a session file."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("type"), str) or "role" in value:
+        return False
+    return not any(isinstance(value.get(key), list) for key in ("messages", "traj"))
+
+
+def threads_of(lines: Iterable[tuple[str, Any]], name: str) -> tuple[list[Thread], Counter[str], InputError | None]:
+    """Read the lines of a file, given with their places.
+
+    Returns:
+        The sessions, `name` being that of events which name none; the number of lines left out, by their type; and the
+        error that ended the file early.
+    """
+    threads: dict[str, Thread] = {}
+    skipped: Counter[str] = Counter()
+    session = name
+    try:
+        for place, value in lines:
+            if isinstance(value, Mapping) and value.get("type") == "session_meta":
+                session = _text(_payload(value).get("id")) or session
+            messages = _messages(value)
+            if not messages:
+                skipped[_kind(value)] += 1
+                continue
+            own = _session(value, session)
+            _add(threads.setdefault(own, Thread(own)), place, messages, value.get("timestamp"), skipped)
+    except InputError as error:
+        return list(threads.values()), skipped, error
+    return list(threads.values()), skipped, None
+
+
+def _messages(value: Any) -> list[Mapping[str, Any]]:
+    """Return what a line says as chat messages; none where that is nothing, or is not understood.
+
+    A line is read by itself, though the next one may go on with the same turn: so what is added of a file that is being
+    written stays as it is.
+    """
+    if not isinstance(value, Mapping):
+        return []
+    message, payload = value.get("message"), _payload(value)
+    if value.get("type") in ("user", "assistant") and isinstance(message, Mapping):
+        item, format = {"role": value["type"], "content": message.get("content")}, "anthropic"
+    elif value.get("type") == "response_item" and payload:
+        item, format = dict(payload), "responses"
+    else:
+        return []
+    try:
+        messages = conversation_from([item], format).messages
+    except InputError:
+        return []
+    return [one for one in messages if one.get("content") or raw_calls(one)]
+
+
+def _session(value: Mapping[str, Any], session: str) -> str:
+    """Return the session of a line; a subagent has its own."""
+    own = _text(value.get("sessionId")) or session
+    return f"{own}/{_text(value.get('agentId')) or 'subagent'}" if value.get("isSidechain") else own
+
+
+def _add(thread: Thread, place: str, messages: Sequence[Mapping[str, Any]], clock: Any, skipped: Counter[str]) -> None:
+    for message in messages:
+        if message["role"] == "tool" and message.get("tool_call_id") not in thread.calls:
+            skipped[UNKNOWN_CALL] += 1
+            continue
+        thread.calls |= {str(call.get("id")) for call in raw_calls(message)}
+        thread.events.append(Event(place, message, clock))
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return type(value).__name__
+    kind, inner = _text(value.get("type")) or "no type", _text(_payload(value).get("type"))
+    return f"{kind}/{inner}" if inner else kind
+
+
+def _payload(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    payload = value.get("payload")
+    return payload if isinstance(payload, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
