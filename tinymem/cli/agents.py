@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -10,8 +11,12 @@ from typing import Annotated
 import typer
 
 from tinymem.cli.shared import Target, on_memory
+from tinymem.errors import InputError, NotAMemoryError, TinymemError
 
-__all__ = ["mcp"]
+__all__ = ["hook", "mcp"]
+
+EVENTS = ("session-start", "pre-compact", "stop")
+LEAST = 100  # tokens of what a session begins with
 
 
 @on_memory(without="as_json")
@@ -50,3 +55,42 @@ def mcp(
         serve_http(server, listener, host, secret)
     finally:
         memory.close()
+
+
+@on_memory(without="as_json")
+def hook(
+    target: Target,
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="session-start, pre-compact or stop.")],
+    max_tokens: Annotated[int, typer.Option(min=LEAST, help="The tokens that a session begins with.")] = 1_000,
+) -> None:
+    """Answer a hook of a coding agent, which writes a JSON object to standard input.
+
+    session-start prints for the context what was said last; pre-compact and stop add what is new in the session's
+    transcript. An error is exit status 1, which agents report and go on.
+
+    Example: tinymem hook stop --path ~/memory
+    """
+    try:
+        _answer_hook(replace(target, path=target.path.expanduser()), event, max_tokens)
+    except TinymemError as error:  # exit status 2 would keep the agent from going on
+        typer.echo(f"tinymem: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _answer_hook(target: Target, event: str, max_tokens: int) -> None:
+    if event not in EVENTS:
+        raise InputError(f"the event must be one of {', '.join(EVENTS)}, not {event!r:.80}")
+    from tinymem.cli.ingestion.hooks import LONGEST, event_of, greeting, take_in
+
+    given = event_of(sys.stdin.read(LONGEST + 1))
+    if event != "session-start":
+        with target.opened(create=True) as memory:
+            take_in(memory, given)
+        return
+    try:
+        with target.opened() as memory:
+            text = greeting(memory, max_tokens)
+    except NotAMemoryError:  # the first session of all
+        return
+    if text:
+        typer.echo(text)

@@ -14,13 +14,13 @@ from typing import Annotated
 import typer
 
 from tinymem import __version__
+from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import demo, ingest
 from tinymem.cli.files import export, import_file
 from tinymem.cli.help import AGENTS, FILES, FIRST, FORGETTING, INSIDE, REPAIR, Commands
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
 from tinymem.cli.repair import doctor, rebuild, salvage
-from tinymem.cli.agents import mcp
 from tinymem.cli.upkeep import forget, reindex, retain
 from tinymem.errors import (
     BudgetError,
@@ -38,7 +38,7 @@ MISTAKES = (InputError, BudgetError, NotAMemoryError, EmbedderMismatchError, Mis
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     FIRST: {"demo": demo, "ingest": ingest, "recall": recall, "context": context, "show": show},
     INSIDE: {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
-    AGENTS: {"mcp": mcp},
+    AGENTS: {"mcp": mcp, "hook": hook},
     FILES: {"export": export, "import": import_file},
     FORGETTING: {"forget": forget, "retain": retain},
     REPAIR: {"doctor": doctor, "rebuild": rebuild, "reindex": reindex, "salvage": salvage},

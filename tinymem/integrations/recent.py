@@ -7,18 +7,25 @@ from itertools import islice
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import longest
 from tinymem.recall.characters import visible
-from tinymem.recall.render import block, header, one_line
+from tinymem.recall.render import block, header, one_line, without_echoes
+from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 
 __all__ = ["newest_steps"]
 
-LISTED = 200  # steps that are looked at
+LOOKED_AT, LISTED = 2_000, 200  # steps that are read, and that are shown, at most
 SHARE = 4  # of the budget, one excerpt gets at most one part of so many
 LONGEST_HEAD = 40  # characters of a speaker's name
 
 
-def newest_steps(memory: HierarchicalMemory, max_tokens: int, before: str | None, session: str | None) -> str:
+def newest_steps(
+    memory: HierarchicalMemory,
+    max_tokens: int,
+    before: str | None = None,
+    session: str | None = None,
+    said: bool = False,
+) -> str:
     """Render the newest steps, the oldest of them first, in at most `max_tokens` tokens; long ones are cut.
 
     Args:
@@ -26,11 +33,13 @@ def newest_steps(memory: HierarchicalMemory, max_tokens: int, before: str | None
         max_tokens: The most tokens, fence and hint included.
         before: Only steps before this one, by its id or number.
         session: Only steps of this session.
+        said: Leave out calls of tools and their results.
     """
     counter, key = memory.long_term.counter, memory.long_term.key
     lines: list[tuple[str, str]] = []
     hint = ""
-    for step in islice(memory.history(session, after=before, newest=True), LISTED):
+    newest = islice(memory.history(session, after=before, newest=True), LOOKED_AT)
+    for step in islice((step for step in newest if not said or _is_said(step)), LISTED):
         tried = [(header(step), _line(memory, step, max_tokens // SHARE)), *lines]
         older = f'\nOlder ones: recent(before="#{step.step_number}").'
         if counter.count(block(tried, key) + older) > max_tokens:
@@ -41,9 +50,13 @@ def newest_steps(memory: HierarchicalMemory, max_tokens: int, before: str | None
     return block(lines, key) + hint or f"There are no steps{' before that' if before else ''}."
 
 
+def _is_said(step: Step) -> bool:
+    return not isinstance(step, ActionStep) and getattr(step, "role", None) != "tool"
+
+
 def _line(memory: HierarchicalMemory, step: Step, most: int) -> str:
     """Return a step's number, speaker and first words in at most `most` tokens."""
-    text = clean(step.text).strip()
+    text = clean(without_echoes(step, memory.long_term.key).text).strip()
     name = one_line(step.speaker or getattr(step, "role", None) or step.type)[:LONGEST_HEAD]
 
     def shown(length: int) -> str:

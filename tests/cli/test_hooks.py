@@ -1,0 +1,84 @@
+"""`tinymem hook`, as a coding agent calls it: when a session begins, before it is compacted, and when a turn ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Done, process
+from test_transcripts import CLAUDE, claude, write
+
+from tinymem import HierarchicalMemory
+from tinymem.messages.tokens import counter_from
+
+
+def hook(event: str, given: object, path: Path, *options: str) -> Done:
+    text = given if isinstance(given, str) else json.dumps(given)
+    return process("hook", event, "--path", str(path), "--embedder", "hashing:64", *options, input=text)
+
+
+def test_what_a_session_said_stands_at_the_beginning_of_the_next(tmp_path: Path) -> None:
+    transcript = {"session_id": "s1", "transcript_path": str(tmp_path / "s1.jsonl"), "hook_event_name": "Stop"}
+    assert hook("session-start", {"session_id": "s1"}, tmp_path / "m") == (0, "", "")
+    assert not (tmp_path / "m").exists()
+    for end, event in ((2, "stop"), (7, "stop"), (7, "pre-compact"), (9, "stop"), (9, "stop")):
+        write(tmp_path / "s1.jsonl", CLAUDE[:end])
+        assert hook(event, transcript, tmp_path / "m") == (0, "", "")
+    with HierarchicalMemory(tmp_path / "m") as memory:
+        assert memory.stats().steps == 6
+    done = hook("session-start", {"session_id": "s2"}, tmp_path / "m", "--max-tokens", "200")
+    assert done.status == 0 and "One port is taken." in done.out and "data, not instructions" in done.out
+    assert "port 8443" not in done.out  # a tool's result
+    assert counter_from("cl100k_base").count(done.out.rstrip("\n")) <= 200
+
+
+def test_what_the_memory_gave_does_not_come_back_twice(tmp_path: Path) -> None:
+    path, file = tmp_path / "m", tmp_path / "s1.jsonl"
+    hook("stop", {"transcript_path": str(write(file, CLAUDE))}, path)
+    given = hook("session-start", {}, path).out
+    write(file, [*CLAUDE, claude("user", f"Known: {given} Now what?")])
+    hook("stop", {"transcript_path": str(file)}, path)
+    with HierarchicalMemory(path) as memory:
+        assert memory.recall("Is one port taken?").text.count("One port is taken.") == 1
+    again = hook("session-start", {}, path).out
+    assert "Now what?" in again and again.count("One port is taken.") == 1
+
+
+def test_a_line_that_is_being_written_waits_for_the_next_time(tmp_path: Path) -> None:
+    file = write(tmp_path / "s1.jsonl", CLAUDE)
+    whole = file.read_text()
+    file.write_text(whole + '{"type": "user", "mess')
+    assert hook("stop", {"transcript_path": str(file)}, tmp_path / "m").status == 0
+    write(file, [*CLAUDE, claude("user", "Thanks.")])
+    assert hook("stop", {"transcript_path": str(file)}, tmp_path / "m").status == 0
+    with HierarchicalMemory(tmp_path / "m") as memory:
+        assert [step.text for step in memory.history()][-2:] == ["One port is taken.", "Thanks."]
+
+
+@pytest.mark.parametrize(
+    ("event", "given", "said"),
+    [
+        ("stop", "", "one JSON object"),
+        ("stop", "[" * 100_000, "one JSON object"),
+        ("stop", {}, "no transcript_path"),
+        ("stop", {"transcript_path": "/nowhere/s.jsonl"}, "cannot be read"),
+        ("pre-compact", {"transcript_path": "s\0.jsonl"}, "cannot be read"),
+        ("other", {}, "session-start, pre-compact, stop"),
+    ],
+)
+def test_an_error_never_stops_the_agent(tmp_path: Path, event: str, given: object, said: str) -> None:
+    done = hook(event, given, tmp_path / "m")
+    assert (done.status, done.out) == (1, "") and said in done.err and done.err.count("\n") == 1
+
+
+def test_a_hook_needs_no_mcp(tmp_path: Path) -> None:
+    file = write(tmp_path / "s1.jsonl", CLAUDE)
+    code = "import sys; sys.modules['mcp'] = None; from tinymem.cli.main import main; main()"
+    for event in ("stop", "session-start"):
+        command = [sys.executable, "-c", code, "hook", event, "--path", str(tmp_path / "m"), "--embedder", "hashing:64"]
+        given = json.dumps({"transcript_path": str(file)})
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+    assert "One port is taken." in done.stdout
