@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import Done, process
+from commands import Done, Run
+from commands import tinymem as tinymem  # the fixture
 from test_transcripts import CLAUDE, claude, write
 
 from tinymem import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
 
-
-def hook(event: str, given: object, path: Path, *options: str) -> Done:
-    text = given if isinstance(given, str) else json.dumps(given)
-    return process("hook", event, "--path", str(path), "--embedder", "hashing:64", *options, input=text)
+Hook = Callable[..., Done]
 
 
-def test_what_a_session_said_stands_at_the_beginning_of_the_next(tmp_path: Path) -> None:
+@pytest.fixture
+def hook(tinymem: Run, monkeypatch: pytest.MonkeyPatch) -> Hook:
+    def calling(event: str, given: object, path: Path, *options: str) -> Done:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given if isinstance(given, str) else json.dumps(given)))
+        return tinymem("hook", event, "--path", str(path), "--embedder", "hashing:64", *options)
+
+    return calling
+
+
+def test_what_a_session_said_stands_at_the_beginning_of_the_next(hook: Hook, tmp_path: Path) -> None:
     transcript = {"session_id": "s1", "transcript_path": str(tmp_path / "s1.jsonl"), "hook_event_name": "Stop"}
     assert hook("session-start", {"session_id": "s1"}, tmp_path / "m") == (0, "", "")
     assert not (tmp_path / "m").exists()
@@ -35,7 +44,7 @@ def test_what_a_session_said_stands_at_the_beginning_of_the_next(tmp_path: Path)
     assert counter_from("cl100k_base").count(done.out.rstrip("\n")) <= 200
 
 
-def test_what_the_memory_gave_does_not_come_back_twice(tmp_path: Path) -> None:
+def test_what_the_memory_gave_does_not_come_back_twice(hook: Hook, tmp_path: Path) -> None:
     path, file = tmp_path / "m", tmp_path / "s1.jsonl"
     hook("stop", {"transcript_path": str(write(file, CLAUDE))}, path)
     given = hook("session-start", {}, path).out
@@ -47,7 +56,7 @@ def test_what_the_memory_gave_does_not_come_back_twice(tmp_path: Path) -> None:
     assert "Now what?" in again and again.count("One port is taken.") == 1
 
 
-def test_a_line_that_is_being_written_waits_for_the_next_time(tmp_path: Path) -> None:
+def test_a_line_that_is_being_written_waits_for_the_next_time(hook: Hook, tmp_path: Path) -> None:
     file = write(tmp_path / "s1.jsonl", CLAUDE)
     whole = file.read_text()
     file.write_text(whole + '{"type": "user", "mess')
@@ -69,7 +78,7 @@ def test_a_line_that_is_being_written_waits_for_the_next_time(tmp_path: Path) ->
         ("other", {}, "session-start, pre-compact, stop"),
     ],
 )
-def test_an_error_never_stops_the_agent(tmp_path: Path, event: str, given: object, said: str) -> None:
+def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, given: object, said: str) -> None:
     done = hook(event, given, tmp_path / "m")
     assert (done.status, done.out) == (1, "") and said in done.err and done.err.count("\n") == 1
 

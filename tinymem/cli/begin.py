@@ -1,4 +1,4 @@
-"""The commands to begin with: `tinymem demo` and `tinymem ingest`."""
+"""The commands to begin with: `tinymem demo`, `tinymem ingest` and `tinymem watch`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tinymem.archive.stats import Stats
     from tinymem.cli.ingestion.ingest import Ingested
 
-__all__ = ["demo", "ingest"]
+__all__ = ["demo", "ingest", "watch"]
 
 RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
 STDIN = Path("-")
@@ -105,14 +105,51 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
     where = f"in {seconds:.1f} s to {target.path} (namespace {target.namespace})"
     target.answer(result | {"memory": dataclasses.asdict(held)}, _summary(done, held, where))
     for one in done:
-        if one.skipped:
-            types = ", ".join(f"{count:,} {name}" for name, count in one.skipped.items())
-            typer.echo(f"tinymem: {one.file}: lines without a message were left out: {types}", err=True)
-    faults = [one for one in done if one.error is not None]
-    for one in faults:
-        kept = f" (the {many(one.steps, 'step')} before it {'was' if one.steps == 1 else 'were'} added)"
-        typer.echo(f"tinymem: {one.error}{kept if one.steps else ''}", err=True)
-    raise typer.Exit(1 if faults else 0)
+        _report(one)
+    raise typer.Exit(1 if any(one.error is not None for one in done) else 0)
+
+
+def _report(done: Ingested) -> None:
+    """Name on standard error what was left out of a file, and the error that ended it."""
+    if done.skipped:
+        types = ", ".join(f"{count:,} {name}" for name, count in done.skipped.items())
+        typer.echo(f"tinymem: {done.file}: lines without a message were left out: {types}", err=True)
+    if done.error is not None:
+        kept = f" (the {many(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
+        typer.echo(f"tinymem: {done.error}{kept if done.steps else ''}", err=True)
+
+
+@on_memory(without="as_json")
+def watch(
+    target: Target,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Where agents write their sessions.")
+    ],
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds from one look to the next.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+) -> None:
+    """Add the session files in a folder to a memory, and go on adding what agents write to them.
+
+    Files are *.jsonl, also in folders below, of the kinds that ingest reads. Each message is added once, also after a
+    restart. Ctrl-C ends it (exit status 130).
+
+    Example: tinymem watch ~/.claude/projects --path ~/memory
+    """
+    from tinymem.cli.ingestion.watching import Watched
+
+    watched = Watched(folder)
+    try:
+        with target.opened(create=True) as memory:
+            while True:
+                for done in watched.changes(memory):
+                    typer.echo(f"{done.file}: {many(done.steps, 'step')}")
+                    sys.stdout.flush()
+                    _report(done)
+                if once:
+                    return
+                time.sleep(every)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _summary(done: Sequence[Ingested], held: Stats, where: str) -> str:

@@ -16,7 +16,7 @@ import typer
 from tinymem import __version__
 from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
-from tinymem.cli.begin import demo, ingest
+from tinymem.cli.begin import demo, ingest, watch
 from tinymem.cli.files import export, import_file
 from tinymem.cli.help import AGENTS, FILES, FIRST, FORGETTING, INSIDE, REPAIR, Commands
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
@@ -36,7 +36,7 @@ __all__ = ["app", "main"]
 MISTAKES = (InputError, BudgetError, NotAMemoryError, EmbedderMismatchError, MissingExtraError)
 
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
-    FIRST: {"demo": demo, "ingest": ingest, "recall": recall, "context": context, "show": show},
+    FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
     INSIDE: {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
     AGENTS: {"mcp": mcp, "hook": hook},
     FILES: {"export": export, "import": import_file},

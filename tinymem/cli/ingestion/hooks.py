@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tinymem.cli.ingestion.ingest import ingest_files
+from tinymem.cli.ingestion.watching import ingest_growing
 from tinymem.errors import InputError
 from tinymem.integrations.recent import newest_steps
 
@@ -47,17 +47,7 @@ def take_in(memory: HierarchicalMemory, event: Mapping[str, Any]) -> int:
     given = event.get("transcript_path")
     if not isinstance(given, str) or not given:
         raise InputError("standard input has no transcript_path")
-    path = Path(given).expanduser()
-    (done,) = ingest_files(memory, [path])
-    if done.error is not None and not _is_being_written(path):
+    done = ingest_growing(memory, Path(given).expanduser())
+    if done.error is not None:
         raise InputError(done.error)
     return done.steps
-
-
-def _is_being_written(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(-1, 2)
-            return file.read(1) != b"\n"
-    except (OSError, ValueError):  # ValueError: a path with NUL
-        return False

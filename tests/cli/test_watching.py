@@ -1,0 +1,103 @@
+"""`tinymem watch`: files that grow, move and are read by a new process, each message of which comes once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import Run
+from commands import tinymem as tinymem  # the fixture
+from test_transcripts import CLAUDE, CODEX, claude, write
+
+from tinymem import HierarchicalMemory
+from tinymem.cli.ingestion.watching import Watched
+
+
+@pytest.fixture
+def memory() -> Iterator[HierarchicalMemory]:
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as opened:
+        yield opened
+
+
+def look(watched: Watched, memory: HierarchicalMemory) -> list[tuple[str, int, str | None]]:
+    return [(Path(done.file).name, done.steps, done.error) for done in watched.changes(memory)]
+
+
+def test_what_is_written_byte_by_byte_comes_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
+    data = "".join(json.dumps(line) + "\n" for line in CLAUDE).encode()
+    watched, file, added = Watched(tmp_path), tmp_path / "s1.jsonl", 0
+    for end in (*range(1, len(data), 61), len(data)):
+        file.write_bytes(data[:end])
+        for _, steps, error in look(watched, memory):
+            assert error is None
+            added += steps
+    assert added == memory.stats().steps == 6
+    assert look(watched, memory) == []
+
+
+def test_files_in_folders_below_are_found_as_they_come(tmp_path: Path, memory: HierarchicalMemory) -> None:
+    watched = Watched(tmp_path)
+    assert look(watched, memory) == []
+    (tmp_path / "project").mkdir()
+    write(tmp_path / "project" / "s1.jsonl", CLAUDE)
+    write(tmp_path / "notes.txt", CLAUDE)
+    assert look(watched, memory) == [("s1.jsonl", 6, None)]
+    write(tmp_path / "c1.jsonl", CODEX)
+    assert look(watched, memory) == [("c1.jsonl", 6, None)]
+
+
+def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
+    tmp_path: Path, memory: HierarchicalMemory
+) -> None:
+    watched, file = Watched(tmp_path), tmp_path / "s1.jsonl"
+    write(file, CLAUDE)
+    assert look(watched, memory) == [("s1.jsonl", 6, None)]
+    shutil.move(file, tmp_path / "s1.old.jsonl")
+    assert look(watched, memory) == []
+    write(file, CLAUDE[:4])
+    assert look(watched, memory) == []
+    write(file, [*CLAUDE, claude("user", "Thanks.")])
+    assert look(watched, memory) == [("s1.jsonl", 1, None)]
+
+
+def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    command = ("watch", str(folder), "--once", "--path", "m", "--embedder", "hashing:64")
+    write(folder / "s1.jsonl", CLAUDE)
+    assert tinymem(*command).out.endswith("s1.jsonl: 6 steps\n")
+    write(folder / "s1.jsonl", [*CLAUDE, claude("user", "Thanks.")])
+    assert tinymem(*command).out.endswith("s1.jsonl: 1 step\n")
+    assert tinymem(*command).out == ""
+
+
+def test_a_file_that_is_not_understood_is_named_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
+    watched = Watched(tmp_path)
+    (tmp_path / "bad.jsonl").write_text("{}\n")
+    write(tmp_path / "s1.jsonl", CLAUDE)
+    (bad, good) = look(watched, memory)
+    assert bad[2] is not None and good == ("s1.jsonl", 6, None)
+    assert look(watched, memory) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    write(folder / "s1.jsonl", CLAUDE)
+    command = [sys.executable, "-m", "tinymem.cli", "watch", str(folder), "--path", str(tmp_path / "m")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(
+        [*command, "--embedder", "hashing:64"], env=env, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().endswith("s1.jsonl: 6 steps\n")
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130
