@@ -73,9 +73,9 @@ def ingest(
 ) -> None:
     """Add recorded runs to a memory; of a file that grew, only what is new.
 
-    Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code or Codex, tau-bench
-    results or mini-swe-agent trajectories, gzip'd or not. What stands before a damaged line is kept. After Ctrl-C (exit
-    status 130), the same command goes on where it stopped.
+    Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code or Codex, dumps of
+    LangChain or smolagents, tau-bench results or mini-swe-agent trajectories, gzip'd or not. What stands before a
+    damaged line is kept. After Ctrl-C (exit status 130), the same command goes on where it stopped.
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """

@@ -6,7 +6,8 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - JSON lines with a list of messages, or with `{"messages": [...]}`, each (a run a line);
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
 - mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
-- session files of coding agents: see `tinymem.cli.ingestion.transcripts`.
+- session files of coding agents: see `tinymem.cli.ingestion.transcripts`;
+- dumps of LangChain and smolagents: see `tinymem.cli.ingestion.dumps`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from tinymem.cli.ingestion.dumps import chat_of
 from tinymem.cli.ingestion.transcripts import is_event, threads_of
 from tinymem.errors import InputError, MessageError
 from tinymem.messages.conversion import steps_from_messages
@@ -146,7 +148,10 @@ def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
     """Read the runs of one value; `count` runs come before it in the file."""
     name = f"{path.name}#{count + 1}"
     place = f"{path}, {where}" if where else str(path)
-    if isinstance(value, Mapping):
+    if (dump := chat_of(value)) is not None:
+        messages, skipped = dump
+        yield Run(name, _steps_of(_listed(messages, place), name), skipped)
+    elif isinstance(value, Mapping):
         yield Run(name, _of_mapping(value, place, name))
     elif isinstance(value, list) and value and _is_message(value[0]):
         yield Run(name, _steps_of(_listed(value, place), name))
