@@ -23,7 +23,7 @@ AVERAGES = "SELECT block FROM fulltext_data WHERE id = 1"
 
 
 class Lengths:
-    """`count` passages, of `mean` terms, `total` in sum; their ids are below `end`."""
+    """`count` passages, of `total` terms in sum; their ids are below `end`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
@@ -32,11 +32,6 @@ class Lengths:
     def _clear(self) -> None:
         self._known: npt.NDArray[np.int32] = np.zeros(0, np.int32)  # by id: the length plus 1, and 0 for an unread one
         self.count, self.total, self.end = 0, 0, 0
-
-    @property
-    def mean(self) -> float:
-        """The mean length."""
-        return self.total / max(self.count, 1)
 
     def of(self, ids: Ids) -> Ids:
         """Return the lengths of passages; sqlite3.DatabaseError if the database lacks one, since it is damaged."""
