@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -44,14 +44,28 @@ def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
     >>> topic_of("What did Caroline's sister paint in May?", ["Caroline"])
     'sister paint May'
     """
-    names = {word for speaker in speakers for word in _NAME.findall(speaker.lower())}
-    kept = [piece for piece in _PIECE.findall(question) if not _is_left_out(piece, names)]
+    pieces = _PIECE.findall(question)
+    names = _speaking({_word(piece) for piece in pieces if piece[:1].isupper()} - ASKING, speakers)
+    kept = [piece for piece in pieces if not _is_left_out(piece, names)]
     topic = " ".join("".join(kept).split()).strip(" ?.,'’")
     return topic if _WORD.search(topic) else question
 
 
+def _speaking(words: Set[str], speakers: Iterable[str]) -> Container[str]:
+    """Return those of `words` that stand in the name of a speaker; a memory may have many thousands of these."""
+    words = {word for word in words if _NAME.fullmatch(word)}
+    if not words:
+        return words
+    names = "\n".join(speakers).lower()
+    return {word for word in words if word in names and re.search(rf"\b{word}\b", names)}
+
+
+def _word(piece: str) -> str:
+    return _OWN.sub("", piece.lower())
+
+
 def _is_left_out(piece: str, names: Container[str]) -> bool:
-    word = _OWN.sub("", piece.lower())
+    word = _word(piece)
     return word in ASKING or (word in names and piece[:1].isupper())
 
 
