@@ -58,8 +58,12 @@ NEVER = (
     *((0, name) for name in ("answers", "named", "slices")),
     *((1, name) for name in ("introduces", "typed", "typed_share", "paths", "step_cosine", "step_bm25")),
 )
-
-SET = ("max_sim", "step_cosine", "bm25")  # for a stretch the first two, for a question the last
+# (row, feature, setting): weights that stay as they are set.
+PRESET = (
+    (0, "max_sim", "stretch_max_sim"),
+    (0, "step_cosine", "stretch_step_cosine"),
+    (1, "bm25", "question_bm25"),
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,11 +77,13 @@ class Settings:
     rate: float = 0.05
     l2: float = 1e-2  # on weights of features that are scaled to a deviation of 1
     act_below_tool: float = 2.0  # the bias of an agent's acts against that of tool output
-    milestone: float = 0.5  # set, not fitted: too few questions are about final answers,
-    named: float = 8.0  # or name a rare identifier,
-    stretch_max_sim: float = 3.0  # and too few stretches ask in words. Setting these two costs nothing in
-    stretch_step_cosine: float = -2.0  # cross-validation, and a passage stands out of its step by its words.
-    question_bm25: float = 2.5  # Questions here are about chats; those about output of tools hang more on their words
+    # The weights below are set, because the data has too little to fit them on. Setting them costs nothing in
+    # cross-validation.
+    milestone: float = 0.5  # few questions are about final answers
+    named: float = 8.0  # few questions name a rare identifier
+    stretch_max_sim: float = 3.0  # few stretches ask in words; by its words a passage stands out of its step
+    stretch_step_cosine: float = -2.0
+    question_bm25: float = 2.5  # the questions are about chats; those about output of tools hang more on their words
 
 
 class Lists:
@@ -151,8 +157,8 @@ def _spread(queries: Sequence[Asked], most: int) -> list[Asked]:
 def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
     """The two rows of weights and the three biases."""
     weights, bias = np.zeros((2, len(NAMES))), np.zeros(len(KIND_NAMES))
-    set_at = [SHARED[TOOL], SHARED[TOOL], SHARED[QUESTION]], [NAMES.index(name) for name in SET]
-    values = lists.scale[set_at[1]] * (settings.stretch_max_sim, settings.stretch_step_cosine, settings.question_bm25)
+    preset = [row for row, _, _ in PRESET], [NAMES.index(name) for _, name, _ in PRESET]
+    values = lists.scale[preset[1]] * [getattr(settings, setting) for _, _, setting in PRESET]
     of_weights, of_bias = Adam(weights.shape, settings.rate), Adam(bias.shape, settings.rate)
     row, every = SHARED[lists.kinds], np.arange(len(lists.kinds))
     spread = np.zeros((len(every), 2), np.float32)
@@ -163,7 +169,7 @@ def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
         weights -= of_weights.step(spread.T @ lists.x + settings.l2 * weights)
         bias -= of_bias.step(np.bincount(lists.kinds, residuals, len(bias)) + settings.l2 * bias)
         _constrain(weights)
-        weights[set_at] = values
+        weights[preset] = values
     return weights / lists.scale, bias
 
 

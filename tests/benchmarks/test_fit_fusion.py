@@ -82,13 +82,13 @@ def planted(seed: int, kinds: Sequence[int] = (QUESTION,)) -> Asked:
     )
 
 
-SET = tuple(map(NAMES.index, ("milestone", "named", "bm25")))  # not fitted for a question
+PRESET = tuple(map(NAMES.index, ("milestone", "named", "bm25")))  # of a question
 
 
 def test_a_planted_feature_is_learnt() -> None:
     fusion = fit([[planted(seed) for seed in range(20)]], Settings())
     asked = fusion.weights[KIND_NAMES.index("question")]
-    assert asked[PLANTED] > 10 * np.abs(np.delete(asked, [PLANTED, *SET])).max()
+    assert asked[PLANTED] > 10 * np.abs(np.delete(asked, [PLANTED, *PRESET])).max()
     new = [planted(seed) for seed in range(100, 120)]
     assert np.mean([simulate(asked, fusion, budgets=(200,)) for asked in new]) == 1
     assert np.mean([simulate(asked, UNFITTED, budgets=(200,)) for asked in new]) < 0.5
@@ -122,7 +122,7 @@ def test_a_stretch_and_a_question_learn_apart() -> None:
         asked.features[:, PLANTED], asked.features[:, NAMES.index("dated")] = 0.5, asked.evidence
     fusion = fit([runs, chats], Settings())
     assert fusion.weights[[TOOL, ACT, SAID]].argmax(axis=1).tolist() == [PLANTED] * 3
-    asked_for = np.array([0 if i in SET else weight for i, weight in enumerate(fusion.weights[QUESTION])])
+    asked_for = np.array([0 if i in PRESET else weight for i, weight in enumerate(fusion.weights[QUESTION])])
     assert asked_for.argmax() == NAMES.index("dated")
 
 
