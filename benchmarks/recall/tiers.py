@@ -40,7 +40,7 @@ LINE = re.compile(r"^#(\d+) [^:]*: (.+?)…?$")
 class Tiers(Tinymem):
     """`Tinymem` with the block of episodes in front of what is recalled."""
 
-    def told(self, question: Question, budget: int, share: float) -> Recalled:
+    def with_episodes(self, question: Question, budget: int, share: float) -> Recalled:
         """Return the text of both tiers in `budget` tokens."""
         memory = self._memory
         block = episodes_block(memory.medium_term, memory.long_term)(int(share * budget)) if share else None
@@ -104,7 +104,7 @@ def _asked(
             continue
         for share in shares:
             for budget in tokens:
-                found = method.told(query.question, budget, share)
+                found = method.with_episodes(query.question, budget, share)
                 line = {"budget": budget, "text": found.text, "units": claimed(haystack, found)}
                 lines[share][haystack.id, query.id, budget] = line
     return lines

@@ -51,7 +51,7 @@ def test_lines_of_summaries_claim_what_stands_in_the_units(data: Path, tmp_path:
     method = tiers.Tiers(Setup(tmp_path / "memory", embedder="hashing:64", store="exact"))
     method.add(haystack.units)
     question = Question("Who is Zoe?", None)
-    both, without = method.told(question, 1_500, 0.6), method.told(question, 1_500, 0)
+    both, without = method.with_episodes(question, 1_500, 0.6), method.with_episodes(question, 1_500, 0)
     assert default_counter().count(both.text) <= 1_500 and both.text.startswith("<episodes-")
     assert without == method.recall(question, 1_500)
     told = both.text[: both.text.index("<recalled-")]
