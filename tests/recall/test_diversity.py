@@ -38,9 +38,22 @@ def test_the_order_of_words_counts() -> None:
     assert taken(said, said.replace("Ann", "B_").replace("Ben", "Ann").replace("B_", "Ben")) == [True, True]
 
 
-def test_short_texts_are_always_taken() -> None:
-    short = "Good morning everybody, how are you today?"
-    assert len(short) < SHORT and taken(short, short) == [True, True]
+def test_a_short_text_is_a_repetition_where_its_words_are_the_same() -> None:
+    short = "ERROR: the pool of connections is used up"
+    assert len(short) < SHORT
+    assert taken(short, short, short.replace(" ", "\n").lower()) == [True, False, False]
+    assert taken(short, f"{short}!", short.replace("pool", "list")) == [True, True, True]
+    assert taken(short, short, diversity=0) == [True, True]
+
+
+def test_the_same_short_words_of_somebody_else_are_no_repetition() -> None:
+    repetitions = Repetitions()
+    assert [repetitions.take("I will be there", by) for by in ("Ann", "Ben", "Ann")] == [True, True, False]
+
+
+def test_one_or_two_words_repeat_nothing() -> None:
+    for answer in ("Yes.", "All right!", "...", "no, no, no"):
+        assert taken(answer, answer) == [True, len(answer.split()) < 3]
 
 
 def test_the_same_words_of_somebody_else_are_no_repetition_unless_they_are_many() -> None:

@@ -21,7 +21,8 @@ from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 __all__ = ["DIVERSITY", "Repetitions", "hashed", "overlap"]
 
 DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
-SHORT = 80  # characters below which a passage repeats nothing: it costs little, and its time says something
+SHORT = 80  # characters below which a passage repeats only what is word for word the same,
+LEAST = 3  # and nothing if it has fewer words: an answer such as "yes" means what it answers
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -32,18 +33,28 @@ class Repetitions:
         self._least = 1 - a_number("diversity", diversity, 0, 1)
         self._taken: list[set[int]] = []  # hashed shingles of each wording
         self._known: set[int] = set()  # of all
+        self._short: set[tuple[str, ...]] = set()  # short wordings, each with who said it
 
     def take(self, said: str, by: str = "") -> bool:
         """Note the words `said` by somebody, unless they repeat something: False then."""
-        if self._least == 1 or len(said) < SHORT:
+        if self._least == 1:
             return True
         words = [by, *_WORD.findall(said.lower())]
+        if len(said) < SHORT:
+            return self._take_short(tuple(words))
         shingles = {*map(hash, zip(words, words[1:], words[2:], strict=False))}
         may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
         if may_repeat and any(self._resemble(shingles, other) for other in self._taken):
             return False
         self._taken.append(shingles)
         self._known |= shingles
+        return True
+
+    def _take_short(self, words: tuple[str, ...]) -> bool:
+        if words in self._short:
+            return False
+        if sum(word[0].isalnum() for word in words[1:]) >= LEAST:
+            self._short.add(words)
         return True
 
     def _resemble(self, one: set[int], other: set[int]) -> bool:
