@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
 
 WINDOW = 2_000  # tokens
-BUDGET = 750  # tokens for each answer
+BUDGET = 400  # tokens for each answer
 QUESTIONS = (  # and a string that the answer must contain
     ("At which byte did reading the items as UTF-8 fail?", "43452"),
     ("Who is the contact person at the Quarry branch?", "Tomasz Lis"),
