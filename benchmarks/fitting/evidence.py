@@ -34,13 +34,18 @@ from tinymem.recall.search import Search
 __all__ = [
     "BUDGETS",
     "FOLDS",
+    "HEADER",
+    "LABEL",
     "MEASURED",
     "UNFITTED",
     "Asked",
+    "Candidates",
     "DataFile",
     "collect",
+    "filled",
     "mean_recall",
     "report",
+    "share",
     "simulate",
 ]
 
@@ -201,10 +206,10 @@ def simulate(asked: Asked, fusion: Fusion, price: float = PRICE, budgets: Sequen
     costs = asked.lengths / 4 + LABEL
     scores = fusion.score(asked.features, asked.kinds)
     order: list[int] = np.argsort(price * np.log(costs) - scores, kind="stable").tolist()
-    return [_share(asked, _filled(asked, order, costs.tolist(), budget)) for budget in budgets]
+    return [share(asked, filled(asked, order, costs.tolist(), budget)) for budget in budgets]
 
 
-def _filled(asked: Asked, order: Sequence[int], costs: Sequence[float], budget: int) -> list[int]:
+def filled(asked: Asked, order: Sequence[int], costs: Sequence[float], budget: int) -> list[int]:
     """Return the candidates that fit, best first."""
     left, misses, days, taken = float(budget - FENCE), 0, set[int](), list[int]()
     for i in order:
@@ -220,7 +225,8 @@ def _filled(asked: Asked, order: Sequence[int], costs: Sequence[float], budget: 
     return taken
 
 
-def _share(asked: Asked, taken: Sequence[int]) -> float:
+def share(asked: Asked, taken: Sequence[int]) -> float:
+    """Return the share of the evidence that these candidates hold."""
     if asked.any_will_do:
         return float(asked.evidence[taken].any())
     there = dict.fromkeys(asked.gold, 0)

@@ -74,9 +74,9 @@ def test_the_text_has_number_date_score_tokens_and_the_strongest_features(memory
     lines = str(explained).splitlines()
     assert lines[0] == "Where is the staging server?"
     assert lines[1] == f"1 excerpt, {explained.recalled.tokens} of 1,000 tokens"
-    assert lines[3].split() == ["step", "date", "score", "tokens", "why", "text"]
+    assert lines[3].split() == ["step", "date", "score", "relevance", "tokens", "why", "text"]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in [*item.why.items()][:3])
-    start = f"#1 2025-03-03 {item.score:+.2f} {item.tokens} {why}"
+    start = f"#1 2025-03-03 {item.score:+.2f} {item.relevance:.2f} {item.tokens} {why}"
     assert " ".join(lines[4].split()) == f"{start} The staging server is at 10.0.0.7."
     assert len(lines) == 5
 

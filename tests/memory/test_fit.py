@@ -389,7 +389,7 @@ def test_entries_say_where_each_message_comes_from() -> None:
     ]
     with open_memory(max_tokens=700) as memory:
         memory.scratchpad.store("port", 8443)
-        context = memory.fit(history, session="s", query="Ada")
+        context = memory.fit(history, session="s", query="row 2")
         kinds = [entry.kind for entry in context.entries]
         assert kinds.count("recalled") == kinds.count("scratchpad") == 1
         for entry in context.entries:

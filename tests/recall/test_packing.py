@@ -195,7 +195,7 @@ def test_slices_of_long_steps_fill_the_budget_too(budget: int) -> None:
 
 def test_an_excerpt_says_what_it_is() -> None:
     step = said("text", 1)
-    excerpt = Excerpt(step, 0, 0, 4, "text", 3, 1.5, {"cosine": 1.5})
+    excerpt = Excerpt(step, 0, 0, 4, "text", 3, 1.5, 0.5, {"cosine": 1.5})
     recall = Recall("block", 3, (excerpt,))
     assert (str(recall), bool(recall), bool(Recall("", 0, ()))) == ("block", True, False)
 

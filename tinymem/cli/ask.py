@@ -41,6 +41,10 @@ def recall(
     diversity: Annotated[
         float | None, typer.Option(min=0, max=1, help="How unlike each other excerpts must be; 0: not at all.")
     ] = None,
+    k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="The most passages.")] = None,
+    min_relevance: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The least relevance; 0 leaves nothing out.")
+    ] = None,
 ) -> None:
     """Print the excerpts that answer a question, as they would stand in a prompt.
 
@@ -49,6 +53,7 @@ def recall(
     asked = " ".join(question)
     options: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
     options |= {"since": moment("since", since), "until": moment("until", until), "now": moment("now", now)}
+    options |= {"k": k, "min_relevance": min_relevance}
     if diversity is not None:
         options["diversity"] = diversity
     with target.opened() as memory:

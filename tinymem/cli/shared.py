@@ -113,7 +113,7 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
     step = item.step
     where = {"step": step.step_number, "id": step.id, "type": step.type, "session": step.session}
     when = {"timestamp": step.timestamp.isoformat()}
-    what = {name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "text")}
+    what = {name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "relevance", "text")}
     return where | when | what | {"why": dict(item.why)}
 
 

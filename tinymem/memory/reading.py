@@ -26,7 +26,7 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Filter
 from tinymem.recall.render import one_line
 from tinymem.recall.search import Search
-from tinymem.steps.checks import Time, a_text, an_aware_time, one_of, some_tokens, whole_number
+from tinymem.steps.checks import Time, a_number, a_text, an_aware_time, one_of, some_tokens, whole_number
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import STYLES, Style
 from tinymem.window.sending import Sending
@@ -225,8 +225,13 @@ class ReadingMemory(BaseMemory):
         where: Mapping[str, Any] | None = None,
         ids: bool = False,
         diversity: float = DIVERSITY,
+        k: int | None = None,
+        min_relevance: float | None = None,
     ) -> Recall:
         """Return what bears on `query` from every step of the namespace, in the window or not.
+
+        The budget is not filled at any price: where nothing fits a question well, what has nothing to do with it stays
+        out. A question that names a rare identifier always brings back what holds it.
 
         Args:
             query: A question, a task, or a stretch of conversation.
@@ -243,6 +248,14 @@ class ReadingMemory(BaseMemory):
             diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
                 left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
                 all.
+            k: The most passages, the best ones; adjoining ones make one excerpt.
+            min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out.
+
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     step = memory.add_message("user", "Lunch is at noon.")
+        ...     [item.text for item in memory.recall("Where is the staging server?", k=1).items]
+        ['The staging server is at 10.0.0.7.']
         """
         with self._opened():
             only = self._filter(
@@ -252,7 +265,11 @@ class ReadingMemory(BaseMemory):
             budget = some_tokens("max_tokens", max_tokens)
             if not isinstance(ids, bool):
                 raise InputError(f"ids must be True or False, not {shown(ids)}")
-        found = self._search.recall(a_text("query", query), budget, when, only=only, diversity=diversity, ids=ids)
+            if k is not None and whole_number("k", k) < 1:
+                raise InputError(f"k must be 1 or more, not {shown(k)}")
+            least = None if min_relevance is None else a_number("min_relevance", min_relevance, 0, 1)
+        limits: dict[str, Any] = {"diversity": diversity, "ids": ids, "k": k, "min_relevance": least}
+        found = self._search.recall(a_text("query", query), budget, when, only=only, **limits)
         self._callbacks.recalled(found)
         return found
 

@@ -1,6 +1,6 @@
 """Linear fusion: one weighted sum of the features, with weights for each kind of passage.
 
-The sum is the log-odds that a passage is evidence (logistic regression), so scores of different kinds can be compared.
+The sum is fitted as the log-odds that a passage, of all candidates, is evidence; `relevance` makes a probability of it.
 Any kind of passage can answer a question, so for questions all kinds have the same weights. A stretch of a run is
 another kind of query, and for it tool output, the agent's own acts and the words of people have weights of their own.
 The published weights are in `tinymem/data/fusion.json` with their provenance.
@@ -26,6 +26,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
 from tinymem.recall.packing import Ranked
 from tinymem.recall.passages import tool_name
+from tinymem.recall.relevance import calibration, has_to_do
 from tinymem.steps.checks import an_aware_time
 from tinymem.steps.content import clean
 
@@ -33,6 +34,7 @@ __all__ = ["Filter", "Fusion", "Scored", "published", "weighed_as"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
+NAMED = NAMES.index("named")
 
 
 @dataclass(frozen=True)
@@ -153,16 +155,30 @@ class Scored:
     features: Vectors
     fusion: Fusion
 
-    def ranked(self, budget: int) -> list[Ranked]:
-        """Rank the candidates, best first, as far as `budget` tokens may reach."""
+    def ranked(self, budget: int, least: float | None = None) -> list[Ranked]:
+        """Rank the candidates, best first, as far as `budget` tokens may reach.
+
+        Those of less relevance than `least` are marked, or where it is None, those that have nothing to do with it.
+        """
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, self.kinds)
+        is_stretch = bool(len(rows)) and self.kinds[0] != QUESTION
+        relevance = calibration(is_stretch).relevance(scores)
         lengths = catalog.end[rows] - catalog.start[rows]
         order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 8]
         best = rows[order]
         columns = (catalog.step[best], catalog.part[best], catalog.start[best], catalog.end[best], scores[order])
         whys = (partial(self._why, i) for i in order.tolist())
-        return [*map(Ranked, *(column.tolist() for column in columns), whys)]
+        enough = self._related(scores, is_stretch) if least is None else relevance >= least
+        shown = relevance[order].tolist(), enough[order].tolist()
+        return [*map(Ranked, *(column.tolist() for column in columns), whys, *shown)]
+
+    def _related(self, scores: Vectors, is_stretch: bool) -> npt.NDArray[np.bool_]:
+        """Mark what may have to do with the query: all for a stretch, and what has an identifier of a question."""
+        if is_stretch:
+            return np.ones(len(scores), np.bool_)
+        related: npt.NDArray[np.bool_] = has_to_do(scores) | (self.features[:, NAMED] > 0)
+        return related
 
     def _why(self, i: int) -> dict[str, float]:
         return self.fusion.contributions(self.features[i], int(self.kinds[i]))

@@ -19,7 +19,7 @@ from tinymem.recall.results import Excerpt, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["BELOW", "REPEATS", "TOO_LONG", "OpenedSteps", "Ranked", "pack"]
+__all__ = ["BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "OpenedSteps", "Ranked", "pack"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
@@ -29,13 +29,14 @@ REMEMBERED = 500_000  # characters of steps that are held from one recall to the
 LONG = 50_000  # characters of a step that is not held
 DENSEST = 16  # characters that a token has at most, about: longer passages are passed over without counting
 ROUNDS = 3  # times that tokens are filled which the estimates left over
-REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out
+REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below"  # why a passage is left out,
+UNRELATED, ENOUGH = "too little to do with it", "enough came back"
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 
 
 class Ranked(NamedTuple):
-    """A passage on its way into the prompt: its place, its score, and the reasons."""
+    """A passage on its way into the prompt: its place, its score, the reasons, its relevance, and if that is enough."""
 
     number: int
     part: int
@@ -43,6 +44,8 @@ class Ranked(NamedTuple):
     end: int
     score: float
     why: Callable[[], Mapping[str, float]]
+    relevance: float = 0.0
+    is_relevant: bool = True
 
 
 class Opened:
@@ -108,6 +111,7 @@ class _Packer:
     counter: TokenCounter
     repetitions: Repetitions
     known: OpenedSteps
+    most: int
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
@@ -119,9 +123,9 @@ class _Packer:
         headers = {c.opened.header for c in self.chosen}
         labelled = {(c.at.number, c.at.part) for c in self.chosen}
         for i, at in enumerate(self.ranked):
-            if left < SMALLEST or misses >= MISSES:
+            if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most:
                 break
-            if i in self.taken:
+            if i in self.taken or not at.is_relevant:
                 continue
             if at.end - at.start > DENSEST * left:
                 misses += 1
@@ -167,8 +171,16 @@ class _Packer:
                 continue
             text = clean(opened.parts[at.part].text[at.start : at.end])
             tokens = self._cost(opened, at.part, text, labels=True, dates=True)
-            reason = REPEATS if i in self.repeated else TOO_LONG if i < last else BELOW
-            yield LeftOut(_excerpt([_Chosen(i, at, opened, text, tokens)]), i + 1, reason)
+            yield LeftOut(_excerpt([_Chosen(i, at, opened, text, tokens)]), i + 1, self._reason(i, last))
+
+    def _reason(self, i: int, last: int) -> str:
+        if i in self.repeated:
+            return REPEATS
+        if not self.ranked[i].is_relevant:
+            return UNRELATED
+        if i > last and len(self.chosen) >= self.most:
+            return ENOUGH
+        return TOO_LONG if i < last else BELOW
 
 
 def pack(
@@ -181,6 +193,7 @@ def pack(
     left_out: int = 0,
     known: OpenedSteps | None = None,
     numbered: bool = False,
+    most: int | None = None,
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.
 
@@ -194,11 +207,13 @@ def pack(
         left_out: The number of passages to return that were not chosen.
         known: Steps that were opened before, and none that was forgotten since.
         numbered: Every excerpt begins with the number of its step.
+        most: The most passages of the block; None does not limit.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
     """
-    packer = _Packer(ranked, fetch, counter, Repetitions(diversity), known or OpenedSteps())
+    most = len(ranked) if most is None else most
+    packer = _Packer(ranked, fetch, counter, Repetitions(diversity), known or OpenedSteps(), most)
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
         text, tokens = _rendered(packer.chosen, counter, key, numbered)
@@ -242,5 +257,6 @@ def _excerpt(run: Sequence[_Chosen]) -> Excerpt:
         text="".join(c.text for c in run),
         tokens=sum(c.tokens for c in run),
         score=best.score,
+        relevance=best.relevance,
         why=best.why(),
     )

@@ -23,7 +23,8 @@ class Excerpt:
         end: The place behind its last character.
         text: The text itself.
         tokens: The tokens that it costs in the block.
-        score: The log-odds that it is evidence; higher is closer.
+        score: Its score in this recall; higher is closer.
+        relevance: The chance that it is evidence, 0 to 1: it means the same in every memory, small or large.
         why: The share of each feature in the score.
     """
 
@@ -34,6 +35,7 @@ class Excerpt:
     text: str
     tokens: int
     score: float
+    relevance: float
     why: Mapping[str, float] = field(repr=False)
 
     def __repr__(self) -> str:
@@ -90,6 +92,7 @@ _WHERE = (
     Column("step", "bold", right=True),
     Column("date", "green"),
     Column("score", "magenta", right=True),
+    Column("relevance", "magenta", right=True),
     Column("tokens", "cyan", right=True),
 )
 _WHAT = (Column("why", yields=True), Column("text", "dim", yields=True))
@@ -104,10 +107,10 @@ class Explanation(Shown):
     Attributes:
         query: The query.
         budget: The most tokens of the block.
-        recalled: The block. Each excerpt has its score (log-odds) and, in `why`, the share of each feature in it; a
+        recalled: The block. Each excerpt has its score, its relevance and, in `why`, the share of each feature in it; a
             constant makes up the rest.
         left_out: The best passages that did not come back: they do not fit what better ones left of the budget, repeat
-            a better one, or rank below the last one that fitted.
+            a better one, have too little to do with the query, or rank below the last one that fitted.
     """
 
     query: str
@@ -139,7 +142,8 @@ def _row(one: LeftOut) -> tuple[str, ...]:
 
 
 def _where(item: Excerpt) -> tuple[str, ...]:
-    return f"#{item.step.step_number}", f"{item.step.timestamp:%Y-%m-%d}", f"{item.score:+.2f}", f"{item.tokens:,}"
+    when, sizes = f"{item.step.timestamp:%Y-%m-%d}", (f"{item.score:+.2f}", f"{item.relevance:.2f}", f"{item.tokens:,}")
+    return f"#{item.step.step_number}", when, *sizes
 
 
 def _what(item: Excerpt) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -72,6 +72,17 @@ class Past(Protocol):
         """Raise FormatError where a passage names a part that its step has not got."""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Limits of what comes back, as `Search.recall` has them, and how many of the next best are named."""
+
+    diversity: float = DIVERSITY
+    min_relevance: float | None = None
+    k: int | None = None
+    ids: bool = False
+    left_out: int = 0
+
+
 class Search:
     """Recall over the steps of `past`, ranked by `fusion`: the published weights unless others are given.
 
@@ -96,16 +107,20 @@ class Search:
         only: Filter | None = None,
         diversity: float = DIVERSITY,
         ids: bool = False,
+        k: int | None = None,
+        min_relevance: float | None = None,
     ) -> Recall:
         """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers).
 
-        With `ids`, every excerpt begins with the number of its step.
+        With `ids`, every excerpt begins with the number of its step. At most `k` passages come back, each at least of
+        `min_relevance`; where it is None, what has nothing to do with the question is left out.
         """
-        return self._packed(text, budget, now, hidden, only, diversity, ids=ids)[0]
+        limits = Limits(diversity, min_relevance, k, ids)
+        return self._packed(text, budget, now, hidden, only, limits)[0]
 
     def explain(self, text: str, budget: int, now: datetime) -> Explanation:
         """Return what `recall` gives, and the best of what it does not, with reasons."""
-        return Explanation(text, budget, *self._packed(text, budget, now, left_out=NEXT_BEST))
+        return Explanation(text, budget, *self._packed(text, budget, now, limits=Limits(left_out=NEXT_BEST)))
 
     def score(self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None) -> Scored:
         """Return the candidates for `text` among the `allowed` rows of the catalog, with their features and scores.
@@ -129,9 +144,7 @@ class Search:
         now: datetime,
         hidden: Collection[int] = (),
         only: Filter | None = None,
-        diversity: float = DIVERSITY,
-        left_out: int = 0,
-        ids: bool = False,
+        limits: Limits = Limits(),
     ) -> tuple[Recall, tuple[LeftOut, ...]]:
         past = self._past
         past.catch_up()
@@ -148,12 +161,13 @@ class Search:
                 catalog = past.catalog
                 allowed = only.allowed(catalog, hidden)
             if query.vectors.shape[1] == catalog.dimensions:
-                ranked = self._scored(query, allowed, catalog).ranked(budget)
+                blind = limits.min_relevance is None and past.trouble  # words alone tell little of what is unrelated
+                least = 0 if blind else limits.min_relevance
+                ranked = self._scored(query, allowed, catalog).ranked(budget, least)
                 if not catalog.is_gone():
+                    chosen = limits.diversity, limits.left_out, past.opened, limits.ids, limits.k
                     with past.naming_parts():
-                        packed = pack(
-                            ranked, past.fetch, past.counter, budget, past.key, diversity, left_out, past.opened, ids
-                        )
+                        packed = pack(ranked, past.fetch, past.counter, budget, past.key, *chosen)
                     return replace(packed[0], note=past.trouble), packed[1]
         # something was forgotten meanwhile, elsewhere, and with it the files of these arrays; or all was embedded again
-        return self._packed(text, budget, now, hidden, only, diversity, left_out, ids)
+        return self._packed(text, budget, now, hidden, only, limits)

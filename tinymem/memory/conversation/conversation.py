@@ -241,10 +241,12 @@ class ConversationMemory:
         until: Time | None = None,
         session: str | None = None,
         speaker: str | None = None,
+        k: int | None = None,
+        min_relevance: float | None = None,
     ) -> Recall:
         """Recall the messages that answer `query`, in at most `max_tokens`; the id of a find is `item.step.id`.
 
-        Filters and errors are those of `HierarchicalMemory.recall`.
+        Filters, limits and errors are those of `HierarchicalMemory.recall`.
 
         >>> import tempfile
         >>> with ConversationMemory(tempfile.mkdtemp()) as conversation:
@@ -253,7 +255,8 @@ class ConversationMemory:
         True
         """
         where: dict[str, Any] = {"since": since, "until": until, "session": session, "speaker": speaker}
-        return self.memory.recall(query, max_tokens, now=now, type=MessageStep.type, **where)
+        limits: dict[str, Any] = {"k": k, "min_relevance": min_relevance}
+        return self.memory.recall(query, max_tokens, now=now, type=MessageStep.type, **where, **limits)
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -1,0 +1,365 @@
+"""Fits the calibration of relevance, tinymem/data/relevance.json, and shows by cross-validation how true it is.
+
+    python -m benchmarks.fitting.relevance --data FILE... [--out tinymem/data/relevance.json]
+        [--curve benchmarks/results/relevance.json]
+    python -m benchmarks.fitting.relevance --write | --check     # the tables in README.md
+
+Method: weighted logistic regression of evidence on the score of a candidate and on the common score of all candidates
+(see `tinymem.recall.relevance`), by Newton's method, over the candidates of a relevance of 0.01 and more. Every
+haystack is scored by weights that were fitted without it (`--folds`, which `benchmarks.fitting.fusion` writes). The
+figures are of two folds, as there.
+
+Questions are asked in their own haystack (half of the weight), in another one, where nothing answers them (a quarter),
+and in small memories of 3 to 300 consecutive units, with and without the answer (an eighth each). Each file has the
+same say. A stretch of a run is asked in its own run only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tinymem
+from benchmarks.fitting.evidence import FOLDS, HEADER, LABEL, Asked, Candidates, filled, share
+from benchmarks.fitting.fusion import FOLDED, QUESTION
+from benchmarks.fitting.relevance_table import tables
+from benchmarks.harness.data import Haystack, Query, read_haystacks, sha256
+from benchmarks.harness.documents import parser_of, placed, settle
+from benchmarks.harness.methods import Setup
+from tinymem import TinymemError
+from tinymem.errors import InputError
+from tinymem.protocols import Vectors
+from tinymem.recall.features import NAMES
+from tinymem.recall.fusion import PRICE, Fusion
+from tinymem.recall.packing import FENCE
+from tinymem.recall.relevance import Calibration, has_to_do
+
+__all__ = ["Sample", "curve", "fit", "main"]
+
+PROGRAM = "benchmarks.fitting.relevance"
+PUBLISHED = Path(tinymem.__file__).parent / "data" / "relevance.json"
+CURVE = Path(__file__).parents[1] / "results" / "relevance.json"
+README = Path(__file__).parents[1] / "README.md"
+MARKS = f"<!-- relevance: python -m {PROGRAM} --write -->", "<!-- end of relevance -->"
+OWN, FOREIGN, SMALL, SMALL_FOREIGN, ADVERSARIAL = "own", "foreign", "small", "small, foreign", "adversarial"
+SAY = {OWN: 0.5, FOREIGN: 0.25, SMALL: 0.125, SMALL_FOREIGN: 0.125, ADVERSARIAL: 0.0}
+SIZES = 3, 10, 30, 100, 300  # units of a small memory
+ASKED_ELSEWHERE, ASKED_SMALL = 60, 40  # questions of a file that are asked in other haystacks, and in small memories
+EDGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the bins of the curve
+HOPELESS, REFITS = 0.01, 3  # relevance below which a candidate has no say in the fit, and how often that is repeated
+SHOWN = 0.1  # relevance from which on the error is reported by itself, too: nearly all candidates have less
+FLOORS = (0.0, None, 0.01, 0.03, 0.1, 0.3)  # `min_relevance` of the table; None is the default
+BUDGETS = (512, 1024, 4096)
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A query that was asked somewhere: the scores of its candidates by weights that never saw the haystack."""
+
+    file: str
+    fold: int
+    condition: str
+    units: int
+    asked: Asked
+    scores: Vectors
+
+    @property
+    def is_stretch(self) -> bool:
+        """True for a stretch of a run."""
+        return bool(self.asked.kinds[0] != QUESTION)
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def samples(paths: Sequence[Path], folds: Mapping[str, Sequence[Fusion]]) -> Iterator[Sample]:
+    """Yield all samples of the files."""
+    files = {path: list(read_haystacks(path)) for path in paths}
+    for path, haystacks in files.items():
+        if (weights := folds.get(sha256(path))) is None:
+            raise InputError(f"there are no weights that are fitted without the haystacks of {path.name}")
+        others = [one for other, some in files.items() if other != path for one in some if not one.is_agent_run]
+        for at, haystack in enumerate(haystacks):
+            sys.stderr.write(f"{path.name}, haystack {at + 1}: {len(haystack.queries)} queries\n")
+            elsewhere = haystacks[:at] + haystacks[at + 1 :] or others[:1]
+            for condition, units, asked in _asked(haystack, elsewhere, len(haystacks)):
+                if len(asked.kinds):
+                    scores = weights[at % FOLDS].score(asked.features, asked.kinds)
+                    yield Sample(path.name, at % FOLDS, condition, units, asked, scores)
+
+
+def _asked(haystack: Haystack, elsewhere: Sequence[Haystack], count: int) -> Iterator[tuple[str, int, Asked]]:
+    """Yield what is asked in one of `count` haystacks, the condition and the size of the memory with it."""
+    size = len(haystack.units)
+    own = [query for query in haystack.queries if query.question.text.strip()]
+    if haystack.is_agent_run:
+        yield from ((OWN, size, asked) for asked in _replay(haystack, own))
+        return
+    answered = [query for query in own if query.type != "adversarial" and query.gold]
+    strange = [replace(query, gold=()) for other in elsewhere for query in other.queries if query.type != "adversarial"]
+    foreign = [replace(query, cutoff=size) for query in _spread(strange, max(1, ASKED_ELSEWHERE // count))]
+    conditions = [ADVERSARIAL if query.type == "adversarial" else OWN for query in own] + [FOREIGN] * len(foreign)
+    for condition, asked in zip(conditions, _replay(haystack, [*own, *foreign]), strict=True):
+        yield condition, size, asked
+    for place, query in enumerate(_spread(answered, max(1, ASKED_SMALL // count))):
+        for units in SIZES:
+            small = _small(haystack, query, units, place)
+            wrong = replace(strange[(7 * place + units) % len(strange)], cutoff=len(small.units))
+            for condition, asked in zip((SMALL, SMALL_FOREIGN), _replay(small, [*small.queries, wrong]), strict=True):
+                yield condition, units, asked
+
+
+def _small(haystack: Haystack, query: Query, units: int, place: int) -> Haystack:
+    """Return some consecutive units of a haystack, with a piece of evidence for the query somewhere among them."""
+    gold = haystack.places[query.gold[place % len(query.gold)]]
+    first = max(0, gold - 7 * place % units)
+    some = slice(first, first + units)
+    ids = haystack.ids[some]
+    kept = replace(query, gold=tuple(name for name in query.gold if name in ids), cutoff=len(ids))
+    return Haystack(haystack.id, haystack.units[some], ids, (kept,))
+
+
+def _replay(haystack: Haystack, queries: Sequence[Query]) -> Iterator[Asked]:
+    with tempfile.TemporaryDirectory(prefix="relevance-", ignore_cleanup_errors=True) as folder:
+        method = Candidates(Setup(Path(folder) / "memory", "static", "exact", haystack.is_agent_run))
+        try:
+            added = 0
+            for query in queries:
+                if query.cutoff > added:
+                    method.add(haystack.units[added : query.cutoff])
+                    added = query.cutoff
+                yield method.ask(query, haystack)
+        finally:
+            method.close()
+
+
+def _spread(queries: Sequence[Query], most: int) -> list[Query]:
+    count = min(most, len(queries))
+    return [queries[i * len(queries) // count] for i in range(count)]
+
+
+# -- fit --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Points:
+    """The candidates of many samples, one after the other: score, rivals' score and 1, and if each is evidence."""
+
+    x: Floats
+    evidence: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> Points:
+        """Return the candidates of samples, each sample weighed by its condition and file."""
+        count: dict[tuple[str, str], int] = {}
+        for one in samples:
+            count[one.file, one.condition] = count.get((one.file, one.condition), 0) + 1
+        files = len({one.file for one in samples})
+        x = np.concatenate([_columns(one.scores) for one in samples])
+        evidence = np.concatenate([one.asked.evidence for one in samples]).astype(np.float64)
+        say = [SAY[one.condition] / count[one.file, one.condition] / files for one in samples]
+        return cls(x, evidence, np.repeat(say, [len(one.scores) for one in samples]))
+
+    def some(self, marked: npt.NDArray[np.bool_]) -> Points:
+        """Return the marked ones."""
+        return Points(self.x[marked], self.evidence[marked], self.weight[marked])
+
+
+def _columns(scores: Vectors) -> Floats:
+    exact = scores.astype(np.float64)
+    return np.column_stack([exact, np.full(len(exact), np.logaddexp.reduce(exact)), np.ones(len(exact))])
+
+
+def fit(samples: Sequence[Sample]) -> Calibration:
+    """Return the numbers of the regression over the candidates of the samples.
+
+    Nearly all candidates are hopeless, and would decide the fit: it is made again over those that are not.
+    """
+    points = Points.of(samples)
+    found = _regression(points)
+    for _ in range(REFITS):
+        found = _regression(points.some(_chance(points.x @ found) >= HOPELESS))
+    return Calibration(*found.round(3).tolist())
+
+
+def _regression(points: Points) -> Floats:
+    found = np.zeros(points.x.shape[1])
+    for _ in range(50):
+        chance = _chance(points.x @ found)
+        gradient = points.x.T @ (points.weight * (chance - points.evidence)) + 1e-6 * found
+        curvature = (points.x * (points.weight * chance * (1 - chance))[:, np.newaxis]).T @ points.x
+        step = np.linalg.solve(curvature + 1e-6 * np.eye(len(found)), gradient)
+        found -= step
+        if np.abs(step).max() < 1e-9:
+            break
+    return found
+
+
+def _chance(logits: Floats) -> Floats:
+    chance: Floats = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
+    return chance
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A sample with the relevance of its candidates, by a calibration that was fitted on other haystacks."""
+
+    sample: Sample
+    relevance: Floats
+
+
+def measured(samples: Sequence[Sample]) -> list[Measured]:
+    """Return the samples with relevance, cross-validated."""
+    found = []
+    for fold in range(FOLDS):
+        by_kind = {is_stretch: fit(_of_kind(samples, is_stretch, fold)) for is_stretch in _kinds(samples)}
+        for one in samples:
+            if one.fold == fold:
+                found.append(Measured(one, by_kind[one.is_stretch].relevance(one.scores)))
+    return found
+
+
+def _kinds(samples: Iterable[Sample]) -> list[bool]:
+    return sorted({one.is_stretch for one in samples})
+
+
+def _of_kind(samples: Iterable[Sample], is_stretch: bool, without: int | None = None) -> list[Sample]:
+    return [one for one in samples if one.is_stretch == is_stretch and one.fold != without]
+
+
+def curve(found: Sequence[Measured]) -> dict[str, Any]:
+    """Return the bins of relevance, with the share of evidence in each, and the expected calibration error."""
+    points = Points.of([one.sample for one in found])
+    chance = np.concatenate([one.relevance for one in found])
+    which = np.minimum(np.digitize(chance, EDGES) - 1, len(EDGES) - 2)
+    bins = []
+    for place in range(len(EDGES) - 1):
+        if (weight := points.weight * (which == place)).sum():
+            means = [float(np.average(values, weights=weight)) for values in (chance, points.evidence)]
+            share = float(weight.sum() / points.weight.sum())
+            bins.append(
+                {"from": EDGES[place], "to": EDGES[place + 1], "said": means[0], "is": means[1], "share": share}
+            )
+    return {"bins": _rounded(bins), "error": _error(bins), "error_shown": _error(bins, SHOWN)}
+
+
+def _error(bins: Sequence[Mapping[str, float]], least: float = 0.0) -> float:
+    """Return the expected calibration error: the mean distance of what was said from what is."""
+    some = [one for one in bins if one["from"] >= least]
+    total = sum(one["share"] for one in some)
+    return round(sum(one["share"] * abs(one["said"] - one["is"]) for one in some) / total, 5) if total else 0.0
+
+
+def _rounded(bins: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    return [{name: round(value, 5) for name, value in one.items()} for one in bins]
+
+
+def floors(found: Sequence[Measured]) -> dict[str, Any]:
+    """Return the simulated recall and tokens at each floor and budget."""
+    shown: dict[str, Any] = {}
+    for floor in FLOORS:
+        rows = np.array([_filled(one, floor) for one in found])
+        means = rows.mean(axis=0).round(4).tolist()
+        shown["default" if floor is None else f"{floor:g}"] = {
+            str(budget): {"recall": means[2 * i], "tokens": round(means[2 * i + 1], 1)}
+            for i, budget in enumerate(BUDGETS)
+        }
+    return shown
+
+
+def _filled(one: Measured, floor: float | None) -> list[float]:
+    """Return the recall and the tokens used at each budget."""
+    asked, scores = one.sample.asked, one.sample.scores
+    if floor is not None:
+        enough = one.relevance >= floor
+    else:
+        enough = has_to_do(scores) | (asked.features[:, NAMES.index("named")] > 0) | one.sample.is_stretch
+    costs = asked.lengths / 4 + LABEL
+    order = [i for i in np.argsort(PRICE * np.log(costs) - scores, kind="stable").tolist() if enough[i]]
+    values = []
+    for budget in BUDGETS:
+        taken = filled(asked, order, costs.tolist(), budget)
+        tokens = FENCE + float(costs[taken].sum()) + HEADER * len({int(asked.days[i]) for i in taken})
+        values += [share(asked, taken) if taken else 0.0, tokens if taken else 0.0]
+    return values
+
+
+def figures(found: Sequence[Measured]) -> dict[str, Any]:
+    """Return all that the tables show."""
+
+    def where(test: Callable[[Sample], bool]) -> list[Measured]:
+        return [one for one in found if test(one.sample)]
+
+    files = sorted({one.sample.file for one in found})
+    small = {str(size): where(lambda one, size=size: one.units == size and "small" in one.condition) for size in SIZES}  # type: ignore[misc]
+    own = {name: where(lambda one, name=name: one.file == name and one.condition == OWN) for name in files}  # type: ignore[misc]
+    kinds = {"questions": where(lambda one: not one.is_stretch), "stretches": where(lambda one: one.is_stretch)}
+    asked = {name: where(lambda one, name=name: one.condition == name) for name in (FOREIGN, ADVERSARIAL)}  # type: ignore[misc]
+    for size in SIZES[:3]:
+        asked |= {f"{name} {size}": [one for one in small[str(size)] if one.sample.condition == name]
+                  for name in (SMALL, SMALL_FOREIGN)}  # fmt: skip
+    return {
+        "kinds": {name: curve(some) for name, some in kinds.items() if some},
+        "files": {name: curve(some) for name, some in own.items() if some},
+        "sizes": {name: curve(some) for name, some in small.items() if some},
+        "floors": {name: floors(some) | {"queries": len(some)} for name, some in (own | asked).items() if some},
+    }
+
+
+# -- command ----------------------------------------------------------------------------------------------------------
+
+
+def read_folds(path: Path) -> dict[str, list[Fusion]]:
+    """Read the weights by fold of each file, by its checksum."""
+    folds = json.loads(path.read_text(encoding="utf-8"))["folds"]
+    return {key: [Fusion.from_json(json.dumps({"weights": one})) for one in some] for key, some in folds.items()}
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Fit and measure, or put the tables into place."""
+    parser = parser_of(PROGRAM, __doc__)
+    add = parser.add_argument
+    add("--data", type=Path, nargs="+", default=[], metavar="FILE", help="haystacks: JSON lines, also gzip'd")
+    add("--folds", type=Path, default=FOLDED, metavar="FOLDS.json", help="weights fitted without each haystack")
+    add("--out", type=Path, default=PUBLISHED, metavar="RELEVANCE.json", help="default: the published numbers")
+    add("--curve", type=Path, default=CURVE, metavar="RESULTS.json", help="default: in benchmarks/results")
+    args = parser.parse_args(given)
+    try:
+        if args.data:
+            paths = sorted(args.data, key=lambda path: path.name)
+            every = [*samples(paths, read_folds(args.folds))]
+            numbers = {
+                "stretch" if is_stretch else "question": vars(fit(_of_kind(every, is_stretch)))
+                for is_stretch in _kinds(every)
+            }
+            record = {path.name: sha256(path) for path in paths}
+            args.out.write_text(_text(numbers | {"provenance": {"script": PROGRAM, "data": record}}), encoding="utf-8")
+            args.curve.write_text(_text({"format": "relevance 1"} | figures(measured(every))), encoding="utf-8")
+        text = tables(json.loads(args.curve.read_text(encoding="utf-8")))
+        print(text)
+        if args.write or args.check:
+            settle(PROGRAM, {README: placed(README.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
+    except (TinymemError, InputError, OSError) as error:
+        sys.exit(f"{PROGRAM}: {error}")
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, indent=1, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The tables of relevance in benchmarks/README.md, from benchmarks/results/relevance.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["tables"]
+
+NAMES = {
+    "foreign": "questions of another haystack", "adversarial": "adversarial questions",
+    "small 3": "3 units, with the answer", "small, foreign 3": "3 units, another question",
+    "small 10": "10 units, with the answer", "small, foreign 10": "10 units, another question",
+    "small 30": "30 units, with the answer", "small, foreign 30": "30 units, another question",
+}  # fmt: skip
+UNANSWERED = ("foreign", "adversarial")
+
+
+def tables(record: Mapping[str, Any]) -> str:
+    """Return the curve, the errors by set and size, and what each floor leaves, as Markdown."""
+    return "\n\n".join([_curve(record["kinds"]), _errors(record), _floors(record["floors"])])
+
+
+def _curve(kinds: Mapping[str, Any]) -> str:
+    heads = [head for name in kinds for head in (f"{name}: mean relevance", "are evidence", "share of candidates")]
+    rows: dict[tuple[float, float], dict[str, Mapping[str, float]]] = {}
+    for name, found in kinds.items():
+        for one in found["bins"]:
+            rows.setdefault((one["from"], one["to"]), {})[name] = one
+    lines = []
+    for (low, high), by_kind in sorted(rows.items()):
+        cells = [f"{low:g} to {high:g}"]
+        for name in kinds:
+            one = by_kind.get(name)
+            cells += [f"{one['said']:.3f}", f"{one['is']:.3f}", f"{one['share']:.2%}"] if one else ["", "", ""]
+        lines.append(cells)
+    return "**Reliability curve**\n\n" + _table(["relevance", *heads], lines)
+
+
+def _errors(record: Mapping[str, Any]) -> str:
+    groups = {f"all {name}": found for name, found in record["kinds"].items()}
+    groups |= {_short(name): found for name, found in record["files"].items()}
+    groups |= {
+        f"memories of {size} units": found
+        for size, found in sorted(record["sizes"].items(), key=lambda item: int(item[0]))
+    }
+    lines = [[name, f"{found['error']:.4f}", f"{found['error_shown']:.3f}"] for name, found in groups.items()]
+    heads = ["", "expected calibration error", "of relevances from 0.1 on"]
+    return "**Calibration error**\n\n" + _table(heads, lines)
+
+
+def _floors(floors: Mapping[str, Any]) -> str:
+    names = [name for name in next(iter(floors.values())) if name != "queries"]
+    names.sort(key=lambda name: (name == "default") + 2 * (name not in ("0", "default")))
+    budgets = sorted(next(iter(floors.values()))["0"], key=int)
+    lines = []
+    for group, found in sorted(floors.items(), key=lambda item: (item[0] in NAMES, item[0] not in UNANSWERED)):
+        has_answer = group not in UNANSWERED and "foreign" not in group
+        for i, budget in enumerate(budgets):
+            values = [found[name][budget] for name in names]
+            cells = [f"{one['tokens']:.0f}" + (f" ({one['recall']:.3f})" if has_answer else "") for one in values]
+            lines.append([f"{NAMES.get(group) or _short(group)}, {found['queries']}" if not i else "", budget, *cells])
+    heads = ["asked", "budget", *("nothing left out" if name == "0" else name for name in names)]
+    return "**Tokens used, and recall, by `min_relevance`** (simulated)\n\n" + _table(heads, lines)
+
+
+def _short(name: str) -> str:
+    return name.removesuffix(".gz").removesuffix(".jsonl")
+
+
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
+    return "\n".join([*rows, *(f"| {' | '.join(cells)} |" for cells in lines)])

@@ -1,0 +1,95 @@
+"""The fit of relevance: what was planted is found, what is true has no error, and the same data gives the same file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from test_fit_fusion import haystack, written
+
+from benchmarks.fitting import fusion as fit_fusion
+from benchmarks.fitting import relevance as fit_relevance
+from benchmarks.fitting.evidence import Asked
+from benchmarks.fitting.fusion import PUBLISHED, QUESTION
+from benchmarks.fitting.relevance import Measured, Sample, curve, fit
+from tinymem.recall.features import NAMES
+from tinymem.recall.relevance import Calibration
+
+TRUE = Calibration(1.0, -0.8, 0.5)
+CANDIDATES = 40
+
+
+def sample(seed: int, condition: str = "own") -> Sample:
+    """A question whose candidates are evidence by the chances that TRUE gives them."""
+    random = default_rng(seed)
+    scores = random.normal(-2, 3, CANDIDATES).astype(np.float32)
+    evidence = random.random(CANDIDATES) < TRUE.relevance(scores)
+    features, places = np.zeros((CANDIDATES, len(NAMES)), np.float32), np.arange(CANDIDATES)
+    gold = {int(place): 400 for place in places[evidence]}
+    kinds, lengths = np.full(CANDIDATES, QUESTION, np.int8), np.full(CANDIDATES, 400)
+    asked = Asked(f"query {seed}", features, kinds, evidence, lengths, np.zeros(CANDIDATES, np.int64), places, gold)
+    return Sample("a file", seed % 2, condition, CANDIDATES, asked, scores)
+
+
+@pytest.fixture(scope="module")
+def planted() -> list[Sample]:
+    return [sample(seed) for seed in range(3_000)]
+
+
+def test_the_chances_by_which_evidence_was_drawn_are_found(planted: list[Sample]) -> None:
+    found = fit(planted)
+    assert vars(found) == pytest.approx(vars(TRUE), abs=0.1)
+
+
+def test_true_chances_have_little_error_and_others_have_more(planted: list[Sample]) -> None:
+    true = curve([Measured(one, TRUE.relevance(one.scores)) for one in planted])
+    sure = Calibration(TRUE.score, TRUE.rivals, TRUE.offset + 2)
+    wrong = curve([Measured(one, sure.relevance(one.scores)) for one in planted])
+    assert true["error_shown"] < 0.02 < 0.1 < wrong["error_shown"]
+    assert sum(one["share"] for one in true["bins"]) == pytest.approx(1, abs=0.001)
+
+
+def test_adversarial_questions_have_no_say(planted: list[Sample]) -> None:
+    some = planted[:200]
+    assert fit([*some, *(sample(seed, "adversarial") for seed in range(5_000, 5_050))]) == fit(some)
+
+
+def test_a_higher_floor_leaves_fewer_tokens_and_less_evidence(planted: list[Sample]) -> None:
+    found = fit_relevance.floors([Measured(one, TRUE.relevance(one.scores)) for one in planted[:50]])
+    rows = [found[name]["1024"] for name in ("0", "0.01", "0.03", "0.1", "0.3")]
+    for name in ("tokens", "recall"):
+        values = [row[name] for row in rows]
+        assert values == sorted(values, reverse=True) and values[0] > values[-1]
+
+
+def test_the_same_data_gives_the_same_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [written(tmp_path / f"{name}.jsonl", haystack(at), haystack(at + 1)) for name, at in (("a", 0), ("b", 2))]
+    weights = tmp_path / "fusion.json", tmp_path / "folds.json"
+    data = ["--data", *map(str, files)]
+    fit_fusion.main([*data, "--out", str(weights[0]), "--folds", str(weights[1])])
+    written_files = []
+    for name in ("one", "two"):
+        paths = tmp_path / f"{name}.json", tmp_path / f"{name}.curve.json"
+        fit_relevance.main([*data, "--folds", str(weights[1]), "--out", str(paths[0]), "--curve", str(paths[1])])
+        written_files.append([path.read_text() for path in paths])
+    assert written_files[0] == written_files[1]
+    numbers: dict[str, Any] = json.loads(written_files[0][0])
+    assert numbers["question"]["score"] > 0 and set(numbers["provenance"]["data"]) == {"a.jsonl", "b.jsonl"}
+    assert "Reliability curve" in capsys.readouterr().out
+
+
+def test_a_file_without_weights_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.jsonl", haystack(0))
+    with pytest.raises(SystemExit, match="no weights that are fitted without"):
+        fit_relevance.main(["--data", str(file), "--out", str(tmp_path / "out.json")])
+
+
+def test_what_is_published_is_fitted_on_the_data_of_the_weights_and_stands_in_the_readme() -> None:
+    fit_relevance.main(["--check"])
+    weights, numbers = (json.loads(path.read_text()) for path in (PUBLISHED, fit_relevance.PUBLISHED))
+    assert numbers["provenance"]["data"] == {name: one["sha256"] for name, one in weights["provenance"]["data"].items()}
+    assert all(numbers[kind]["score"] > 0 > numbers[kind]["rivals"] for kind in ("question", "stretch"))

@@ -1,0 +1,117 @@
+"""Relevance: a chance from 0 to 1, in the order of the scores, that means the same in small memories and large ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import MODERATE
+
+from tinymem import HierarchicalMemory
+from tinymem.errors import InputError
+from tinymem.recall.packing import UNRELATED
+from tinymem.recall.relevance import calibration, has_to_do
+
+SCORES = st.lists(st.floats(-1e6, 1e6, width=32), max_size=30)
+CHAT = ("The staging server is at 10.0.0.7.", "Lunch is at noon today.", "Grandmother sings in a choir on Sundays.")
+
+
+def relevance(*scores: float, is_stretch: bool = False) -> list[float]:
+    found: list[float] = calibration(is_stretch).relevance(np.array(scores, np.float32)).tolist()
+    return found
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with HierarchicalMemory(tmp_path / "memory") as memory:
+        for text in CHAT:
+            memory.add_message("user", text)
+        yield memory
+
+
+def texts(memory: HierarchicalMemory, query: str, **limits: float) -> list[str]:
+    return [item.text for item in memory.recall(query, **limits).items]  # type: ignore[arg-type]
+
+
+@MODERATE
+@given(SCORES, st.booleans())
+def test_relevance_is_a_chance_in_the_order_of_the_scores(scores: list[float], is_stretch: bool) -> None:
+    found = relevance(*scores, is_stretch=is_stretch)
+    assert len(found) == len(scores)
+    assert all(math.isfinite(one) and 0 <= one <= 1 for one in found)
+    order = np.argsort(np.array(scores, np.float32), kind="stable")
+    assert (np.diff(np.array(found)[order]) >= 0).all()
+
+
+@MODERATE
+@given(st.lists(st.floats(-3, 6), min_size=1, max_size=9), st.integers(0, 900))
+def test_steps_that_have_nothing_to_do_with_it_change_nothing(scores: list[float], others: int) -> None:
+    alone, among = relevance(*scores), relevance(*scores, *[-20.0] * others)[: len(scores)]
+    assert among == pytest.approx(alone, abs=1e-3)
+
+
+def test_rivals_that_fit_as_well_make_it_less_likely() -> None:
+    alone, shared = relevance(2.0)[0], relevance(*[2.0] * 10)[0]
+    assert 0 < shared < alone < 1
+
+
+def test_what_has_nothing_to_do_with_it_is_marked_only_where_nothing_fits() -> None:
+    assert has_to_do(np.array([-1.0, -6.9, -7.1, -30])).tolist() == [True, True, False, False]
+    assert has_to_do(np.array([0.0, -6.9, -7.1, -30])).tolist() == [True] * 4
+    assert has_to_do(np.array([])).tolist() == []
+
+
+def test_a_small_memory_brings_back_what_is_asked_for(chat: HierarchicalMemory) -> None:
+    assert CHAT[0] in texts(chat, "Where is the staging server?")
+    assert CHAT[2] in texts(chat, "What does grandmother do on Sundays?")
+    best = max(chat.recall("Where is the staging server?").items, key=lambda item: item.relevance)
+    assert best.text == CHAT[0] and 0.1 < best.relevance < 1
+
+
+def test_a_question_about_something_else_does_not_fill_the_budget(chat: HierarchicalMemory) -> None:
+    question = "Which quarterback threw most touchdowns?"
+    found = texts(chat, question)
+    assert CHAT[0] not in found and CHAT[1] not in found
+    assert texts(chat, question, min_relevance=0) == [*CHAT]
+    assert {one.reason for one in chat.explain(question).left_out} == {UNRELATED}
+
+
+def test_a_rare_identifier_always_comes_back(chat: HierarchicalMemory) -> None:
+    for question in ("10.0.0.7", "Which quarterback threw 10.0.0.7 touchdowns?"):
+        assert CHAT[0] in texts(chat, question)
+
+
+def test_the_least_relevance_is_kept_exactly(chat: HierarchicalMemory) -> None:
+    question = "Where is the staging server?"
+    every = chat.recall(question, min_relevance=0).items
+    assert len(every) == 3
+    for least in (0.01, 0.1, 0.99):
+        assert texts(chat, question, min_relevance=least) == [one.text for one in every if one.relevance >= least]
+
+
+def test_k_is_the_most_that_comes_back(chat: HierarchicalMemory) -> None:
+    question = "Where is the staging server?"
+    every = chat.recall(question, min_relevance=0).items
+    best = sorted(every, key=lambda item: -item.score)
+    for k in (1, 2, 3, 4):
+        assert {*texts(chat, question, k=k, min_relevance=0)} == {one.text for one in best[:k]}
+
+
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 1.5}, {"min_relevance": -0.1}, {"min_relevance": 1.1}, {"k": True}])
+def test_impossible_limits_are_refused(chat: HierarchicalMemory, wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        texts(chat, "staging", **wrong)
+
+
+def test_the_same_line_many_times_comes_back_once(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path / "memory") as memory:
+        for number in range(60):
+            memory.add_message("user", "ERROR: the pool of connections is used up")
+            memory.add_message("assistant", f"Attempt {number} failed as well, I will wait for {number} seconds.")
+        found = texts(memory, "What error was there with the pool of connections?", max_tokens=300)
+    assert found.count("ERROR: the pool of connections is used up") == 1
