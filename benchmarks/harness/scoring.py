@@ -16,9 +16,11 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from benchmarks.harness.data import Haystack, Query, Unit, read_haystacks
 from tinymem.errors import InputError
@@ -28,6 +30,7 @@ __all__ = ["Figures", "Row", "figures", "needle_found", "read_results", "report"
 
 SLICE = 200  # characters of its own context that a needle needs
 WHOLE = 0.9  # share of a unit's characters from which it counts as there
+DRAWS = 1_000  # of the bootstrap
 QUOTE = 80, 160  # a unit is quoted when its first characters (at least, at most so many) stand in the text
 
 Claims: TypeAlias = Sequence[tuple[int, int]]  # slices [start, end) of one unit
@@ -45,13 +48,18 @@ class Row:
     latency_ms: float | None = None
     over_budget: bool = False
     missing: bool = False
+    haystack: str = ""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one budget: means over the queries, adversarial ones apart; latencies in milliseconds."""
+    """The figures of one budget: means over the queries, adversarial ones apart; latencies in milliseconds.
+
+    `interval` is the 95 % confidence interval of `recall`, by a bootstrap over haystacks and the queries of each.
+    """
 
     recall: float
+    interval: tuple[float, float]
     all: float
     tokens: float
     latency_p50_ms: float | None
@@ -127,7 +135,7 @@ def score(haystacks: Iterable[Haystack], lines: Lines) -> dict[int, list[Row]]:
             for budget in budgets:
                 line = lines.get((haystack.id, query.id, budget))
                 row = Row(query.type, 0, 0, missing=True) if line is None else _row(haystack, query, line, counter)
-                rows[budget].append(row)
+                rows[budget].append(replace(row, haystack=haystack.id))
     return rows
 
 
@@ -171,6 +179,7 @@ def figures(rows: Sequence[Row]) -> Figures:
         types["missing" if row.missing else row.type].append(row.value)
     return Figures(
         recall=mean([row.value for row in main]),
+        interval=interval(main),
         all=mean([row.whole for row in main]),
         tokens=mean([row.tokens for row in main]),
         latency_p50_ms=latencies[len(latencies) // 2] if latencies else None,
@@ -180,6 +189,22 @@ def figures(rows: Sequence[Row]) -> Figures:
         missing=sum(row.missing for row in main),
         types={name: (mean(values), len(values)) for name, values in sorted(types.items())},
     )
+
+
+def interval(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return the 95 % confidence interval of the mean value: haystacks are drawn, and in each its queries."""
+    by_haystack: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        by_haystack[row.haystack].append(row.value)
+    if not by_haystack:
+        return 0.0, 0.0
+    random, values = np.random.default_rng(0), [np.array(some) for some in by_haystack.values()]
+    means = []
+    for _ in range(DRAWS):
+        drawn = [values[i] for i in random.integers(len(values), size=len(values))]
+        means.append(np.concatenate([random.choice(some, len(some)) for some in drawn]).mean())
+    low, high = np.quantile(means, (0.025, 0.975)).tolist()
+    return low, high
 
 
 def mean(values: Sequence[float]) -> float:

@@ -29,6 +29,7 @@ TITLES = {
     "recall": "Recall: mean share of the evidence that comes back",
     "all": "All: share of queries with every piece of evidence whole",
 }
+INTERVALS = "Recall: 95 % confidence intervals, by a bootstrap over haystacks and the queries of each"
 COST_BUDGET = 1024  # the budget whose costs are shown, where it was measured
 
 
@@ -80,7 +81,7 @@ def entries(summaries: Iterable[dict[str, Any]]) -> list[Entry]:
 
 
 def tables(rows: Sequence[Entry]) -> str:
-    """The three tables as Markdown: recall, all evidence, costs."""
+    """The tables as Markdown: recall, all evidence, intervals, costs."""
     budgets = sorted({budget for row in rows for budget in row.figures})
     measured = [row for row in rows if not row.failed]
     parts = []
@@ -88,6 +89,9 @@ def tables(rows: Sequence[Entry]) -> str:
         shown = rows if key == "recall" else measured  # what was not measured is said once
         cells = [[_figure(row.figures.get(budget, {}).get(key)) for budget in budgets] for row in shown]
         parts.append(f"**{title}**\n\n" + _table(shown, [f"@{budget}" for budget in budgets], cells))
+    with_interval = [row for row in rows if any(found.get("interval") for found in row.figures.values())]
+    cells = [[_interval(row.figures.get(budget, {}).get("interval")) for budget in budgets] for row in with_interval]
+    parts.append(f"**{INTERVALS}**\n\n" + _table(with_interval, [f"@{budget}" for budget in budgets], cells))
     costs = [_costs(row) for row in measured]
     heads = ["budget", "tokens used", "p50 ms", "p95 ms", "units/s in", "adversarial"]
     parts.append("**What it costs**\n\n" + _table(measured, heads, costs))
@@ -120,6 +124,10 @@ def _costs(row: Entry) -> list[str]:
 
 def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
+
+
+def _interval(found: Sequence[float] | None) -> str:
+    return "" if found is None else f"{found[0]:.3f} to {found[1]:.3f}"
 
 
 def _table(rows: Sequence[Entry], heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
