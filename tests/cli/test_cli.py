@@ -189,6 +189,16 @@ def test_recall_has_the_filters_of_the_api(tinymem: Run) -> None:
         assert {item["step"] for item in found["items"]} == {number}, options
 
 
+def test_recall_has_the_limits_of_the_api(tinymem: Run, chat: Path) -> None:
+    tinymem("ingest", str(chat))
+    ask = "recall", "Where is the staging server?", "--json"
+    every = json.loads(tinymem(*ask, "--min-relevance", "0").out)["items"]
+    assert len(every) == 3 and all(0 <= item["relevance"] <= 1 for item in every)
+    (best,) = json.loads(tinymem(*ask, "-k", "1").out)["items"]
+    assert "10.0.0.7" in best["text"] and best["relevance"] == max(item["relevance"] for item in every)
+    assert json.loads(tinymem(*ask, "--min-relevance", "0.999").out)["items"] == []
+
+
 def test_get_opens_a_step_whole(tinymem: Run) -> None:
     text = "word " * 3_000
     with HierarchicalMemory("memory") as memory:
@@ -377,6 +387,8 @@ def test_mistakes(tinymem: Run, tmp_path: Path, chat: Path, args: list[str], sai
         ["recall", "x", "--max-tokens", "many"],
         ["get"],
         ["recall", "x", "--diversity", "2"],
+        ["recall", "x", "--min-relevance", "2"],
+        ["recall", "x", "-k", "0"],
         ["ingest", "nowhere.jsonl"],
         ["ingest", "."],
         ["remember"],
