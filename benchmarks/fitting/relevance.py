@@ -10,7 +10,7 @@ haystack is scored by weights that were fitted without it (`--folds`, which `ben
 figures are of two folds, as there.
 
 Questions are asked in their own haystack (half of the weight), in another one, where nothing answers them (a quarter),
-and in small memories of 3 to 300 consecutive units, with and without the answer (an eighth each). Each file has the
+and in small memories of 3 to 100 consecutive units, with and without the answer (an eighth each). Each file has the
 same say. A stretch of a run is asked in its own run only.
 """
 
@@ -51,7 +51,7 @@ README = Path(__file__).parents[1] / "README.md"
 MARKS = f"<!-- relevance: python -m {PROGRAM} --write -->", "<!-- end of relevance -->"
 OWN, FOREIGN, SMALL, SMALL_FOREIGN, ADVERSARIAL = "own", "foreign", "small", "small, foreign", "adversarial"
 SAY = {OWN: 0.5, FOREIGN: 0.25, SMALL: 0.125, SMALL_FOREIGN: 0.125, ADVERSARIAL: 0.0}
-SIZES = 3, 10, 30, 100, 300  # units of a small memory
+SIZES = 3, 10, 30, 100  # units of a small memory
 ASKED_ELSEWHERE, ASKED_SMALL = 60, 40  # questions of a file that are asked in other haystacks, and in small memories
 EDGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the bins of the curve
 HOPELESS, REFITS = 0.01, 3  # relevance below which a candidate has no say in the fit, and how often that is repeated

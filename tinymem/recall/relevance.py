@@ -3,7 +3,7 @@
 Scores are log-odds only among the candidates of one question, since the weights are fitted by ranking them. Logistic
 regression on the score and on the logarithm of the sum of all candidates' odds makes a probability of them (Platt,
 Probabilistic Outputs for Support Vector Machines, 1999): of ten passages that fit equally well, each is less likely to
-be what is asked for than a single one. It is fitted on memories of 3 to 30,000 steps, and on questions that have no
+be what is asked for than a single one. It is fitted on memories of 3 to 12,000 steps, and on questions that have no
 answer in the memory, so that it means the same in all of them. The numbers are in `tinymem/data/relevance.json`.
 """
 
