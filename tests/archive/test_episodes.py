@@ -201,7 +201,8 @@ def told(memory: HierarchicalMemory, room: int) -> list[Episode]:
 def long_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HierarchicalMemory]:
     """A memory of FAN * FAN + FAN + 3 episodes."""
     path = tmp_path_factory.mktemp("long")
-    with open_memory(path, prune_strategy=keep_last_n_steps(2), max_tokens=20_000) as opened:
+    shares = Shares(episodes=0.05)
+    with open_memory(path, prune_strategy=keep_last_n_steps(2), max_tokens=20_000, shares=shares) as opened:
         for session in range(FAN * FAN + FAN + 3):
             opened.add_steps(talk(5, 5 * session, session=f"s{session}"))
         opened.add_steps(talk(3))
@@ -245,15 +246,15 @@ def test_small_contexts_have_no_room_for_episodes(long_memory: HierarchicalMemor
     assert "episodes" not in tiers and "recall" in tiers
 
 
-def test_without_a_share_there_are_none(tmp_path: Path) -> None:
-    shares = Shares(episodes=0)
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), shares=shares) as memory:
+def test_unless_they_are_given_a_share_there_are_none(tmp_path: Path) -> None:
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
         memory.add_steps(talk(4 * MOST))
         assert {item.tier for item in memory.context("pump", max_tokens=8_000).items} == {"window", "recall"}
 
 
 def test_the_block_stays_the_same_until_an_episode_is_closed(tmp_path: Path) -> None:
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2)) as memory:
+    shares = Shares(episodes=0.05)
+    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(2), shares=shares) as memory:
         memory.add_steps(talk(3 * MOST + 6))
         blocks = []
         for step in talk(MOST, 900):

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.harness.data import Question, read_haystacks
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.scoring import score
-from benchmarks.recall import tiers, token_vectors
+from benchmarks.recall import coarse, tiers, token_vectors
 from tinymem.messages.tokens import default_counter
 
 DAYS = 30
@@ -132,3 +132,30 @@ def test_a_transformers_tokens_are_its_own_and_of_length_one(minilm: Path) -> No
 def test_the_readme_holds_what_the_committed_results_say(script: Any) -> None:
     results = Path(script.__file__).parents[1] / "results" / f"{script.PROGRAM.rpartition('.')[2]}.json"
     script.main(["--out", str(results), "--check"])
+
+
+# -- coarse to fine ---------------------------------------------------------------------------------------------------
+
+
+def test_every_way_takes_every_passage_once() -> None:
+    random = np.random.default_rng(0)
+    units, scores = random.integers(0, 90, 60), random.normal(size=60).astype(np.float32)
+    for way in coarse.WAYS.values():
+        assert sorted(way(units, scores, scores - 1).tolist()) == list(range(60))
+
+
+def test_the_passages_of_the_best_episode_come_first() -> None:
+    units = np.array([0, 1, 8, 9, 16, 17])
+    scores = np.array([3, -5, 2, 2, 0, 0], np.float32)
+    assert coarse.alone(units, scores, scores).tolist() == [0, 2, 3, 4, 5, 1]
+    assert coarse.chosen(8, 1)(units, scores, scores).tolist() == [2, 3, 0, 4, 5, 1]
+    assert coarse.spread(8)(units, scores, scores).tolist() == [0, 2, 3, 4, 5, 1]
+
+
+def test_the_table_of_episodes_says_what_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"passages alone": [0.5, 0.75], **{name: [0.25, 0.75] for name in list(coarse.WAYS)[1:]}, "queries": 6}
+    results = tmp_path / "coarse.json"
+    results.write_text(json.dumps({"files": {"talk.jsonl": {"all": row}}}), encoding="utf-8")
+    coarse.main(["--out", str(results)])
+    assert "| talk | all (6) | 0.500, 0.750 | -0.250, +0.000 |" in capsys.readouterr().out
+    coarse.main(["--out", str(coarse.README.parent / "results" / "coarse.json"), "--check"])

@@ -67,8 +67,9 @@ class ReadingMemory(BaseMemory):
     ) -> Context:
         """Build the messages to send, valid for the chat APIs and never over their budget.
 
-        System prompt, current task and pinned steps are always in, then summaries of earlier episodes, the window's
-        newest groups, the scratchpad, and in one block before the newest group what of the rest bears on the query.
+        System prompt, current task and pinned steps are always in, then summaries of earlier episodes if `shares` gives
+        them room, the window's newest groups, the scratchpad, and in one block before the newest group what of the rest
+        bears on the query.
 
         Args:
             query: The current task and the newest steps unless given.

@@ -51,11 +51,13 @@ LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 class Shares:
     """The share of a context, less the fixed steps, that each part has at most; recall has what they leave.
 
-    The defaults are measured: benchmarks/README.md. Raises InputError unless each is from 0 to 1, all together too.
+    The defaults are measured: benchmarks/README.md. Episodes have no share unless they are given one: recall finds more
+    in the same tokens, and they are for a model that is to see what its history was about. Raises InputError unless
+    each is from 0 to 1, all together too.
     """
 
     window: float = 0.5
-    episodes: float = 0.05
+    episodes: float = 0.0
     scratchpad: float = 0.2
 
     def __post_init__(self) -> None:
