@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinymem.cli.ingestion.watching import ingest_growing
 from tinymem.errors import InputError
-from tinymem.integrations.recent import newest_steps
+from tinymem.memory.inspection.recent import newest_steps
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory

@@ -100,7 +100,7 @@ class MemoryTools:
 
     def recent(self, max_tokens: Tokens = DEFAULT, before: Name = "", session: Name = "") -> str:
         """List the newest steps, or those before a number; long ones are cut."""
-        from tinymem.integrations.recent import newest_steps
+        from tinymem.memory.inspection.recent import newest_steps
 
         return newest_steps(self._memory.opened(), max_tokens, before.removeprefix("#") or None, session or None)
 

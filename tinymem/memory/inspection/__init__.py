@@ -1,1 +1,1 @@
-"""Reports and pictures of a memory, for people."""
+"""Reports and pictures of a memory, for people, and its newest steps, for agents."""
