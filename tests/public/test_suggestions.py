@@ -20,6 +20,7 @@ import tinymem
 from tinymem import HierarchicalMemory, MemoryManager, TaskStep
 from tinymem.cli.main import app
 from tinymem.errors import DISTRIBUTION, EmbedderMismatchError, InputError
+from tinymem.integrations.mcp.tools import MemoryTools
 from tinymem.steps import new_id
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +112,7 @@ def test_each_extra_that_is_told_is_declared() -> None:
 
 
 def test_each_call_that_is_told_can_be_made() -> None:
-    in_the_face = set(tinymem.__all__) | {name for one in public().values() for name in dir(one)}
+    in_the_face = {*tinymem.__all__, *dir(MemoryTools), *(name for one in public().values() for name in dir(one))}
     found = told(r"\b([A-Za-z_][\w.]*)\(")
     assert {call for _, call, _ in found} >= {"tinymem.steps.new_id", "step.evolve"}
     for name, call, text in found:
