@@ -10,7 +10,7 @@ from tinymem.protocols.settings import EMBEDDER, MARK
 from tinymem.stores.sqlite.database import Database
 from tinymem.stores.sqlite.schema import guarded
 from tinymem.stores.sqlite.steps import Steps
-from tinymem.stores.sqlite.waiting import NOTHING, Waiting
+from tinymem.stores.waiting import NOTHING, Waiting
 
 __all__ = ["Passages", "Summaries"]
 

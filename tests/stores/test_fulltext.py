@@ -14,7 +14,8 @@ from memories import sentences, vocabulary
 from strategies import MODERATE, texts
 
 import tinymem.stores.sqlite.fulltext as fulltext
-from tinymem.stores.sqlite.fulltext import MAX_HITS, FullText
+from tinymem.stores.bm25 import MAX_HITS
+from tinymem.stores.sqlite.fulltext import FullText
 from tinymem.stores.words import MAX_TERMS, words
 
 K1, B = 1.2, 0.75

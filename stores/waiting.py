@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinymem.protocols import Ids, Mark
+from tinymem.stores.bm25 import Occurrences
 
 __all__ = ["NOTHING", "Waiting"]
 
@@ -50,10 +51,16 @@ class Waiting:
         """Count the passages that have `stem`."""
         return len(self._having.get(stem, ((), ()))[0])
 
-    def having(self, stem: str) -> tuple[Ids, Ids, Ids]:
-        """Return the ids of the passages with `stem`, its count in each, and their lengths."""
+    def having(self, stem: str) -> Occurrences:
+        """Return the passages with `stem`."""
         ids, times = self._having.get(stem, ((), ()))
-        return np.array(ids, np.int64), np.array(times, np.int64), self._lengths(ids)
+        return Occurrences(np.array(ids, np.int64), np.array(times, np.int64), self._lengths(ids))
+
+    def added_to(self, stem: str, held: Occurrences) -> Occurrences:
+        """Return the passages with `stem` that are `held` in an index, and those that wait."""
+        if not self.count(stem):
+            return held
+        return Occurrences(*(np.concatenate(both) for both in zip(held, self.having(stem), strict=True)))
 
     def _lengths(self, ids: Sequence[int]) -> Ids:
         return np.array([self._sizes[id - self._first] for id in ids], np.int64)
