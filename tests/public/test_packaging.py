@@ -71,7 +71,7 @@ def test_adapters_are_folders_of_the_repository_and_linked_into_the_package() ->
     assert SETUPTOOLS["package-dir"] == {
         "tinymem": "tinymem", "tinymem.embedders": "embedders", "tinymem.stores": "stores"
     }  # fmt: skip
-    engines: dict[str, list[str]] = {"embedders": [], "stores": ["chroma", "sqlite"]}
+    engines: dict[str, list[str]] = {"embedders": [], "stores": ["chroma", "postgres", "sqlite"]}
     for name in ("embedders", "stores"):
         link = ROOT / "tinymem" / name
         if not link.is_symlink():

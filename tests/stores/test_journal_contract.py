@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from postgres_server import PostgresServer
 
 from tinymem.protocols import Journal
 from tinymem.stores.journals import open_journal
@@ -16,11 +18,16 @@ from tinymem.testing import JOURNAL_CHECKS
 OpenJournal = Callable[[str], Journal]
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def open_by_name(request: pytest.FixtureRequest, tmp_path: Path) -> OpenJournal:
     """Opens the journal of a name; an engine that is added is another parameter."""
-    assert request.param == "sqlite"
-    return lambda name: SqliteJournal(tmp_path / f"{name}.db")
+    if request.param == "sqlite":
+        return lambda name: SqliteJournal(tmp_path / f"{name}.db")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    from tinymem.stores.postgres.journal import PostgresJournal
+
+    test = uuid4()
+    return lambda name: PostgresJournal(server.url(), f"{test} {name}")
 
 
 @pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=lambda check: check.__name__)

@@ -1,0 +1,1 @@
+"""The journal in PostgreSQL, shared by any number of hosts."""

@@ -1,0 +1,176 @@
+"""The connections of this process to one database, shared by all journals in it.
+
+psycopg_pool is not used: it connects in threads of its own, which a fork loses, and where a server is gone or refuses
+the password, a caller waits for the pool's time-out and hears only of that. Here the caller connects, and hears why
+that fails.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from tinymem.errors import StorageError
+from tinymem.stores.forking import leave_to_parent
+from tinymem.stores.postgres.errors import address, is_lost, unreachable
+from tinymem.stores.postgres.schema import prepare
+from tinymem.stores.postgres.values import adapt
+
+__all__ = ["Connection", "Pool", "left", "pool_of"]
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+SIZE = 10  # connections of one process to one database
+CONNECT = 10  # seconds for the server to answer
+STARTING = ("starting up", "shutting down", "recovery")  # soon it lets us in
+PAUSE = 0.05
+PREPARED = None  # statements are not: preparing takes a round trip, and a pooler between may not have them
+
+# Plans are made for the namespace at hand, since one has ten passages and another a million. A host that vanishes loses
+# its locks after a minute. An extension may be in one of three schemas.
+SETTINGS = """
+SET search_path = tinymem, public, extensions;
+SET plan_cache_mode = force_custom_plan;
+SET lock_timeout = {lock};
+SET tcp_keepalives_idle = 30;
+SET tcp_keepalives_interval = 10;
+SET tcp_keepalives_count = 3;
+SET client_encoding = 'UTF8';
+"""
+
+
+class Pool:
+    """Up to SIZE connections to the database at `url`; a caller that needs one waits up to `timeout` seconds."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self.address, self._url, self._timeout = address(url), url, timeout
+        self._free = threading.Semaphore(SIZE)
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._halfvec = 0  # the number of pgvector's type in this database
+        self.users = 0
+        leave_to_parent(self)
+
+    def take(self) -> Connection:
+        """Return a connection for the caller alone; StorageError if there is none, or the server lets nobody in."""
+        if not self._free.acquire(timeout=self._timeout):
+            raise StorageError(
+                f"{self.address}: all {SIZE} connections of this process are in use for {self._timeout:g} seconds; "
+                "use fewer threads, or keep transactions short"
+            )
+        try:
+            with self._lock:
+                if self._idle:
+                    return self._idle.pop()
+            return self._connected()
+        except BaseException:
+            self._free.release()
+            raise
+
+    def give(self, connection: Connection) -> None:
+        """Take a connection back; one that broke is dropped with all others, which are older."""
+        try:
+            if is_lost(connection):
+                connection.close()
+                self.drop_idle()
+            elif connection.info.transaction_status != TransactionStatus.IDLE:
+                connection.close()  # what was begun on it is rolled back
+            else:
+                with self._lock:
+                    self._idle.append(connection)
+        finally:
+            self._free.release()
+
+    def drop_idle(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def prepare(self, create: bool) -> None:
+        """Check the tables, or make them if `create`."""
+        connection = self.take()
+        try:
+            prepare(connection, self.address, create)
+            if not self._halfvec:  # known from now on
+                connection.close()
+        finally:
+            self.give(connection)
+
+    def _connected(self) -> Connection:
+        """Connect; while the server starts, wait for it."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                connection = psycopg.connect(
+                    self._url, autocommit=True, connect_timeout=CONNECT, prepare_threshold=PREPARED
+                )
+                break
+            except psycopg.Error as error:
+                if time.monotonic() > deadline or not any(text in str(error) for text in STARTING):
+                    raise unreachable(self.address, error) from error
+                time.sleep(PAUSE)
+        try:
+            connection.execute(SETTINGS.format(lock=int(self._timeout * 1_000)).encode())
+            self._halfvec = self._halfvec or self._number_of_halfvec(connection)
+            if self._halfvec:
+                adapt(connection, self._halfvec)
+        except psycopg.Error as error:
+            connection.close()
+            raise unreachable(self.address, error) from error
+        return connection
+
+    @staticmethod
+    def _number_of_halfvec(connection: Connection) -> int:
+        """Return the number of the type; 0 until the tables are made."""
+        row = connection.execute("SELECT to_regtype('halfvec')::oid").fetchone()
+        return int(row[0]) if row and row[0] else 0
+
+
+_pools: dict[tuple[int, str], Pool] = {}
+_guard = threading.Lock()
+
+
+def _unlock() -> None:
+    """Give a forked child a lock that no thread of its parent holds."""
+    global _guard
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
+def pool_of(url: str, create: bool, timeout: float) -> Pool:
+    """Return this process's pool of a database, with one user more; its tables are made if `create`.
+
+    Every call needs one of `left`.
+    """
+    key = os.getpid(), url  # a forked child has connections of its own
+    with _guard:
+        pool = _pools.get(key) or Pool(url, timeout)
+        if not pool.users:
+            try:
+                pool.prepare(create)
+            except BaseException:
+                pool.drop_idle()
+                raise
+            _pools[key] = pool
+        pool.users += 1
+        return pool
+
+
+def left(pool: Pool) -> None:
+    """Note that one user needs the pool no longer; the last one closes its connections."""
+    with _guard:
+        pool.users -= 1
+        if not pool.users:
+            pool.drop_idle()
+            for key in [key for key, held in _pools.items() if held is pool]:
+                del _pools[key]

@@ -1,0 +1,329 @@
+"""The transactions of a journal in a PostgreSQL database, its statements, and what became of a lost commit.
+
+A transaction is two round trips: one begins it, takes the namespace's row as a lock and reads its `Head`; the other
+sends all writes together and commits. A read in between sends the writes before it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError, shown
+from tinymem.stores.forking import ProcessLock, leave_to_parent
+from tinymem.stores.postgres.errors import damaged, guarded, is_lost
+from tinymem.stores.postgres.head import READ_HEAD, Head
+from tinymem.stores.postgres.pool import Connection, left, pool_of
+from tinymem.stores.postgres.values import hash_of
+
+__all__ = ["Transactions"]
+
+Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
+Statement: TypeAlias = tuple[str, Values]
+
+ASKING, PAUSE = 5.0, 0.05  # seconds in which a lost server is asked what became of a commit, and between two tries
+OLD = "1 day"  # after which a writer that did not close is gone
+_FIND = "SELECT name, identity FROM namespaces WHERE id = %s"
+_BUMP = (
+    "UPDATE namespaces SET version = version + 1, next_number = %s, next_passage = %s, passages = passages + %s, "
+    "words = words + %s WHERE id = %s"
+)
+_WRITES = "SELECT writes FROM writers WHERE namespace = %s AND writer = %s"
+_WROTE = (
+    "INSERT INTO writers (namespace, writer, writes) VALUES (%s, %s, %s) "
+    "ON CONFLICT (namespace, writer) DO UPDATE SET writes = excluded.writes, at = now()"
+)
+
+
+class Transactions:
+    """The rows of the namespace `name` in the database at `url`, made if `create`.
+
+    It waits up to `timeout` seconds for another writer. `identity` is another one for every memory that was ever made.
+    """
+
+    def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
+        self._url, self._name, self._id = url, name, hash_of(name)
+        self._pool = pool_of(url, create, timeout)
+        self._location = f"{self._pool.address} namespace {name!r}"
+        self._lock = ProcessLock(f"the memory at {self._location}")
+        self._is_open = True
+        self._writer, self._own = uuid.uuid4(), 0  # the transactions that this journal committed
+        self._held: Connection | None = None  # while a transaction or a snapshot is open
+        self._begin_with: str | None = None  # what the first read in a snapshot sends before it
+        self._is_writing = False
+        self._queue: list[Statement] = []  # writes that are sent with the next read, or the commit
+        self._head: Head | None = None
+        leave_to_parent(self)
+        try:
+            self._find(create)
+        except BaseException:
+            self.close()
+            raise
+
+    def _find(self, create: bool) -> None:
+        if not self._read(_FIND, (self._id,)):
+            if not create:
+                raise NotAMemoryError(f"there is no memory at {self._location}")
+            self._read(
+                "INSERT INTO namespaces (id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING 1",
+                (self._id, self._name),
+            )
+        found, identity = self._read(_FIND, (self._id,))[0]
+        self.identity = str(identity)
+        if found != self._name:
+            raise StorageError(f"{self._location} has the place of the namespace {shown(found)}: choose another name")
+
+    @property
+    def location(self) -> str:
+        """The address without its password, and the namespace."""
+        return self._location
+
+    def damaged(self, reason: object) -> FormatError:
+        """Return the error for damaged rows, with advice."""
+        return damaged(self._location, reason)
+
+    def close(self) -> None:
+        """Give back the connection; closing twice is no error, and a forked child leaves all to its parent."""
+        if self._lock.inherited:
+            return
+        with self._lock:
+            if self._is_open:
+                if self._own:
+                    with suppress(TinymemError):  # others remove it some day
+                        sql = "DELETE FROM writers WHERE namespace = %s AND (writer = %s OR at < now() - %s::interval)"
+                        self._read(f"{sql} RETURNING 1", (self._id, self._writer, OLD))
+                self._is_open = False
+                self._end()
+                left(self._pool)
+
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write all or nothing, as the only writer of the namespace; a nested transaction is part of the outer one."""
+        with self._lock, guarded(self._location):
+            self._check_open()
+            if self._is_writing:
+                yield
+            elif self._held is not None:  # in a snapshot: its end commits
+                self._read("SELECT 1 FROM namespaces WHERE id = %s FOR UPDATE", (self._id,))
+                self._is_writing = True
+                yield
+            else:
+                self._begin("BEGIN", "FOR UPDATE")
+                self._is_writing = True
+                with self._ended():
+                    yield
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make all writes inside one transaction, which excludes other writers."""
+        return self._transaction()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read one state of the journal inside, while others may write."""
+        with self._lock, guarded(self._location):
+            self._check_open()
+            if self._held is not None:
+                yield
+                return
+            self._held, self._begin_with = self._pool.take(), "BEGIN ISOLATION LEVEL REPEATABLE READ"
+            with self._ended():
+                yield
+
+    @contextmanager
+    def _ended(self) -> Iterator[None]:
+        """Commit at the end of the block, or roll back if it fails."""
+        try:
+            yield
+            self._commit()
+        finally:
+            self._end()
+
+    def _begin(self, begin: str, lock: str = "") -> None:
+        """Begin a transaction and read the head, on another connection if an idle one was lost meanwhile."""
+        for is_last in (False, True):
+            self._held = self._pool.take()
+            try:
+                self._head = self._with_head(begin, lock)[0]
+                return
+            except psycopg.OperationalError as error:
+                was_lost = is_lost(self._held, error)
+                self._end()
+                if is_last or not was_lost:
+                    raise
+            except BaseException:
+                self._end()
+                raise
+
+    def _with_head(self, begin: str, lock: str = "", *more: Statement) -> tuple[Head, list[Any]]:
+        """Begin, read the head, and do `more`, in one round trip."""
+        reads = [(sql.format(lock=lock), (self._id,)) for sql in READ_HEAD]
+        done = self._sent([(begin, ()), *reads, *more])
+        return Head.read(*(cursor.fetchall() for cursor in done[1:4])), done[4:]
+
+    def _commit(self) -> None:
+        assert self._held is not None
+        if self._begin_with is not None:  # nothing was read
+            return
+        if not self._is_writing or not self._is_dirty:
+            with suppress(psycopg.OperationalError):  # all was read
+                self._sent([("ROLLBACK", ())])
+            return
+        assert self._head is not None
+        head = self._head
+        counts = (head.next_number, head.next_passage, head.more_passages, head.more_words, self._id)
+        ending = [*self._queue, (_BUMP, counts), (_WROTE, (self._id, self._writer, self._own + 1)), ("COMMIT", ())]
+        self._queue = []
+        try:
+            self._sent(ending)
+        except psycopg.OperationalError as error:
+            if not is_lost(self._held, error):
+                raise
+            self._end()
+            self._make_sure(error)
+        self._own += 1
+
+    def _make_sure(self, lost: psycopg.OperationalError) -> None:
+        """Find out what became of a commit whose answer was lost. Raises StorageError unless it was committed."""
+        deadline = time.monotonic() + ASKING
+        while (writes := self._committed()) is None:
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"{self._location}: the connection was lost at the end of a transaction, and the server cannot be "
+                    "asked if it was committed: open the memory again and look before repeating it"
+                ) from lost
+            time.sleep(PAUSE)
+        if writes != self._own + 1:
+            raise StorageError(
+                f"{self._location}: the connection was lost, and nothing of this transaction was written: try again"
+            ) from lost
+
+    def _committed(self) -> int | None:
+        """Return how many transactions of this journal were committed; None if the server cannot be asked now."""
+        try:
+            self._begin("BEGIN", "FOR UPDATE")  # which waits until the server has ended the one before
+            return self._number(_WRITES, (self._id, self._writer))
+        except (psycopg.OperationalError, StorageError):
+            return None
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Give back the connection; what was not committed is rolled back."""
+        held, self._held, self._head, self._begin_with = self._held, None, None, None
+        self._is_writing, self._queue = False, []
+        if held is not None:
+            if not is_lost(held) and held.info.transaction_status != TransactionStatus.IDLE:
+                try:
+                    held.execute("ROLLBACK")
+                except psycopg.Error:
+                    held.close()
+            self._pool.give(held)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ClosedError(f"the memory at {self._location} is closed")
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _written(self) -> Head:
+        """The head of the transaction that writes."""
+        assert self._head is not None
+        return self._head
+
+    @property
+    def _is_dirty(self) -> bool:
+        assert self._head is not None
+        return bool(self._queue) or self._head.is_dirty
+
+    def _write(self, sql: str, *values: Any) -> None:
+        """Send a write with the next read, or the commit."""
+        self._queue.append((sql, values))
+
+    def _write_named(self, sql: str, values: Mapping[str, Any]) -> None:
+        self._queue.append((sql, values))
+
+    def _sent(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
+        """Send statements in one round trip."""
+        assert self._held is not None
+        failure: Exception | None = None
+        done: list[psycopg.Cursor[tuple[Any, ...]]] = []
+        try:
+            with self._held.pipeline():
+                try:
+                    done += [self._held.cursor(binary=True).execute(sql, values) for sql, values in statements]
+                except Exception as error:  # psycopg would log what the end of the pipeline says besides
+                    failure = error
+        except psycopg.Error as error:
+            failure = failure or error
+        if failure is not None:
+            raise failure
+        return done
+
+    def _read(self, sql: str, values: Values = ()) -> list[Any]:
+        """Return the rows of a statement; outside a transaction it is one, tried again where a connection was lost."""
+        with self._lock, guarded(self._location):
+            self._check_open()
+            if self._held is None:
+                return self._read_alone(sql, values)
+            if self._begin_with is not None:
+                return self._read_first(sql, values)
+            if self._queue:
+                assert self._head is not None
+                self._head.is_dirty = True
+            queue, self._queue = self._queue, []
+            return self._sent([*queue, (sql, values)])[-1].fetchall()
+
+    def _read_first(self, sql: str, values: Values) -> list[Any]:
+        """Read in a snapshot that is not begun yet: this fixes what it sees."""
+        begin = self._begin_with or ""
+        try:
+            self._head, more = self._with_head(begin, "", (sql, values))
+        except psycopg.OperationalError as error:
+            if self._held is None or not is_lost(self._held, error):
+                raise
+            self._pool.give(self._held)
+            self._held = None
+            self._held = self._pool.take()
+            self._head, more = self._with_head(begin, "", (sql, values))
+        self._begin_with = None
+        rows: list[Any] = more[0].fetchall()
+        return rows
+
+    def _read_alone(self, sql: str, values: Values) -> list[Any]:
+        for is_last in (False, True):
+            connection = self._pool.take()
+            try:
+                return connection.cursor(binary=True).execute(sql, values).fetchall()
+            except psycopg.OperationalError as error:
+                if not is_lost(connection, error) or is_last:
+                    raise
+            finally:
+                self._pool.give(connection)
+        raise AssertionError("the second time returns or raises")
+
+    def _changed(self, sql: str, values: Values = ()) -> list[Any]:
+        """Return the rows of a statement that writes, inside a transaction."""
+        rows = self._read(sql, values)
+        if self._head is not None:
+            self._head.is_dirty = True
+        return rows
+
+    def _number(self, sql: str, values: Values = ()) -> int:
+        """Return the number in the first row; 0 if there is no row, or NULL."""
+        rows = self._read(sql, values)
+        return int(rows[0][0] or 0) if rows else 0
+
+    def _known(self) -> Head | None:
+        """Return the head where a transaction or a snapshot has it."""
+        if self._begin_with is not None:
+            self._read("SELECT 1")
+        return self._head

@@ -1,0 +1,85 @@
+"""Values on their way to PostgreSQL and back: texts with NUL, vectors in half precision."""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import psycopg
+from psycopg import pq
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper, Loader
+from psycopg.types.string import StrDumper
+
+__all__ = ["Half", "adapt", "halves", "hash_of"]
+
+# PostgreSQL's texts hold no NUL, ours may.
+ESCAPE, NUL, LITERAL = "\x1a", "\x1a0", "\x1a1"
+HEAD = 4  # bytes before the numbers of a vector on the wire: how many they are
+
+
+class Half(bytes):
+    """A vector as PostgreSQL takes it: how many numbers, then each in half precision, big-endian."""
+
+
+def halves(vectors: npt.NDArray[np.floating]) -> list[Half]:
+    """Return vectors `(n, dimensions)` as PostgreSQL takes them."""
+    head = struct.pack(">HH", vectors.shape[1], 0)
+    return [Half(head + row.tobytes()) for row in vectors.astype(">f2")]
+
+
+@lru_cache(maxsize=1 << 16)
+def hash_of(*parts: str) -> int:
+    """Return a hash of texts as a signed number of 64 bits.
+
+    >>> hash_of("team", "window") != hash_of("other team", "window")
+    True
+    """
+    data = b"".join(len(raw := part.encode()).to_bytes(8, "big") + raw for part in parts)
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
+
+
+class _TextDumper(StrDumper):
+    def dump(self, obj: str) -> Buffer | None:
+        if "\0" in obj or ESCAPE in obj:
+            obj = obj.replace(ESCAPE, LITERAL).replace("\0", NUL)
+        return super().dump(obj)
+
+
+class _TextLoader(Loader):
+    format = pq.Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        text = bytes(data).decode()
+        return text.replace(NUL, "\0").replace(LITERAL, ESCAPE) if ESCAPE in text else text
+
+
+class _HalfDumper(Dumper):
+    """Leaves the type to the server, which takes it from the column."""
+
+    format = pq.Format.BINARY
+    oid = 0
+
+    def dump(self, obj: Half) -> Buffer | None:
+        return obj
+
+
+class _HalfLoader(Loader):
+    """Gives float16, little-endian, as the journal's protocol has vectors."""
+
+    format = pq.Format.BINARY
+
+    def load(self, data: Buffer) -> bytes:
+        return np.frombuffer(data, ">f2", offset=HEAD).astype("<f2").tobytes()
+
+
+def adapt(connection: psycopg.Connection[tuple[object, ...]], halfvec: int) -> None:
+    """Have a connection take and give these values; `halfvec` is the number of that type in its database."""
+    adapters = connection.adapters
+    adapters.register_dumper(str, _TextDumper)
+    adapters.register_dumper(Half, _HalfDumper)
+    adapters.register_loader("text", _TextLoader)
+    adapters.register_loader(halfvec, _HalfLoader)

@@ -1,0 +1,220 @@
+"""Servers, writers and connections that are killed: nothing that was acknowledged is lost, nothing is there twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from journal_rows import add_next
+from postgres_server import PostgresServer
+from wire import Cut, Wire
+
+from tinymem.errors import StorageError
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+OpenJournal = Callable[..., Any]
+
+# Adds steps until it is killed, and writes the id of each once it is acknowledged.
+WRITER = """
+import sys
+sys.path[:0] = ["tests/support"]
+from journal_rows import add_next
+from tinymem.stores.postgres.journal import PostgresJournal
+url, name, writer, most = sys.argv[1:]
+journal = PostgresJournal(url, name)
+for at in range(int(most)):
+    id = f"{writer}-{at}"
+    print(id, add_next(journal, id), flush=True)
+"""
+
+
+def begun(journal: Any, writer: str, most: int = 1_000_000) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, journal._url, journal._name, writer, str(most)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def check(journal: Any, acknowledged: dict[str, int]) -> None:
+    """Each acknowledged step has its number, and the numbers have no hole and no double."""
+    rows = journal.rows(limit=1_000_000)
+    held = {row.id: row.number for row in rows}
+    assert {id: held.get(id) for id in acknowledged} == acknowledged
+    assert [row.number for row in rows] == list(range(1, len(rows) + 1))
+    assert [row.position for row in rows] == [7 * at for at in range(len(rows))]
+    assert len(held) == len(rows)
+
+
+def said(output: str) -> dict[str, int]:
+    return {id: int(number) for id, number in (line.split() for line in output.splitlines() if line.count(" ") == 1)}
+
+
+def killed_writers(journal: Any, kills: int, together: int, seed: int = 0) -> None:
+    acknowledged: dict[str, int] = {}
+    chance = random.Random(seed)
+    for at in range(0, kills, together):
+        writers = [begun(journal, f"w{at + each}") for each in range(together)]
+        first = [writer.stdout.readline() for writer in writers if writer.stdout]
+        time.sleep(chance.uniform(0, 0.1))
+        for writer in writers:
+            writer.send_signal(signal.SIGKILL)
+        for line, writer in zip(first, writers, strict=True):
+            rest = writer.communicate()[0]
+            acknowledged |= said(line + rest[: rest.rfind("\n") + 1])
+    assert len(acknowledged) >= kills
+    check(journal, acknowledged)
+
+
+def test_writers_at_once_get_each_number_once(open_journal: OpenJournal) -> None:
+    journal = open_journal()
+    before = journal.version()
+    writers = [begun(journal, f"w{each}", 25) for each in range(4)]
+    acknowledged: dict[str, int] = {}
+    for writer in writers:
+        output, problems = writer.communicate(timeout=120)
+        assert writer.returncode == 0, problems
+        acknowledged |= said(output)
+    assert sorted(acknowledged.values()) == list(range(1, 101))
+    check(journal, acknowledged)
+    assert journal.version() != before
+
+
+def test_a_writer_that_is_killed_leaves_no_half(open_journal: OpenJournal) -> None:
+    killed_writers(open_journal(), 3, 3)
+
+
+@pytest.mark.slow
+def test_many_writers_that_are_killed(open_journal: OpenJournal) -> None:
+    killed_writers(open_journal(), 150, 6)
+
+
+@pytest.mark.parametrize("cut", ["request", "answer"])
+def test_a_commit_whose_answer_is_lost_is_asked_for(
+    cut: Cut, open_journal: OpenJournal, wire: Wire, wired: str
+) -> None:
+    journal = open_journal(url=wired)
+    first = add_next(journal, "first")
+    version = journal.version()
+    wire.cut_at = cut
+    if cut == "request":
+        with pytest.raises(StorageError, match="nothing of this transaction was written: try again"):
+            add_next(journal, "second")
+        assert [row.id for row in journal.rows()] == ["first"]
+        add_next(journal, "second")
+    else:
+        assert add_next(journal, "second") == first + 1
+    assert wire.cuts == 1
+    assert journal.version() == version  # only this journal has written
+    check(journal, {"first": 1, "second": 2})
+
+
+def test_idle_connections_that_were_cut_are_not_noticed(open_journal: OpenJournal, wire: Wire, wired: str) -> None:
+    journal = open_journal(url=wired)
+    for use in (
+        lambda: add_next(journal, "one"),
+        journal.rows,
+        journal.version,
+        lambda: journal.search_text("nobody"),
+        lambda: journal.keep({"key": "value"}),
+    ):
+        wire.cut()
+        use()
+    assert [row.id for row in journal.rows()] == ["one"]
+
+
+def test_a_connection_that_is_cut_in_a_transaction_is_an_error(
+    open_journal: OpenJournal, wire: Wire, wired: str
+) -> None:
+    journal = open_journal(url=wired)
+
+    def add() -> None:
+        with journal.together():
+            add_next(journal, "one")
+            wire.cut()
+            journal.rows()
+
+    with pytest.raises(StorageError):
+        add()
+    assert journal.rows() == []
+    add_next(journal, "one")
+    check(journal, {"one": 1})
+
+
+def ended_connections(journal: Any, url: str, kills: int, seed: int = 0) -> None:
+    """Let two threads write, while the server ends their connections at any moment."""
+    acknowledged: dict[str, int] = {}
+    done = threading.Event()
+    unsure: list[str] = []
+
+    def write(writer: str) -> None:
+        at = 0
+        while not done.is_set():
+            at += 1
+            id = f"{writer}-{at}"
+            try:
+                acknowledged[id] = add_next(journal, id)
+            except StorageError as error:
+                unsure.append(str(error))
+
+    threads = [threading.Thread(target=write, args=(f"t{each}",)) for each in range(2)]
+    for thread in threads:
+        thread.start()
+    chance, ended = random.Random(seed), 0
+    with psycopg.connect(url, autocommit=True) as db:
+        while ended < kills:
+            time.sleep(chance.uniform(0, 0.03))
+            sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'victim'"
+            ended += db.execute(sql).fetchone()[0]
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not [text for text in unsure if "cannot be asked" in text]
+    check(journal, acknowledged)
+    assert len(journal.rows(limit=1_000_000)) == len(acknowledged)  # what raised was not written
+
+
+def test_connections_that_the_server_ends_lose_nothing(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    ended_connections(open_journal(url=postgres.url() + "?application_name=victim"), postgres.url(), 10)
+
+
+@pytest.mark.slow
+def test_many_connections_that_the_server_ends(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    ended_connections(open_journal(url=postgres.url() + "?application_name=victim"), postgres.url(), 150)
+
+
+def crashed_servers(journal: Any, postgres: PostgresServer, crashes: int) -> None:
+    acknowledged: dict[str, int] = {}
+    for crash in range(crashes):
+        at, failed = 0, ""
+        killer = threading.Timer(0.1 + 0.05 * (crash % 5), postgres.kill)
+        killer.start()
+        while not failed:
+            at += 1
+            try:
+                acknowledged[f"{crash}-{at}"] = add_next(journal, f"{crash}-{at}")
+            except StorageError as error:
+                failed = str(error)
+        killer.join()
+        assert "127.0.0.1" in failed
+        with pytest.raises(StorageError, match=r"cannot be reached: .*refused.*; start the server"):
+            journal.rows()
+        postgres.start()
+        rows = {row.id: row.number for row in journal.rows(limit=1_000_000)}
+        if (last := f"{crash}-{at}") in rows:  # committed, and the server died before it said so
+            acknowledged[last] = rows[last]
+        check(journal, acknowledged)
+    assert len(acknowledged) > crashes
+
+
+def test_a_server_that_crashes_loses_nothing(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    crashed_servers(open_journal(), postgres, 1)
+
+
+@pytest.mark.slow
+def test_many_crashes_of_the_server(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    crashed_servers(open_journal(), postgres, 20)

@@ -1,0 +1,248 @@
+"""What is special to the journal in PostgreSQL; the contract is tested beside SQLite's."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from journal_rows import add_next, put, row
+from memories import sentences
+from postgres_server import ESCAPED, PASSWORD, PostgresServer
+from wire import Wire
+
+from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
+from tinymem.protocols.settings import FORGOTTEN
+from tinymem.stores.sqlite.journal import SqliteJournal
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+OpenJournal = Callable[..., Any]
+
+
+def round_trips(wire: Wire, use: Callable[[], object]) -> int:
+    before = wire.round_trips
+    use()
+    return wire.round_trips - before
+
+
+def test_an_add_takes_three_round_trips_with_the_look_before_it(
+    open_journal: OpenJournal, wire: Wire, wired: str
+) -> None:
+    journal = open_journal(url=wired)
+    add_next(journal, "first")
+
+    def add() -> None:
+        journal.version()
+        add_next(journal, "second")
+
+    assert round_trips(wire, add) == 3
+    assert round_trips(wire, journal.version) == 1
+    assert round_trips(wire, lambda: journal.add([row(3), row(4, labels=[("user", '"ann"')])])) == 2
+
+
+def test_a_snapshot_asks_for_its_settings_once(open_journal: OpenJournal, wire: Wire, wired: str) -> None:
+    journal = open_journal(url=wired)
+    journal.keep({"a": "1", "b": "2"})
+
+    def read() -> None:
+        with journal.snapshot():
+            assert [journal.setting(key) for key in ("a", "b", "c")] == ["1", "2", None]
+            assert (journal.next_number(), journal.end(), journal.mark) == (1, 0, (1, 0))
+            journal.version()
+
+    assert round_trips(wire, read) == 2  # the head, and the end
+
+
+def test_scores_are_those_of_sqlite(open_journal: OpenJournal, tmp_path: Path) -> None:
+    texts = [*sentences(300), "loadConfig loads config", "", "naïve café", "windows " * 40]
+    journal = open_journal()
+    with closing(SqliteJournal(tmp_path / "journal.db")) as other:
+        for each in (journal, other):
+            put(each, texts)
+            each.delete({5: [texts[4]]})
+        for query in (*texts[::23], "which config is loaded", "NAIVE cafes", "window", "nobody", ""):
+            some = np.arange(1, 400, 3)
+            for among in (None, some):
+                (ids, scores), (others, expected) = (each.search_text(query, None, among) for each in (journal, other))
+                assert ids.tolist() == others.tolist(), query
+                np.testing.assert_allclose(scores, expected, rtol=1e-6)
+
+
+def test_texts_with_nul_come_back(open_journal: OpenJournal) -> None:
+    journal = open_journal()
+    for number, text in enumerate(("a\0b", "\x1a", "\x1a0", "\x1a1\0", "\0" * 3), 1):
+        journal.add([row(number, session=text, record=text)])
+        assert (journal.rows()[-1].record, journal.rows()[-1].session) == (text, text)
+        assert [found.number for found in journal.newest(9, session=text)] == [number]
+
+
+def test_namespaces_do_not_meet(open_journal: OpenJournal) -> None:
+    one, other = open_journal("one"), open_journal("other")
+    put(one, ["The grandmother bakes."])
+    assert (other.rows(), other.passages(), other.setting("made")) == ([], [], None)
+    assert len(other.search_text("grandmother")[0]) == 0
+    put(other, ["A grandmother sleeps.", "The cat too."])
+    assert [len(each.search_text("grandmother")[0]) for each in (one, other)] == [1, 1]
+    other.delete({1: ["A grandmother sleeps."]})
+    assert (len(one.rows()), one.check_terms().fault, other.check_terms().fault) == (1, None, None)
+
+
+def test_a_namespace_that_is_not_there_is_not_made_unasked(open_journal: OpenJournal) -> None:
+    with pytest.raises(NotAMemoryError, match="there is no memory"):
+        open_journal("nobody", create=False)
+    open_journal("nobody")
+    open_journal("nobody", create=False)
+
+
+def test_what_is_forgotten_is_in_no_row(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    journal = open_journal()
+    put(journal, ["kumquat marmalade", "pears"])
+    journal.put_links([])
+    (stem,) = {journal._hash("kumquat")}
+    journal.delete({1: ["kumquat marmalade"]})
+    with psycopg.connect(postgres.url()) as db:
+        for table, column in (("stems", "stem"), ("terms", "passage"), ("passages", "step"), ("steps", "number")):
+            sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s AND {column} = %s"
+            assert db.execute(sql, (journal._id, stem if column == "stem" else 1)).fetchone() == (0,)
+    assert journal.setting(FORGOTTEN) == "1"
+    assert journal.check_terms() == (1, None)
+
+
+def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    journal, texts = open_journal(), ["kumquat marmalade", "pears"]
+    put(journal, texts)
+    for damage in (
+        "DELETE FROM tinymem.terms WHERE namespace = %s AND passage = 2",
+        "UPDATE tinymem.stems SET passages = passages + 1 WHERE namespace = %s",
+        "UPDATE tinymem.terms SET length = length + 1 WHERE namespace = %s",
+    ):
+        with psycopg.connect(postgres.url()) as db:
+            db.execute(damage, (journal._id,))
+        assert journal.check_terms().fault
+        assert journal.renew_terms(lambda step: [texts[step.number - 1]])
+        assert journal.check_terms() == (2, None)
+        assert journal.search_text("pear")[0].tolist() == [2]
+
+
+# -- the server ---------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_password_is_an_error_without_it(postgres: PostgresServer, open_journal: OpenJournal) -> None:
+    with pytest.raises(StorageError, match=r"cannot be reached: .*password authentication failed.*check the user") as e:
+        open_journal(url=postgres.url(password="not-" + ESCAPED))
+    assert PASSWORD not in str(e.value) and ESCAPED not in str(e.value)
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:pa:ss@word@host:port/db", "postgresql://me:%zz@h/db", "host"])
+def test_what_is_no_address_is_not_repeated(url: str, open_journal: OpenJournal) -> None:
+    with pytest.raises((InputError, StorageError)) as e:
+        open_journal(url=url)
+    assert "pa:ss" not in str(e.value) and "%zz" not in str(e.value)
+
+
+def test_no_password_in_the_location(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    journal = open_journal()
+    assert journal.location.startswith(f"postgresql://tinymem@127.0.0.1:{postgres.port}/postgres namespace ")
+    assert PASSWORD not in journal.location + str(journal.damaged("a test"))
+
+
+def test_a_server_that_is_not_there_is_said_at_once(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    with pytest.raises(StorageError, match=r"127.0.0.1:1/.* cannot be reached: .*refused.*; start the server"):
+        open_journal(url=postgres.url().replace(str(postgres.port), "1"))
+    with pytest.raises(StorageError, match="make the database, or check its name"):
+        open_journal(url=postgres.url("nothing"))
+
+
+def test_a_user_without_rights_hears_what_to_do(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute("DROP DATABASE IF EXISTS bare")
+        db.execute("DROP ROLE IF EXISTS guest")
+        db.execute("CREATE ROLE guest LOGIN PASSWORD 'guest'")
+        db.execute("CREATE DATABASE bare")
+    url = postgres.url("bare", "guest", "guest")
+    with pytest.raises(StorageError, match=r"lacks pgvector.*CREATE EXTENSION vector"):
+        open_journal(url=url)
+    with psycopg.connect(postgres.url("bare"), autocommit=True) as db:
+        db.execute("CREATE EXTENSION vector")
+    with pytest.raises(StorageError, match="may not make tinymem's tables"):
+        open_journal(url=url)
+    open_journal(url=postgres.url("bare"))
+    with pytest.raises(StorageError, match="grant this user the rights on the schema tinymem"):
+        open_journal(url=url)
+
+
+def test_many_make_the_tables_once(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    from tinymem.stores.postgres.pool import Pool
+
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute("DROP DATABASE IF EXISTS fresh")
+        db.execute("CREATE DATABASE fresh")
+    failed: list[BaseException] = []
+
+    def prepare() -> None:
+        pool = Pool(postgres.url("fresh"), 30)
+        try:
+            pool.prepare(True)
+        except BaseException as error:
+            failed.append(error)
+        pool.drop_idle()
+
+    threads = [threading.Thread(target=prepare) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    with psycopg.connect(postgres.url("fresh"), autocommit=True) as db:
+        db.execute("UPDATE tinymem.format SET version = 99")
+    with pytest.raises(FormatError, match=r"has format 99, .*upgrade tinymem"):
+        open_journal(url=postgres.url("fresh"))
+
+
+def test_a_time_limit_is_an_error_that_says_so(open_journal: OpenJournal, postgres: PostgresServer) -> None:
+    journal = open_journal()
+    put(journal, ["a text"])
+    hurried = open_journal(url=postgres.url() + "?options=-c%20statement_timeout%3D200")
+    with pytest.raises(StorageError, match="time limit for a statement is over"):
+        hurried._read("SELECT pg_sleep(5)")
+    assert len(hurried.rows()) == 1
+
+
+def test_a_writer_that_waits_too_long_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = open_journal()
+    hasty = open_journal(url=journal._url + "?application_name=hasty", timeout=0.2)
+    with journal.together():
+        with pytest.raises(StorageError, match="another process has been writing"):
+            add_next(hasty, "late")
+        add_next(journal, "id")
+    add_next(hasty, "then")
+    assert [found.id for found in journal.rows()] == ["id", "then"]
+
+
+def test_a_full_pool_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinymem.stores.postgres.pool.SIZE", 1)
+    url = open_journal()._url + "?application_name=small"
+    one, other = (open_journal(url=url, timeout=0.2) for _ in range(2))
+    with one.together(), pytest.raises(StorageError, match="all 1 connections of this process are in use"):
+        other.rows()
+    assert other.rows() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_leaves_the_connections_alone(open_journal: OpenJournal) -> None:
+    journal = open_journal()
+    add_next(journal, "before")
+    if (child := os.fork()) == 0:
+        try:
+            journal.rows()
+        except StorageError as error:
+            os._exit(0 if "before a fork" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    add_next(journal, "after")
+    assert [found.id for found in journal.rows()] == ["before", "after"]

