@@ -28,10 +28,11 @@ from tinymem.steps.checks import a_path
 from tinymem.summarizers.writing import FunctionSummarizer
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store",
-           "is_in_memory", "known_store", "remove_from_store", "store_from", "store_names", "summarizer_from",
-           "summarizer_names", "token_embedder_from"]  # fmt: skip
+           "is_in_memory", "known_store", "remove_from_store", "shared_store", "store_from", "store_names",
+           "summarizer_from", "summarizer_names", "token_embedder_from"]  # fmt: skip
 
 DEFAULT_EMBEDDER, DEFAULT_STORE = "static", "chroma"  # of a new memory
+SHARED_STORE = "exact"  # of a memory in a database: hosts do not see each other's files
 EMBEDDERS = "tinymem.embedders"
 STORES = "tinymem.stores"
 SUMMARIZERS = "tinymem.summarizers"
@@ -141,6 +142,19 @@ def known_store(spec: str | VectorStore) -> str | VectorStore:
     """Return `spec`, if it is a store or the name of one: it is opened when it is first needed, but checked at once."""
     if not isinstance(spec, str) or spec.partition(":")[0] not in store_names():
         return store_from(spec, "")
+    return spec
+
+
+def shared_store(spec: str | VectorStore) -> str | VectorStore:
+    """Return the store of a memory in a database: one in memory, instead of the default one.
+
+    Raises:
+        InputError: The store has files, which other hosts do not see.
+    """
+    if spec == DEFAULT_STORE:
+        return SHARED_STORE
+    if not is_in_memory(known_store(spec)):
+        raise InputError("a memory in a database searches exactly, in the memory of each process: leave store= out")
     return spec
 
 

@@ -54,7 +54,8 @@ class Archive(Indexing):
 
     Without an `embedder`, the one that the memory remembers is used. `open_store` makes the vector store when it is
     first needed. With `reopens` it makes another one each time, so that an idle store can be closed meanwhile. A store
-    that is `in_memory` has no files.
+    that is `in_memory` has no files. A `journal` in a database takes the place of the one in the folder, which
+    then holds nothing but what is derived from it.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Archive(Indexing):
         exact_up_to: int = EXACT_UP_TO,
         reopens: bool = False,
         in_memory: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         self.folder, self.counter = folder, counter
         self._exact_up_to = exact_up_to
@@ -75,8 +77,9 @@ class Archive(Indexing):
         self._is_mapped = False
         self.opened = OpenedSteps()
         self._files = CatalogFiles(folder / CATALOG)
-        self._ready(embedder)
-        self.journal = open_journal(folder, create)
+        self._ready(embedder, journal)
+        self.is_shared = journal is not None
+        self.journal = journal or open_journal(folder, create)
         self.index = Index(self.journal, folder / INDEX, open_store, reopens=reopens, in_memory=in_memory)
         try:
             self._take_up()

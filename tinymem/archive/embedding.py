@@ -68,10 +68,10 @@ class Embedding(ABC):
 
     # -- choosing and checking the embedder ---------------------------------------------------------------------------
 
-    def _ready(self, embedder: Embedder | None) -> None:
+    def _ready(self, embedder: Embedder | None, journal: Journal | None) -> None:
         """Raise EmbedderError before a memory is created, unless its embedder works and has a fingerprint."""
         self._given, self._embedding = embedder, threading.RLock()
-        if not has_journal(self.folder):
+        if not has_journal(self.folder) if journal is None else journal.setting(EMBEDDER) is None:
             self._given = remembered_embedder(DEFAULT_EMBEDDER) if embedder is None else embedder
             _fingerprint(self._given)
 

@@ -8,6 +8,8 @@ that takes `Ann` for `ann`, a link, or a renamed folder cannot open one namespac
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -16,9 +18,9 @@ from tinymem.protocols import Journal
 from tinymem.protocols.settings import NAMESPACE
 from tinymem.steps.checks import a_path
 from tinymem.stores.files import private_file, private_folder, warn_if_open
-from tinymem.stores.journals import has_journal
+from tinymem.stores.journals import has_journal, open_shared
 
-__all__ = ["INDEX", "MARKER", "check_name", "folder_name", "namespace_folder", "namespaces"]
+__all__ = ["INDEX", "MARKER", "check_name", "folder_name", "namespace_folder", "namespaces", "shared_journal"]
 
 FORMAT = 1
 MARKER = "tinymem.json"  # marks a folder as a memory, and has its format
@@ -44,6 +46,26 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
         raise NotAMemoryError(f"there is no memory at {path} with namespace {namespace!r}")
     warn_if_open(folder)
     return folder
+
+
+@contextmanager
+def shared_journal(address: str, namespace: str, create: bool) -> Iterator[tuple[Path, Journal]]:
+    """Open the journal of a namespace in a database, and make the folder for what this host derives from it.
+
+    The journal is closed if the block fails.
+    """
+    folder_name(namespace)
+    journal, folder = open_shared(address, namespace, create)
+    try:
+        try:
+            private_folder(folder)
+        except OSError as error:
+            advice = "set the variable TINYMEM_CACHE to a folder that can be written"
+            raise StorageError(f"{folder} cannot be made: {error.strerror}; {advice}") from error
+        yield folder, journal
+    except BaseException:
+        journal.close()
+        raise
 
 
 def namespaces(path: str | Path) -> list[str]:

@@ -50,6 +50,6 @@ def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
         unindexed_passages=counts["passages"] - indexed if archive.waits_for_index else 0,
         store=store,
         store_state=archive.index.fault or "ready",
-        bytes_on_disk=sum(file.stat().st_size for file in files),
+        bytes_on_disk=sum(file.stat().st_size for file in files) + (archive.journal.size() if archive.is_shared else 0),
         **counts,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
-from tinymem.archive.folders import check_name, namespace_folder
+from tinymem.archive.folders import check_name, namespace_folder, shared_journal
 from tinymem.archive.temporary import private_folder
 from tinymem.errors import MessageError, own_place
 from tinymem.memory.base import Conflict
@@ -20,15 +21,16 @@ from tinymem.memory.context.context import Shares
 from tinymem.memory.reading import ReadingMemory
 from tinymem.memory.tracing import traced
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
+from tinymem.protocols import Embedder, Embeds, Journal, Summarizer, Summarizes, TokenCounter, VectorStore
 from tinymem.recall.render import is_own_message
-from tinymem.registry import embedder_from, is_in_memory, known_store, store_from, summarizer_from
+from tinymem.registry import embedder_from, is_in_memory, known_store, shared_store, store_from, summarizer_from
 from tinymem.steps.checks import Time, a_path, an_object, some, some_texts, some_tokens
 from tinymem.steps.content import Content, checked
 from tinymem.steps.redaction import Redact, redact_from
 from tinymem.steps.step import STYLES, Step, StepT
 from tinymem.steps.terminal import many
 from tinymem.steps.types import SystemPromptStep
+from tinymem.stores.journals import is_address
 from tinymem.upkeep.forgetting import undone_on_failure
 from tinymem.upkeep.retention import Retention
 from tinymem.window.defaults import always_pruned, default_strategy
@@ -54,7 +56,8 @@ class HierarchicalMemory(ReadingMemory):
     embedded once it works. Messages are kept as they came, and contexts hold what OpenAI's API accepts of them.
 
     Args:
-        path: The folder. Without one the memory is for this process alone, and nothing of it stays on disk.
+        path: The folder, or the address of a PostgreSQL database, `"postgresql://..."`, that any number of hosts share
+            (see docs/scaling.md). Without one the memory is for this process alone, and nothing of it stays on disk.
         namespace: Whose memory it is: a folder of its own, so that nothing crosses it.
         max_tokens: The tokens of a context, unless `context` is given others.
         window_tokens: The tokens of the window, about: half of `max_tokens` unless given.
@@ -121,19 +124,28 @@ class HierarchicalMemory(ReadingMemory):
         strategy = prune_strategy or default_strategy(self.window_tokens, counter)
         prompt = None if system_prompt is None else SystemPromptStep(checked(system_prompt, "system_prompt") or "")
         embedder = None if embedder is None else embedder_from(embedder)
-        store, summarizer = known_store(store), summarizer_from(summarizer)
+        is_shared = is_address(path)
+        store, summarizer = known_store(shared_store(store) if is_shared else store), summarizer_from(summarizer)
         an_object("callbacks", callbacks, Callbacks)
-        self._callbacks = replace(callbacks, where=own_place() if path is None else f"{path} {namespace}")
         self._remove_folder: Callable[[], object] | None = None
         self._is_private = path is None
         if path is None:
             path, self._remove_folder = private_folder(self)
-        path = a_path("path", path)
-        with undone_on_failure(path, namespace, self._remove_folder):
-            folder = namespace_folder(path, namespace, create)
+        with ExitStack() as stack:
+            journal: Journal | None = None
+            if is_shared:
+                folder, journal = stack.enter_context(shared_journal(str(path), namespace, create))
+                path, self._shown = folder, journal.location
+            else:
+                path = a_path("path", path)
+                stack.enter_context(undone_on_failure(path, namespace, self._remove_folder))
+                folder = namespace_folder(path, namespace, create)
+                self._shown = "in this process" if self._is_private else f"{path} namespace={namespace!r}"
+            where = self._shown if is_shared else f"{path} {namespace}"
+            self._callbacks = replace(callbacks, where=own_place() if self._is_private else where)
             opener = partial(store_from, store, folder / "index")
             kind = {"reopens": isinstance(store, str), "in_memory": is_in_memory(store)}
-            archive = Archive(folder, embedder, opener, counter, create=create, **kind)
+            archive = Archive(folder, embedder, opener, counter, create=create, journal=journal, **kind)
             try:
                 check_name(archive.journal, namespace)
                 strategy = always_pruned(strategy, self.window_tokens, counter, folder)
@@ -298,6 +310,5 @@ class HierarchicalMemory(ReadingMemory):
         self.close()
 
     def __repr__(self) -> str:
-        place = "in this process" if self._is_private else f"{self.path} namespace={self.namespace!r}"
         held = " closed" if self._closed else f": {many(len(self), 'step')} in the window"
-        return f"<HierarchicalMemory {place}{held}>"
+        return f"<HierarchicalMemory {self._shown}{held}>"

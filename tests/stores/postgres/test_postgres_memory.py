@@ -1,0 +1,186 @@
+"""A memory at the address of a database: the same as in a folder, shared by hosts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_server import ESCAPED, PASSWORD, PostgresServer
+from wire import Wire
+
+from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep
+from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
+from tinymem.stores.chroma.store import ChromaStore
+from tinymem.upkeep import export_memory
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+Open = Callable[..., HierarchicalMemory]
+
+# A host: it keeps what is derived in a home of its own, and does what it reads, a line each.
+HOST = """
+import os, sys
+from tinymem import HierarchicalMemory, MessageStep
+memory = HierarchicalMemory(sys.argv[1], namespace=sys.argv[2])
+for line in sys.stdin:
+    verb, _, text = line.strip().partition(" ")
+    if verb == "add":
+        print(memory.add(MessageStep("user", text)).step_number, flush=True)
+    elif verb == "recall":
+        print([item.text for item in memory.recall(text, max_tokens=200).items], flush=True)
+    elif verb == "forget":
+        print(memory.forget(text), flush=True)
+    elif verb == "window":
+        print([step.text for step in memory.steps], flush=True)
+memory.close()
+"""
+
+
+class Host:
+    """A process with a home folder of its own."""
+
+    def __init__(self, url: str, namespace: str, home: Path) -> None:
+        home.mkdir(exist_ok=True)
+        env = {**os.environ, "HOME": str(home), "TINYMEM_CACHE": "", "XDG_CACHE_HOME": ""}
+        command = [sys.executable, "-c", HOST, url, namespace]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+        )
+
+    def do(self, line: str) -> Any:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        assert answer, self.process.communicate()[1]
+        return eval(answer)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def close(self) -> str:
+        return self.process.communicate()[1]
+
+
+@pytest.fixture
+def open_memory(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Opens a memory in the database; closed at the end of the test."""
+    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
+    opened: list[HierarchicalMemory] = []
+
+    def opener(url: str = "", **more: Any) -> HierarchicalMemory:
+        opened.append(HierarchicalMemory(url or postgres.url(), namespace=more.pop("namespace", tmp_path.name), **more))
+        return opened[-1]
+
+    yield opener
+    for memory in opened:
+        memory.close()
+
+
+def filled(memory: HierarchicalMemory) -> HierarchicalMemory:
+    memory.add(TaskStep(task="Ship version 2.4", id="task"))
+    for at in range(60):
+        text = f"Attempt {at}: the build of module number {at} failed on Windows because of a lock. " * 3
+        memory.add(ActionStep(thought=text, tool_name="bash", tool_args={"cmd": f"build {at}"}, observation="exit 1",
+                              id=f"step-{at}", timestamp=1_700_000_000 + at))  # fmt: skip
+    memory.add(MessageStep("user", "The staging server is at 10.0.0.7.", id="staging", session="s1"))
+    memory.flush()
+    return memory
+
+
+def test_the_same_comes_back_as_from_a_folder(open_memory: Open, tmp_path: Path) -> None:
+    shared = filled(open_memory(window_tokens=500))
+    with filled(HierarchicalMemory(tmp_path / "folder", window_tokens=500, store="exact")) as local:
+        assert [step.id for step in shared.history()] == [step.id for step in local.history()]
+        assert [step.id for step in shared.steps] == [step.id for step in local.steps]
+        for query in ("Where is staging?", "Which module failed?", "build 17", "lock on Windows"):
+            found, expected = (memory.recall(query, max_tokens=600) for memory in (shared, local))
+            assert [item.step.id for item in found.items] == [item.step.id for item in expected.items], query
+            scores = [[item.score for item in each.items] for each in (found, expected)]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+        left, right = (memory.stats() for memory in (shared, local))
+        assert (left.steps, left.passages, left.archived_steps) == (right.steps, right.passages, right.archived_steps)
+        assert left.bytes_on_disk > 10_000
+        for memory in (shared, local):
+            memory.export(tmp_path / f"{memory is shared}.jsonl")
+
+
+def test_what_is_forgotten_does_not_come_back(open_memory: Open) -> None:
+    memory, other = filled(open_memory(window_tokens=500)), open_memory()
+    assert "10.0.0.7" in other.recall("Where is staging?", max_tokens=300).text
+    assert memory.forget(session="s1") == 1
+    assert "10.0.0.7" not in other.recall("Where is staging?", max_tokens=300).text
+    assert "staging" not in [step.id for step in other.history()]
+
+
+def test_an_add_takes_three_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:
+    memory = open_memory(wired)
+    memory.long_term.in_background = False
+    memory.add(MessageStep("user", "first"))
+    taken = []
+    for at in range(5):
+        before = wire.round_trips
+        memory.add(MessageStep("user", f"another {at}"))
+        taken.append(wire.round_trips - before)
+    assert taken == [3] * 5
+
+
+def test_two_hosts_share_a_memory_and_one_is_killed(postgres: PostgresServer, tmp_path: Path) -> None:
+    one, other = (Host(postgres.url(), tmp_path.name, tmp_path / name) for name in ("one", "other"))
+    assert one.do("add The staging server is at 10.0.0.7.") == 1
+    assert "The staging server is at 10.0.0.7." in other.do("recall Where is staging?")
+    assert other.do("add The deploy key is in the vault.") == 2
+    assert one.do("add The budget is 40 days.") == 3
+    one.kill()
+    assert other.do("window") == [
+        "The staging server is at 10.0.0.7.", "The deploy key is in the vault.", "The budget is 40 days."
+    ]  # fmt: skip
+    assert "The budget is 40 days." in other.do("recall How large is the budget?")
+    assert other.do("add The tests are green.") == 4
+    again = Host(postgres.url(), tmp_path.name, tmp_path / "one")
+    assert len(again.do("window")) == 4
+    assert again.close() == other.close() == ""
+    held = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert "journal.db" not in held
+
+
+def test_a_memory_in_a_database_remembers_its_embedder(open_memory: Open) -> None:
+    open_memory(embedder="hashing:64").add(MessageStep("user", "hello"))
+    assert open_memory().stats().embedder == "hashing:64"
+    with pytest.raises(EmbedderMismatchError):
+        open_memory(embedder="hashing:32")
+
+
+def test_a_memory_that_is_not_there_is_not_made_unasked(open_memory: Open) -> None:
+    with pytest.raises(NotAMemoryError):
+        open_memory(namespace="nobody", create=False)
+
+
+def test_a_store_with_files_is_refused(open_memory: Open, tmp_path: Path) -> None:
+    for store in ("chroma:http://localhost:1", ChromaStore(tmp_path / "chroma")):
+        with pytest.raises(InputError, match="leave store= out"):
+            open_memory(store=store)
+    open_memory(store="exact")
+
+
+def test_no_password_is_shown(open_memory: Open, postgres: PostgresServer, tmp_path: Path) -> None:
+    shown = repr(open_memory())
+    assert f"postgresql://tinymem@127.0.0.1:{postgres.port}/postgres" in shown
+    with pytest.raises(StorageError) as wrong:
+        open_memory(postgres.url("nothing"))
+    calls: list[Callable[[], object]] = [
+        lambda: Memories(postgres.url()),
+        lambda: export_memory(postgres.url(), tmp_path / "file.jsonl"),
+    ]
+    told = [shown, str(wrong.value)]
+    for call in calls:
+        with pytest.raises(InputError, match="only HierarchicalMemory opens") as refused:
+            call()
+        told.append(str(refused.value))
+    assert not [text for text in told if PASSWORD in text or ESCAPED in text]
