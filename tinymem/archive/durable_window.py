@@ -132,7 +132,8 @@ class DurableWindow(MemoryManager):
         """Return up to `limit` messages, the newest, that say the same."""
         return {said: [Node(*row) for row in rows] for said, rows in self._journal.alike(hashes, limit).items()}
 
-    def _head_of(self, session: str | None) -> str | None:
+    def head_of(self, session: str | None) -> str | None:
+        """Return the link that a session goes on behind; None where it begins."""
         return self._journal.newest_of(session)
 
     def _apply(self, change: Change) -> list[Step]:

@@ -29,6 +29,7 @@ from tinymem.recall.search import Search
 from tinymem.steps.checks import Time, a_number, a_text, an_aware_time, one_of, some_tokens, whole_number
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import STYLES, Style
+from tinymem.window.manager import OnConflict
 from tinymem.window.sending import Sending
 
 __all__ = ["ReadingMemory"]
@@ -209,6 +210,56 @@ class ReadingMemory(BaseMemory):
             scratchpad=scratchpad_block(self.scratchpad, self.long_term),
             given=history,
         )
+
+    @traced("create_memory")
+    def archive_messages(
+        self,
+        messages: Any,
+        *,
+        session: str,
+        now: Time | None = None,
+        format: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        on_conflict: OnConflict = "skip",
+    ) -> int:
+        """Archive what is new in a history that the caller keeps, as `fit` does, without a context.
+
+        The last answer of a conversation is not handed to `fit` any more: call this with it.
+
+        Args:
+            messages: The whole history of the session, as for `fit`.
+            session: The name of the conversation.
+            now: When what is new was said.
+            format: As for `fit`.
+            metadata: Metadata of the steps that are archived.
+            on_conflict: With `"add"`, the messages are not the whole history but come behind it, prompts too.
+
+        Returns:
+            How many steps are new.
+
+        Raises:
+            MessageError: A message is malformed; the error names its index. Nothing is archived then.
+
+        >>> history = [{"role": "user", "content": "The staging server is at 10.0.0.7."}]
+        >>> with HierarchicalMemory() as memory:
+        ...     [memory.archive_messages(history, session="s1") for _ in range(2)]
+        [1, 0]
+        """
+        with self._opened():
+            one_of("on_conflict", on_conflict, "skip", "add")
+            if not isinstance(metadata, (Mapping, NoneType)):
+                raise InputError(f"metadata must be a mapping, not {shown(metadata)}")
+            when = an_aware_time("now", now) or utc_now()
+            named = (self._redact or str)(a_text("session", session))
+            listed, beside, _ = read_items(messages, format, self.long_term.counter)
+            if on_conflict == "add":
+                added = self._fitting.add(listed, named, when, metadata or {})
+            else:
+                history, added = self._fitting.take(listed, beside, named, when, metadata or {})
+                self._fitting.keep(history)
+            self._settle(added)
+        self.long_term.keep_pace()
+        return added
 
     @traced("search_memory")
     def recall(

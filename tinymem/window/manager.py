@@ -232,7 +232,7 @@ class MemoryManager(StepCollection):
         while True:
             with self._changing():
                 steps = made() if steps is None else steps
-                new = arrivals(steps, skip, self.as_kept, self, self._head_of)
+                new = arrivals(steps, skip, self.as_kept, self, self.head_of)
                 try:
                     return self._arrived(new)
                 except InputError:  # another process may have added one of them since
@@ -256,7 +256,7 @@ class MemoryManager(StepCollection):
         """Return up to `limit` messages, the newest, that say the same."""
         return self._links.alike(hashes, limit)
 
-    def _head_of(self, session: str | None) -> str | None:
+    def head_of(self, session: str | None) -> str | None:
         """Return the id of the session's newest step other than a system prompt."""
         return self._heads.get(session)
 

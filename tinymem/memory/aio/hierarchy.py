@@ -101,6 +101,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
         return await self._worker.run(lambda: self.memory.add_message(role, content, **more))
 
     archive = awaited(HierarchicalMemory.archive)
+    archive_messages = awaited(HierarchicalMemory.archive_messages)
     as_kept = awaited(HierarchicalMemory.as_kept, "abandon")
     mark = awaited(HierarchicalMemory.mark)
 

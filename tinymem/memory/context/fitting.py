@@ -25,7 +25,7 @@ from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.formats import Conversation, conversation_from
 from tinymem.messages.formats.openai import ChatConversation
-from tinymem.messages.recognition import Arrival, Node, new_steps, recognised, words
+from tinymem.messages.recognition import Arrival, Node, arrivals, new_steps, recognised, words
 from tinymem.messages.sendable import raw_calls
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import is_own_message
@@ -171,6 +171,16 @@ class Fitting:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
+    def add(
+        self, messages: Sequence[Mapping[str, Any]], session: str, when: datetime, metadata: Mapping[str, Any]
+    ) -> int:
+        """Archive messages behind what a session has, prompts too, and return the number of steps that were added."""
+        own = [at for at, message in enumerate(messages) if not self._is_added(message)]
+        steps = [_as_message(step) for step in _converted([messages[at] for at in own], own, session, when)]
+        marked = [step.evolve(metadata=metadata) for step in steps] if metadata else steps
+        window = self._window
+        return len(window.archive_new(lambda: arrivals(marked, False, window.as_kept, window, window.head_of)))
+
     def _is_added(self, message: object) -> bool:
         """Return True for what a context added: a block, or the note."""
         return _role(message) == "user" and (message == NOTE or is_own_message(message, self._key))
@@ -236,7 +246,7 @@ class Fitting:
         before = history.nodes[:same]
         found: list[Node] = []
 
-        def arrivals() -> list[Arrival]:
+        def new_ones() -> list[Arrival]:
             found[:] = recognised(bodies, history.session, self._window, before)
             nodes = [*before, *found]
             new: list[Arrival] = []
@@ -249,7 +259,7 @@ class Fitting:
             return new
 
         given: dict[str, Any] = {}
-        held = self._window.archive_new(arrivals)
+        held = self._window.archive_new(new_ones)
         numbers = {step.id: step.step_number or 0 for step in held}
         history.nodes = [*before, *(_numbered(node, given, numbers) for node in found)]
         return len(held)
