@@ -1,0 +1,1 @@
+"""Adapters to frameworks, each against the real framework."""

@@ -1,0 +1,29 @@
+"""The world and the memory of the suite that every adapter runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripted_model import World, make_world
+
+from tinymem import HierarchicalMemory
+
+pytest.register_assert_rewrite("adapter_contract")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Forty sheets, and then the checklist."""
+    made = make_world(tmp_path_factory.mktemp("world"))
+    last = made.folder / "hosts/039.md"
+    last.write_text(last.read_text().replace("hosts/040.md", "checklist.md"))
+    return made._replace(sheets=40)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    with HierarchicalMemory(tmp_path / "memory", embedder="static", store="exact") as opened:
+        yield opened

@@ -1,0 +1,151 @@
+"""A framework's own messages as a conversation: read for `fit`, and sent back as the objects that came.
+
+An adapter says how one of its objects is read, and how one is made where the memory adds or shortens a message. All
+others stay what they are: the same objects, with all that is their provider's own.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from tinymem.errors import InputError
+from tinymem.memory.aio.hierarchy import AsyncHierarchicalMemory
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.formats import Conversation
+from tinymem.messages.formats.conversation import Placed
+from tinymem.messages.formats.parts import texts_of, with_texts
+from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.steps.content import as_text, to_json
+from tinymem.steps.step import Message
+
+__all__ = [
+    "AnyMemory", "NativeConversation", "a_session", "arguments_of", "assistant", "call", "fitted", "in_turn", "opened",
+    "result", "shortened_content",
+]  # fmt: skip
+
+NativeT = TypeVar("NativeT")
+T = TypeVar("T")
+AnyMemory: TypeAlias = HierarchicalMemory | AsyncHierarchicalMemory
+
+
+class NativeConversation(Conversation, Generic[NativeT]):
+    """Objects of a framework, each of which is one message of a chat.
+
+    Thinking stands in its message under the key `reasoning_content`, so that its tokens are counted.
+    """
+
+    format: ClassVar[str] = "openai"  # of the messages
+
+    def __init__(self, natives: Iterable[NativeT]) -> None:
+        self._items = list(natives)
+        super().__init__([self._read(native) for native in self._items])
+
+    def _natives(self, index: int) -> list[Mapping[str, Any]]:
+        return [self.messages[index]]
+
+    def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[NativeT]:
+        return [self._sent(one) for one in placed]
+
+    def _sent(self, one: Placed) -> NativeT:
+        if one.input is None:
+            return self._made(one.message)
+        native = self._items[one.input]
+        return self._shortened(native, one.message) if one.shortened else native
+
+    @abstractmethod
+    def _read(self, native: NativeT) -> Message:
+        """Return the message of a chat that an object is."""
+
+    @abstractmethod
+    def _made(self, message: Message) -> NativeT:
+        """Make an object of a message that the memory adds."""
+
+    @abstractmethod
+    def _shortened(self, native: NativeT, message: Message) -> NativeT:
+        """Return a copy of an object with the texts and arguments of `message`."""
+
+
+def fitted(memory: AnyMemory, conversation: Conversation, session: str, max_tokens: int | None, **options: Any) -> Any:
+    """Return the messages to send of a conversation, in its own form; `options` are those of `fit`."""
+    context = opened(memory).fit(
+        conversation.messages, session=session, max_tokens=max_tokens, format="openai", **options
+    )
+    return conversation.write(context.entries)
+
+
+def opened(memory: AnyMemory) -> HierarchicalMemory:
+    """Return the memory whose calls are not awaited."""
+    return memory.memory if isinstance(memory, AsyncHierarchicalMemory) else memory
+
+
+async def in_turn(memory: AnyMemory, function: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Call `function(memory, ...)` on the thread of the memory, while the event loop goes on."""
+    return await AsyncHierarchicalMemory.over(opened(memory)).run(function, *args, **options)
+
+
+# -- messages of a chat -----------------------------------------------------------------------------------------------
+
+
+def call(id: str, name: str, arguments: Any) -> Message:
+    """Return a call of a tool."""
+    text = arguments if isinstance(arguments, str) else to_json(arguments)
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def assistant(content: Any, calls: Sequence[Message] = (), thinking: str = "") -> Message:
+    """Return what the model said, called and thought."""
+    message: Message = {"role": "assistant", "content": content or (None if calls else "")}
+    if calls:
+        message["tool_calls"] = list(calls)
+    return {**message, "reasoning_content": thinking} if thinking else message
+
+
+def result(id: str, content: Any) -> Message:
+    """Return the result of a call."""
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def arguments_of(message: Message) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return id, name and arguments of each call in a message; arguments that are no object stand under `input`."""
+    found = []
+    for one in raw_calls(message):
+        name, text = name_and_arguments(one)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        found.append((str(one["id"]), name, value if isinstance(value, dict) else {"input": value}))
+    return found
+
+
+def shortened_content(content: Any, message: Message) -> Any:
+    """Return content of a framework, a text or a list of parts, with the texts of `message`."""
+    if not isinstance(content, (list, tuple)):
+        return as_text(message.get("content"))
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+    return [part for part in with_texts(parts, _text_of, texts_of(message.get("content")), _replaced) if part]
+
+
+def _text_of(part: Any) -> str | None:
+    text = part.get("text") if isinstance(part, Mapping) and part.get("type") in ("text", None) else None
+    return text if isinstance(text, str) else None
+
+
+def _replaced(part: Message, text: str) -> Message:
+    return {**part, "text": text} if _text_of(part) is not None else part
+
+
+def a_session(given: str | None, found: object, how: str) -> str:
+    """Return the name of a conversation: the one that was given, or that its framework has.
+
+    Raises:
+        InputError: There is neither; `how` says what to do.
+    """
+    if given is not None:
+        return given
+    if isinstance(found, str) and found:
+        return found
+    raise InputError(f"the conversation has no name, which tells it from others: {how}")
