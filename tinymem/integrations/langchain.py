@@ -1,0 +1,226 @@
+"""LangChain: a middleware that fits an agent's history into a budget and recalls the rest, and a retriever.
+
+    from tinymem.integrations.langchain import TinymemMiddleware
+
+    agent = create_agent(model, tools, middleware=[TinymemMiddleware(memory, max_tokens=4_000)])
+    agent.invoke({"messages": [("user", "Where is staging?")]}, {"configurable": {"thread_id": "thread-7"}})
+
+The state of the agent keeps all messages; the model is sent those that fit, as the same objects, and one block with
+what the memory recalls. Each thread is a session of the memory, by its `thread_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from tinymem.errors import MissingExtraError
+from tinymem.integrations.native import (
+    AnyMemory,
+    NativeConversation,
+    a_session,
+    arguments_of,
+    assistant,
+    call,
+    fitted,
+    in_turn,
+    opened,
+    result,
+    shortened_content,
+)
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.steps.content import as_text
+from tinymem.steps.step import Message
+
+try:
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+    from langchain_core.documents import Document
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.retrievers import BaseRetriever
+    from langgraph.config import get_config
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.langchain", "langchain") from error
+
+__all__ = ["MessagesConversation", "TinymemMiddleware", "TinymemRetriever"]
+
+ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "system": "system", "tool": "tool"}
+BESIDE = (  # stand in `tool_calls` too, or say nothing
+    "tool_use", "function_call", "input_json_delta", "thinking", "redacted_thinking", "reasoning_content",
+)  # fmt: skip
+SESSION = 'invoke the agent with {"configurable": {"thread_id": ...}}, or give TinymemMiddleware a session'
+
+
+class TinymemMiddleware(AgentMiddleware):
+    """Sends the model what fits of the history, and what the memory recalls; the state stays as it is.
+
+    Args:
+        memory: The memory.
+        max_tokens: The most tokens of the messages, the system prompt included; the memory's own unless given.
+        session: The name of the conversation; the thread's id unless given.
+    """
+
+    def __init__(self, memory: AnyMemory, max_tokens: int | None = None, session: str | None = None) -> None:
+        super().__init__()
+        self.memory, self.max_tokens, self.session = memory, max_tokens, session
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> Any:
+        """Call the model with what fits, and archive its answer."""
+        session = _session(self.session, request)
+        response = handler(_fitted(self.memory, request, session, self.max_tokens))
+        _archive(self.memory, request, response, session)
+        return response
+
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
+    ) -> Any:
+        """Call the model with what fits, and archive its answer."""
+        session = _session(self.session, request)
+        response = await handler(await in_turn(self.memory, _fitted, request, session, self.max_tokens))
+        await in_turn(self.memory, _archive, request, response, session)
+        return response
+
+
+def _fitted(memory: AnyMemory, request: ModelRequest, session: str, max_tokens: int | None) -> ModelRequest:
+    prompt = [request.system_message] if request.system_message else []
+    sent = fitted(memory, MessagesConversation([*prompt, *request.messages]), session, max_tokens)
+    return request.override(messages=sent[len(prompt) :])
+
+
+def _archive(memory: AnyMemory, request: ModelRequest, response: Any, session: str) -> None:
+    response = response.model_response if isinstance(response, ExtendedModelResponse) else response
+    said = [response] if isinstance(response, BaseMessage) else response.result
+    history = MessagesConversation([*request.messages, *said])
+    opened(memory).archive_messages(history.messages, session=session, format="openai")
+
+
+class TinymemRetriever(BaseRetriever):
+    """Retrieves excerpts of what a memory holds, the best first.
+
+    Attributes:
+        memory: The memory.
+        k: The most documents.
+        max_tokens: The most tokens of all of them together.
+        session: Only from this session; `"team/*"` means all that begin with `team/`.
+        where: Only from steps with these values in their metadata.
+    """
+
+    memory: Any
+    k: int | None = None
+    max_tokens: int = 1_000
+    session: str | None = None
+    where: dict[str, Any] | None = None
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
+        return _documents(opened(self.memory).recall(query, **self._options(options)), options.get("k", self.k))
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
+        recalled = await in_turn(self.memory, HierarchicalMemory.recall, query, **self._options(options))
+        return _documents(recalled, options.get("k", self.k))
+
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `recall`: this retriever's, unless they are given with the call."""
+        own = {"max_tokens": self.max_tokens, "session": self.session, "where": self.where}
+        return {**own, **{name: value for name, value in given.items() if name != "k"}}
+
+
+def _documents(recalled: Any, k: int | None) -> list[Document]:
+    best = sorted(recalled.items, key=lambda item: -item.score)[:k]
+    return [Document(item.text, id=f"{item.step.id}:{item.part}:{item.start}", metadata=_about(item)) for item in best]
+
+
+def _about(item: Any) -> dict[str, Any]:
+    step = item.step
+    own = {"step": step.id, "type": step.type, "time": step.timestamp.isoformat(), "score": item.score}
+    named = {"session": step.session, "speaker": step.speaker}
+    return {**step.metadata, **own, **{name: value for name, value in named.items() if value is not None}}
+
+
+def _session(given: str | None, request: ModelRequest) -> str:
+    try:
+        thread = get_config().get("configurable", {}).get("thread_id")
+    except RuntimeError:  # in a task of Python 3.10, which does not see the configuration
+        thread = getattr(getattr(request.runtime, "execution_info", None), "thread_id", None)
+    return a_session(given, thread if thread is None else str(thread), SESSION)
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+class MessagesConversation(NativeConversation[BaseMessage]):
+    """Messages of LangChain."""
+
+    def _read(self, native: BaseMessage) -> Message:
+        content, thinking = _content(native)
+        if isinstance(native, ToolMessage):
+            return result(native.tool_call_id, content)
+        if isinstance(native, AIMessage):
+            calls = [call(one["id"] or "", one["name"], one["args"]) for one in native.tool_calls]
+            return assistant(content, calls, thinking)
+        return {"role": ROLES.get(native.type, getattr(native, "role", "user")), "content": content}
+
+    def _made(self, message: Message) -> BaseMessage:
+        role, content = message["role"], message.get("content") or ""
+        if role == "assistant":
+            return AIMessage(content, tool_calls=_calls(message))
+        if role == "tool":
+            return ToolMessage(as_text(content), tool_call_id=message["tool_call_id"])
+        return SystemMessage(content) if role in ("system", "developer") else HumanMessage(content)
+
+    def _shortened(self, native: BaseMessage, message: Message) -> BaseMessage:
+        update: dict[str, Any] = {"content": shortened_content(native.content, message)}
+        if isinstance(native, AIMessage):
+            made = _calls(message)
+            update["tool_calls"] = [
+                {**own, "args": new["args"]} for own, new in zip(native.tool_calls, made, strict=True)
+            ]
+        return native.model_copy(update=update)
+
+
+def _calls(message: Message) -> list[Any]:
+    return [{"id": id, "name": name, "args": args, "type": "tool_call"} for id, name, args in arguments_of(message)]
+
+
+def _content(native: BaseMessage) -> tuple[Any, str]:
+    """Return content as a chat has it, and what was thought."""
+    blocks = native.content_blocks if not isinstance(native.content, str) or isinstance(native, AIMessage) else None
+    if blocks is None:
+        return native.content, ""
+    thoughts = [one for block in blocks for one in _thoughts(block)]
+    return said([part for block in blocks for part in _parts(block)]), "\n".join(thoughts)
+
+
+def _thoughts(block: Any) -> Iterable[str]:
+    value = block.get("value", block)
+    if value.get("type") in ("reasoning", "thinking", "reasoning_content"):
+        yield from strings({key: value[key] for key in ("reasoning", "thinking", "reasoning_content") if key in value})
+
+
+def _parts(block: Any) -> list[Message]:
+    kind, value = block.get("type"), block.get("value", {})
+    if kind == "text":
+        return [text_part(block["text"])]
+    if kind in ("image", "file", "audio", "video") and block.get("base64"):
+        return [_data(kind, block)]
+    if kind == "image" and block.get("url"):
+        return [{"type": "image_url", "image_url": {"url": block["url"]}}]
+    if kind in ("image", "file", "audio", "video"):
+        return [mark(kind, block.get("url"), block.get("file_id"))]
+    if kind == "text-plain":
+        return [text_part(block.get("text") or "")]
+    if kind in ("server_tool_call", "server_tool_result"):
+        return [text_part("\n".join(strings({**block, "extras": None})))]
+    if kind == "non_standard" and value.get("type") not in BESIDE:
+        return [text_part("\n".join(strings(value)))]
+    return []  # calls, which stand beside the content, and thoughts
+
+
+def _data(kind: str, block: Any) -> Message:
+    type, data = block.get("mime_type") or "", block["base64"]
+    url = f"data:{type};base64,{data}"
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    if kind == "audio":
+        return {"type": "input_audio", "input_audio": {"data": data, "format": type.rpartition("/")[2]}}
+    return {"type": "file", "file": {"file_data": url, "filename": (block.get("extras") or {}).get("filename") or kind}}
