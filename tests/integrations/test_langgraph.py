@@ -1,0 +1,220 @@
+"""The store of LangGraph: its operations, times and searches, and a graph that uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adapter_contract import BlockingEmbedder, open_memory
+from memories import texts_in
+
+from tinymem import HierarchicalMemory
+
+pytest.importorskip("langgraph")
+
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, ListNamespacesOp, PutOp, SearchOp
+
+from tinymem.integrations.langgraph import TinymemStore
+from tinymem.integrations.native import opened
+
+USERS = ("users",)
+
+
+def keys(found: Any) -> list[str]:
+    return [item.key for item in found]
+
+
+@pytest.fixture
+def store(memory: HierarchicalMemory) -> TinymemStore:
+    return TinymemStore(memory)
+
+
+def test_what_is_put_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    value = {"likes": ["pasta", None, 1.5], "deep": {"a": {"b": True}}}
+    with open_memory(tmp_path) as memory:
+        TinymemStore(memory).put(("users", "ann"), "food", value)
+    with open_memory(tmp_path) as memory:
+        item = TinymemStore(memory).get(("users", "ann"), "food")
+        assert item is not None and item.value == value
+        assert (item.namespace, item.key) == (("users", "ann"), "food")
+        assert item.created_at == item.updated_at
+
+
+def test_an_item_that_is_put_again_keeps_the_time_when_it_was_made(store: TinymemStore) -> None:
+    for n in (1, 2):
+        store.put(USERS, "a", {"n": n})
+    item = store.get(USERS, "a")
+    assert item is not None and item.value == {"n": 2} and item.created_at < item.updated_at
+    assert opened(store.memory).stats().steps == 1
+
+
+def test_an_item_that_is_deleted_is_in_no_file(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        store = TinymemStore(memory)
+        store.put(USERS, "a", {"secret": "quokka4711"})
+        store.put(USERS, "b", {"secret": "wombat"})
+        assert texts_in(tmp_path, b"quokka4711")[b"quokka4711"]
+        store.delete(USERS, "a")
+        store.delete(USERS, "nobody")
+        assert store.get(USERS, "a") is None and keys(store.search(USERS)) == ["b"]
+    assert texts_in(tmp_path, b"quokka4711") == {b"quokka4711": []}
+
+
+def test_reads_of_a_batch_come_before_its_writes(store: TinymemStore) -> None:
+    store.put(USERS, "a", {"n": 1})
+    ops = [
+        PutOp(USERS, "a", {"n": 2}),
+        GetOp(USERS, "a"),
+        SearchOp(USERS),
+        ListNamespacesOp(),
+        PutOp(USERS, "a", {"n": 3}),
+    ]
+    _, item, found, names, _ = store.batch(ops)
+    assert item.value == {"n": 1} and keys(found) == ["a"] and names == [USERS]
+    again = store.get(USERS, "a")
+    assert again is not None and again.value == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    ("filter", "wanted"),
+    [
+        ({"kind": "cat"}, ["tom"]),
+        ({"age": {"$gt": 3}}, ["rex", "tom"]),
+        ({"age": {"$gte": 3, "$lt": 9}}, ["ada", "rex"]),
+        ({"age": {"$lte": 3}}, ["ada"]),
+        ({"kind": {"$ne": "dog"}}, ["tom"]),
+        ({"owner": {"name": "Ann"}}, ["rex"]),
+        ({"owner.name": "Ann"}, ["rex"]),
+        ({"kind": "dog", "chipped": True}, ["rex"]),
+        ({"chipped": 1}, []),
+        ({"nothing": "here"}, []),
+    ],
+)
+def test_filters(store: TinymemStore, filter: dict[str, Any], wanted: list[str]) -> None:
+    store.put(USERS, "rex", {"kind": "dog", "age": 5, "owner": {"name": "Ann"}, "chipped": True})
+    store.put(USERS, "tom", {"kind": "cat", "age": 9})
+    store.put(USERS, "ada", {"kind": "dog", "age": 3})
+    assert sorted(keys(store.search(USERS, filter=filter))) == wanted
+
+
+def test_an_unknown_operator_says_which_there_are(store: TinymemStore) -> None:
+    store.put(USERS, "rex", {"age": 5})
+    with pytest.raises(ValueError, match=r"no operator \$in: use \$eq, \$ne, \$gt"):
+        store.search(USERS, filter={"age": {"$in": [5]}})
+
+
+def test_namespaces_end_at_their_labels_and_are_listed(store: TinymemStore) -> None:
+    for namespace in (("a",), ("a", "b"), ("a", "bc"), ("a/b",), ("a*",), ("x", "b")):
+        store.put(namespace, "k", {"n": 1})
+    assert {item.namespace for item in store.search(("a",))} == {("a",), ("a", "b"), ("a", "bc")}
+    assert [item.namespace for item in store.search(("a", "b"))] == [("a", "b")]
+    assert store.list_namespaces(suffix=("b",)) == [("a", "b"), ("x", "b")]
+    assert store.list_namespaces(prefix=("a", "*"), max_depth=1) == [("a",)]
+    assert len(store.list_namespaces()) == 6 and store.list_namespaces(limit=2, offset=4) == [("a/b",), ("x", "b")]
+    with pytest.raises(InvalidNamespaceError):
+        store.batch([GetOp(("a.b",), "k")])
+
+
+def test_a_search_finds_the_best_first_with_a_score_for_each(store: TinymemStore) -> None:
+    for key, text in {"food": "Ann likes pasta", "work": "Ann repairs bicycles", "pet": "Ann has a cat"}.items():
+        store.put(("users", "ann"), key, {"text": text})
+    store.put(("users", "bob"), "food", {"text": "Bob likes pizza"})
+    store.put(("users", "ann"), "hidden", {"text": "Ann likes pasta most"}, index=False)
+    found = store.search(("users", "ann"), query="What pasta does Ann like?")
+    assert keys(found)[0] == "food" and "hidden" not in keys(found)
+    assert {item.namespace for item in found} == {("users", "ann")}
+    scores = [item.score or -1 for item in found]
+    assert scores == sorted(scores, reverse=True) and all(0 <= score <= 1 for score in scores)
+    assert keys(store.search(USERS, query="Who likes pizza?", limit=1)) == ["food"]
+    assert store.search(("nobody",), query="pasta") == []
+
+
+def test_only_the_fields_that_are_named_are_searched(memory: HierarchicalMemory) -> None:
+    store = TinymemStore(memory, fields=["title", "notes[*].text"])
+    store.put(USERS, "a", {"title": "bicycles", "body": "quokka", "notes": [{"text": "wombat"}]})
+    store.put(USERS, "b", {"title": "other", "body": "wallaby"}, index=["body"])
+    texts = [step.text for step in memory.history()]
+    assert texts == ["bicycles\nwombat", "wallaby"]
+
+
+def test_an_item_whose_time_is_over_is_gone(store: TinymemStore) -> None:
+    store.put(USERS, "soon", {"text": "pasta"}, ttl=0)
+    store.put(USERS, "later", {"text": "pasta"}, ttl=60)
+    assert store.get(USERS, "soon") is None and keys(store.search(USERS)) == ["later"]
+    assert keys(store.search(USERS, query="pasta")) == ["later"]
+    assert opened(store.memory).stats().steps == 2
+    assert (store.sweep_ttl(), store.sweep_ttl()) == (1, 0)
+    assert opened(store.memory).stats().steps == 1
+
+
+def test_a_read_lets_the_time_begin_again_unless_it_is_said_not_to(memory: HierarchicalMemory) -> None:
+    def until(store: TinymemStore) -> float:
+        (step,) = memory.history()
+        return float(step.metadata["langgraph"]["until"])
+
+    store = TinymemStore(memory, {"default_ttl": 60})
+    store.put(USERS, "a", {"n": 1})
+    begun = until(store)
+    assert store.get(USERS, "a", refresh_ttl=False) and until(store) == begun
+    item = store.get(USERS, "a")
+    assert item is not None and until(store) > begun and item.updated_at == item.created_at
+    still = TinymemStore(memory, {"default_ttl": 60, "refresh_on_read": False})
+    begun = until(store)
+    assert still.get(USERS, "a") and still.search(USERS) and until(store) == begun
+
+
+def test_no_reader_sees_a_hole_while_an_item_is_put_again(store: TinymemStore) -> None:
+    store.put(USERS, "a", {"n": 0})
+    seen: list[Any] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.append(store.get(USERS, "a"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for n in range(20):
+        store.put(USERS, "a", {"n": n})
+    done.set()
+    reader.join()
+    assert seen and None not in seen
+
+
+def test_a_search_does_not_block_the_event_loop(tmp_path: Path) -> None:
+    embedder = BlockingEmbedder()
+
+    async def main(store: TinymemStore) -> list[str]:
+        async def release() -> None:
+            while not embedder.waits.is_set():
+                await asyncio.sleep(0.001)
+            embedder.gate.set()
+
+        await store.aput(USERS, "a", {"text": "Ann likes pasta"})
+        embedder.gate.clear()
+        found, _ = await asyncio.gather(store.asearch(USERS, query="pasta"), release())
+        return keys(found)
+
+    with open_memory(tmp_path, embedder) as memory:
+        assert asyncio.run(main(TinymemStore(memory))) == ["a"]
+    assert not embedder.was_stuck
+
+
+def test_nodes_of_a_graph_share_it_over_threads(store: TinymemStore) -> None:
+    def node(state: MessagesState, *, store: BaseStore) -> dict[str, Any]:
+        said = str(state["messages"][-1].content)
+        if "?" not in said:
+            store.put(USERS, "ann", {"text": said})
+            return {"messages": [("ai", "Noted.")]}
+        return {"messages": [("ai", store.search(USERS, query=said, limit=1)[0].value["text"])]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    graph: Any = builder.compile(store=store)
+    graph.invoke({"messages": [("user", "Ann likes pasta.")]})
+    assert graph.invoke({"messages": [("user", "What does Ann like?")]})["messages"][-1].content == "Ann likes pasta."

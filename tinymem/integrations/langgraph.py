@@ -1,0 +1,282 @@
+"""LangGraph: a store for graphs, kept in a memory and searched by it.
+
+    from tinymem.integrations.langgraph import TinymemStore
+
+    graph = builder.compile(store=TinymemStore(memory))
+    store.put(("users", "ann"), "food", {"likes": "pasta"})
+    store.search(("users",), query="What does Ann eat?")
+
+Each item is a step of the memory, so it is durable when `put` returns, found by `recall` too, and gone from every file
+when it is deleted or put again. Items of a namespace are a session: `store/users/ann/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from math import exp
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from tinymem.errors import InputError, MissingExtraError
+from tinymem.integrations.native import AnyMemory, in_turn, opened
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.steps.ids import utc_now
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        validate_op_namespace,
+    )
+    from langgraph.store.base.embed import get_text_at_path, tokenize_path
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.langgraph", "langgraph") from error
+
+__all__ = ["TinymemStore"]
+
+ROOT = "store/"  # of the sessions
+MARK = "langgraph"  # in the metadata of a step: its item
+TOKENS, MOST_TOKENS = 100, 1_000_000  # for each item that is searched for, and of a search
+
+Namespace = tuple[str, ...]
+
+
+class TinymemStore(BaseStore):
+    """A store of LangGraph over a memory.
+
+    Reads of a batch come before its writes. Items whose time is over are not returned; `sweep_ttl` removes them.
+
+    Args:
+        memory: The memory.
+        ttl: `default_ttl` in minutes, and `refresh_on_read`; items stay unless given, or put with a `ttl`.
+        fields: The fields of a value that are searched, as `["title", "notes[*].text"]`; all of it unless given.
+    """
+
+    supports_ttl = True
+
+    def __init__(self, memory: AnyMemory, ttl: TTLConfig | None = None, *, fields: Sequence[str] | None = None) -> None:
+        super().__init__()
+        self.memory, self.ttl_config, self.fields = memory, ttl, fields
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do several operations."""
+        return _batch(opened(self.memory), list(ops), self.fields)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do several operations, while the event loop goes on."""
+        return await in_turn(self.memory, _batch, list(ops), self.fields)
+
+    def sweep_ttl(self) -> int:
+        """Remove the items whose time is over, and return how many there were."""
+        return _swept(opened(self.memory))
+
+    async def asweep_ttl(self) -> int:
+        """Remove the items whose time is over, while the event loop goes on."""
+        return await in_turn(self.memory, _swept)
+
+
+def _batch(memory: HierarchicalMemory, ops: Sequence[Op], fields: Sequence[str] | None) -> list[Result]:
+    for op in ops:
+        validate_op_namespace(op)
+    reads: dict[type, Callable[[HierarchicalMemory, Any], Result]]
+    reads = {GetOp: _got, SearchOp: _searched, ListNamespacesOp: _listed}
+    results = [None if isinstance(op, PutOp) else reads[type(op)](memory, op) for op in ops]
+    puts = {_id(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+    _write(memory, [_step(memory, id, op, fields) for id, op in puts.items() if op.value is not None])
+    if deleted := [id for id, op in puts.items() if op.value is None]:
+        memory.forget(deleted)
+    return results
+
+
+class _Held(NamedTuple):
+    """An item, and the step that it is kept in."""
+
+    item: Item
+    step: Step
+
+    @property
+    def is_over(self) -> bool:
+        until = self.step.metadata[MARK].get("until")
+        return until is not None and until <= utc_now().timestamp()
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+def _id(namespace: Namespace, key: str) -> str:
+    return hashlib.sha256(json.dumps([MARK, namespace, key]).encode()).hexdigest()[:22]
+
+
+def _session(namespace: Namespace) -> str:
+    return ROOT + "".join(f"{quote(label, safe='')}/" for label in namespace)
+
+
+def _step(memory: HierarchicalMemory, id: str, op: PutOp, fields: Sequence[str] | None) -> Step:
+    before, now = _held(memory, id), utc_now()
+    own = {"namespace": list(op.namespace), "key": op.key, "value": op.value, "updated": now.isoformat()}
+    own["created"] = before.step.metadata[MARK]["created"] if before and not before.is_over else own["updated"]
+    if op.ttl is not None:
+        own |= {"ttl": op.ttl, "until": (now + timedelta(minutes=op.ttl)).timestamp()}
+    text = "" if op.index is False else _text(op.value or {}, op.index or fields)
+    return MessageStep("user", text, id=id, session=_session(op.namespace), metadata={MARK: own})
+
+
+def _text(value: Mapping[str, Any], fields: Sequence[str] | None) -> str:
+    """Return the text of a value that is searched."""
+    if fields is None or list(fields) == ["$"]:
+        return "\n".join(f"{key}: {one if isinstance(one, str) else json.dumps(one)}" for key, one in value.items())
+    return "\n".join(text for field in fields for text in get_text_at_path(dict(value), tokenize_path(field)))
+
+
+def _write(memory: HierarchicalMemory, steps: Sequence[Step]) -> None:
+    if steps:
+        memory.archive(steps, on_conflict="replace")
+
+
+def _swept(memory: HierarchicalMemory) -> int:
+    over = [one.step.id for one in _all(memory, ()) if one.is_over]
+    return memory.forget(over) if over else 0
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+
+def _got(memory: HierarchicalMemory, op: GetOp) -> Item | None:
+    held = _held(memory, _id(op.namespace, op.key))
+    if held is None or held.is_over:
+        return None
+    _refresh(memory, [held] if op.refresh_ttl else ())
+    return held.item
+
+
+def _held(memory: HierarchicalMemory, id: str) -> _Held | None:
+    try:
+        return _item(memory.get(id))
+    except InputError:  # there is none
+        return None
+
+
+def _item(step: Step, score: float | None = None) -> _Held | None:
+    own = step.metadata.get(MARK)
+    if own is None:
+        return None
+    times = {"created_at": datetime.fromisoformat(own["created"]), "updated_at": datetime.fromisoformat(own["updated"])}
+    about = {
+        "key": own["key"],
+        "namespace": tuple(own["namespace"]),
+        "value": step.to_dict()["metadata"][MARK]["value"],
+    }
+    return _Held(SearchItem(score=score, **about, **times), step)
+
+
+def _all(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Held]:
+    return (held for step in memory.history(f"{_session(prefix)}*", newest=True) if (held := _item(step)))
+
+
+def _searched(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
+    end = op.offset + op.limit
+    found = (
+        _ranked(memory, op, end) if op.query else [one for one in _all(memory, op.namespace_prefix) if _fits(one, op)]
+    )
+    if not op.query:
+        found.sort(key=lambda one: one.item.updated_at, reverse=True)
+    page = found[op.offset : end]
+    _refresh(memory, page if op.refresh_ttl else ())
+    return [one.item for one in page if isinstance(one.item, SearchItem)]
+
+
+def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Held]:
+    """Return `count` items that bear on the query, the best first, or all that do."""
+    tokens, seen = max(TOKENS * count, 1_000), -1
+    while True:
+        recalled = memory.recall(op.query or "", tokens, session=f"{_session(op.namespace_prefix)}*", diversity=0)
+        best: dict[str, Any] = {}
+        for one in sorted(recalled.items, key=lambda one: one.score):
+            best[one.step.id] = one
+        held = [_item(one.step, 1 / (1 + exp(-one.score))) for one in best.values()]
+        found = [one for one in held if one is not None and _fits(one, op)]
+        if len(found) >= count or len(best) == seen or tokens >= MOST_TOKENS:
+            return sorted(found, key=lambda one: -(getattr(one.item, "score", None) or 0))
+        tokens, seen = tokens * 4, len(best)
+
+
+def _refresh(memory: HierarchicalMemory, items: Iterable[_Held]) -> None:
+    """Let the time of items begin again, of those that have one."""
+    steps = []
+    for one in items:
+        own = one.step.to_dict()["metadata"]
+        if (ttl := own[MARK].get("ttl")) is not None:
+            own[MARK]["until"] = (utc_now() + timedelta(minutes=ttl)).timestamp()
+            steps.append(one.step.evolve(metadata=own, step_number=None))
+    _write(memory, steps)
+
+
+def _listed(memory: HierarchicalMemory, op: ListNamespacesOp) -> list[Namespace]:
+    found = {one.item.namespace for one in _all(memory, ()) if not one.is_over}
+    matching = {name for name in found if all(_matches(name, condition) for condition in op.match_conditions or ())}
+    return sorted({name[: op.max_depth] for name in matching})[op.offset : op.offset + op.limit]
+
+
+def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = condition.path
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+
+
+# -- filters ----------------------------------------------------------------------------------------------------------
+
+
+def _fits(one: _Held, op: SearchOp) -> bool:
+    value = one.item.value
+    return not one.is_over and all(_passes(_at(value, path), wanted) for path, wanted in (op.filter or {}).items())
+
+
+def _at(value: Any, path: str) -> Any:
+    """Return the value of a field, which may be inside of others: `user.name`."""
+    if isinstance(value, Mapping) and path not in value and "." in path:
+        first, _, rest = path.partition(".")
+        return _at(value.get(first), rest)
+    return value.get(path) if isinstance(value, Mapping) else None
+
+
+def _passes(value: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, Mapping):
+        return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
+    if any(key.startswith("$") for key in wanted):
+        return all(_compared(value, operator, other) for operator, other in wanted.items())
+    return isinstance(value, Mapping) and all(_passes(value.get(key), one) for key, one in wanted.items())
+
+
+def _compared(value: Any, operator: str, other: Any) -> bool:
+    if operator in ("$eq", "$ne"):
+        return _passes(value, other) == (operator == "$eq")
+    if operator not in _ORDER:
+        raise ValueError(f"there is no operator {operator}: use $eq, $ne, {', '.join(_ORDER)}")
+    try:
+        return _ORDER[operator](float(value), float(other))
+    except (TypeError, ValueError):
+        return isinstance(value, str) and isinstance(other, str) and _ORDER[operator](value, other)
+
+
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "$gt": lambda a, b: a > b,
+    "$gte": lambda a, b: a >= b,
+    "$lt": lambda a, b: a < b,
+    "$lte": lambda a, b: a <= b,
+}
