@@ -1,0 +1,142 @@
+"""The session and the filter of the Agents SDK, with its scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import responses_rules
+from adapter_contract import SYSTEM, AdapterContract, Agent, Read, Script, open_memory, thought
+from scripted_model import BUDGET
+
+from tinymem import HierarchicalMemory
+from tinymem.messages.formats import conversation_from
+
+pytest.importorskip("agents")
+
+from agents import Agent as SdkAgent
+from agents import RunConfig, Runner, function_tool, set_tracing_disabled
+from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.testing.model import ModelCall, ModelStep
+from openai.types.responses.response_reasoning_item import ResponseReasoningItem, Summary
+
+from tinymem.integrations.openai_agents import TinymemSession, recalling
+
+set_tracing_disabled(True)
+ITEMS: list[Any] = [
+    {"role": "user", "content": "Which port?"},
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},
+    {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"host": "staging"}'},
+    {"type": "function_call_output", "call_id": "call_1", "output": "It is 18443."},
+    {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+     "content": [{"type": "output_text", "text": "18443.", "annotations": []}]},
+    {"role": "user", "content": "Which port?"},
+]  # fmt: skip
+
+
+class AgentsAgent(Agent):
+    def __init__(self, memory: HierarchicalMemory, session: str, script: Script, read: Read) -> None:
+        super().__init__()
+        self.script, self.session = script, TinymemSession(session, memory)
+
+        @function_tool
+        def read_file(path: str) -> str:
+            """Read a file."""
+            return read(path)
+
+        model = ScriptedModel([ModelStep.respond(self.respond)] * 100)
+        self.sdk: Any = SdkAgent("reader", instructions=SYSTEM, tools=[read_file], model=model)
+        self.config: Any = RunConfig(call_model_input_filter=recalling(memory, BUDGET))
+
+    def respond(self, call: ModelCall) -> Any:
+        items: Any = call.input
+        assert responses_rules.broken_rules(items) == []
+        assert call.system_instructions == SYSTEM
+        sent = [{"role": "system", "content": SYSTEM}, *conversation_from(items, "responses").messages]
+        self.requests.append(sent)
+        self.thoughts.append([one["summary"][0]["text"] for one in items if one.get("type") == "reasoning"])
+        move, number = self.script(sent), len(self.held())
+        summary = Summary(text=thought(number), type="summary_text")
+        thinking = ResponseReasoningItem(id=f"rs_{number}", type="reasoning", summary=[summary])
+        if move.answer:
+            return [thinking, assistant_message(move.answer, item_id=f"msg_{number}")]
+        asked = {"path": move.path}
+        return [thinking, function_call("read_file", asked, call_id=f"call_{number}", item_id=f"fc_{number}")]
+
+    def ask(self, text: str) -> str:
+        return asyncio.run(self.aask(text))
+
+    async def aask(self, text: str) -> str:
+        done = await Runner.run(self.sdk, text, session=self.session, run_config=self.config, max_turns=200)
+        return str(done.final_output)
+
+    def held(self) -> list[Any]:
+        from tinymem.integrations.openai_agents import _items
+
+        memory: Any = self.session.memory
+        return _items(memory, self.session.session_id, None)
+
+
+class TestOpenAIAgents(AdapterContract):
+    def agent(
+        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
+    ) -> AgentsAgent:
+        return AgentsAgent(memory, session, script, read)
+
+
+def test_a_session_gives_back_what_it_was_given(tmp_path: Path) -> None:
+    async def main() -> None:
+        with open_memory(tmp_path) as memory:
+            session = TinymemSession("s1", memory)
+            await session.add_items(ITEMS[:3])
+            await session.add_items(ITEMS[3:])  # the result comes later
+            await TinymemSession("s2", memory).add_items(ITEMS[:1])
+        with open_memory(tmp_path) as memory:
+            session = TinymemSession("s1", memory)
+            assert await session.get_items() == ITEMS
+            assert [await session.get_items(n) for n in (0, 1, 4)] == [[], ITEMS[-1:], ITEMS[-4:]]
+            for at in reversed(range(len(ITEMS))):
+                assert await session.pop_item() == ITEMS[at]
+                assert await session.get_items() == ITEMS[:at]
+            assert await session.pop_item() is None
+            await session.add_items(ITEMS)
+            await session.clear_session()
+            assert await session.get_items() == []
+            assert await TinymemSession("s2", memory).get_items() == ITEMS[:1]
+
+    asyncio.run(main())
+
+
+def test_items_that_are_not_understood_are_kept_too(memory: HierarchicalMemory) -> None:
+    strange: list[Any] = [{"type": "item_reference", "id": "msg_9"}, {"type": "novelty", "text": "quokka"}]
+    orphan = {"type": "function_call_output", "call_id": "call_9", "output": "late"}
+
+    async def main() -> None:
+        session = TinymemSession("s1", memory)
+        await session.add_items([ITEMS[0], *strange, orphan, ITEMS[4]])
+        assert await session.get_items() == [ITEMS[0], *strange, orphan, ITEMS[4]]
+
+    asyncio.run(main())
+    assert "quokka" in memory.recall("quokka").text
+
+
+def test_what_a_session_removes_is_in_no_file(tmp_path: Path) -> None:
+    from memories import texts_in
+
+    async def main() -> None:
+        with open_memory(tmp_path) as memory:
+            session = TinymemSession("s1", memory)
+            await session.add_items([{"role": "user", "content": "quokka4711"}, ITEMS[0]])
+            await session.pop_item()
+            await session.clear_session()
+
+    asyncio.run(main())
+    assert texts_in(tmp_path, b"quokka4711") == {b"quokka4711": []}
+
+
+def test_a_filter_that_knows_no_session_says_what_to_do(memory: HierarchicalMemory) -> None:
+    agent = AgentsAgent(memory, "s1", lambda chat: pytest.fail("not asked"), str)
+    with pytest.raises(Exception, match="run the agent with a TinymemSession"):
+        asyncio.run(Runner.run(agent.sdk, "Hello?", run_config=agent.config))

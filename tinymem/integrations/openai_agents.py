@@ -1,0 +1,168 @@
+"""OpenAI Agents SDK: a session that keeps every item, and a filter that sends what fits and recalls the rest.
+
+    from tinymem.integrations.openai_agents import TinymemSession, recalling
+
+    config = RunConfig(call_model_input_filter=recalling(memory, max_tokens=4_000))
+    await Runner.run(agent, "Where is staging?", session=TinymemSession("thread-7", memory), run_config=config)
+
+The session gives back exactly the items that it was given, reasoning included. The filter sends the model those that
+fit, and one block with what the memory recalls of all sessions. Each works without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from tinymem.errors import MessageError, MissingExtraError
+from tinymem.integrations.native import AnyMemory, a_session, in_turn
+from tinymem.integrations.openai import responses_request
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.chains import NATIVE
+from tinymem.messages.formats import conversation_from
+from tinymem.messages.formats.conversation import Added
+from tinymem.messages.formats.objects import items_of
+from tinymem.messages.formats.parts import strings
+from tinymem.steps.content import thawed
+from tinymem.steps.step import Message
+
+try:
+    from agents.memory.session import SessionABC
+    from agents.memory.session_settings import SessionSettings, resolve_session_limit
+    from agents.run import CallModelData, ModelInputData
+    from agents.tracing import get_current_trace
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.openai_agents", "openai-agents") from error
+
+__all__ = ["TinymemSession", "recalling"]
+
+MARK = "openai_agents"  # in the native form of a message: the session that its items are of
+SESSION = "run the agent with a TinymemSession, with RunConfig(group_id=...), or give recalling a session"
+
+Item = Any  # of the Responses API, a dict
+
+_running: ContextVar[str | None] = ContextVar("the session of this run", default=None)
+
+
+class TinymemSession(SessionABC):
+    """A session of the SDK, kept in a memory as one session of it.
+
+    Args:
+        session_id: The name of the conversation.
+        memory: The memory.
+        session_settings: The SDK's settings, as the most items of a run.
+    """
+
+    def __init__(self, session_id: str, memory: AnyMemory, session_settings: SessionSettings | None = None) -> None:
+        self.session_id, self.memory = session_id, memory
+        self.session_settings = session_settings or SessionSettings()
+
+    async def get_items(self, limit: int | None = None) -> list[Item]:
+        """Return the newest `limit` items, or all, in order."""
+        _running.set(self.session_id)
+        return await in_turn(self.memory, _items, self.session_id, resolve_session_limit(limit, self.session_settings))
+
+    async def add_items(self, items: list[Item]) -> None:
+        """Add items; they are on disk when this returns."""
+        _running.set(self.session_id)
+        if items:
+            await in_turn(self.memory, _add, self.session_id, items)
+
+    async def pop_item(self) -> Item | None:
+        """Remove the newest item for good, and return it; None if there is none."""
+        return await in_turn(self.memory, _pop, self.session_id)
+
+    async def clear_session(self) -> None:
+        """Remove all items for good."""
+        await in_turn(self.memory, _clear, self.session_id)
+
+
+def recalling(
+    memory: AnyMemory, max_tokens: int | None = None, session: str | None = None, **options: Any
+) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
+    """Make a `call_model_input_filter` that sends what fits of the input, and what the memory recalls.
+
+    Args:
+        memory: The memory.
+        max_tokens: The most tokens of the input and the instructions; the memory's own unless given.
+        session: The name of the conversation; that of the run's TinymemSession, or its `group_id`, unless given.
+        options: Other arguments of `HierarchicalMemory.fit`, as filters.
+    """
+
+    async def sent(data: CallModelData[Any]) -> ModelInputData:
+        trace = get_current_trace()
+        group = getattr(trace, "group_id", None)
+        name = a_session(session, _running.get() or group, SESSION)
+        given, prompt = data.model_data.input, data.model_data.instructions
+        fitting = {"session": name, "max_tokens": max_tokens, "instructions": prompt, **options}
+        request = await in_turn(memory, responses_request, given, **fitting)
+        return ModelInputData(input=request["input"], instructions=prompt)
+
+    return sent
+
+
+# -- items and steps --------------------------------------------------------------------------------------------------
+
+
+def _held(memory: HierarchicalMemory, session: str) -> Iterator[tuple[str, list[Item]]]:
+    """Yield the id of each step of a session with its items, the newest first."""
+    for step in memory.history(session, newest=True):
+        natives = [message.get(NATIVE) for message in step.to_messages()]
+        own = [one["items"] for one in natives if isinstance(one, Mapping) and one.get(MARK) == session]
+        if own:  # else the filter was given it, and the session was not
+            yield step.id, [item for items in own for item in thawed(items)]
+
+
+def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[Item]:
+    found: list[Item] = []
+    for _, items in _held(memory, session):
+        if limit is not None and len(found) >= limit:
+            break
+        found = [*items, *found]
+    return found if limit is None else found[max(0, len(found) - limit) :]
+
+
+def _add(memory: HierarchicalMemory, session: str, items: Sequence[Item]) -> None:
+    messages = list(_messages(session, items_of(items)))
+    memory.archive_messages(messages, session=session, format="openai", on_conflict="add")
+
+
+def _pop(memory: HierarchicalMemory, session: str) -> Item | None:
+    id, items = next(_held(memory, session), ("", []))
+    if not items:
+        return None
+    if items[:-1]:
+        _add(memory, session, items[:-1])
+    memory.forget([id])
+    return items[-1]
+
+
+def _clear(memory: HierarchicalMemory, session: str) -> None:
+    if ids := [id for id, _ in _held(memory, session)]:
+        memory.forget(ids)
+
+
+def _messages(session: str, items: Sequence[Item]) -> Iterator[Message]:
+    """Yield messages of a chat, each with its items: as many as are understood together, and others as text."""
+    begin = 0
+    for at, item in enumerate(items):
+        if not _is_understood(item):
+            yield from _understood(session, items[begin:at])
+            text = "\n".join(strings(item)) or str(item.get("type"))
+            yield {"role": "user", "content": text, NATIVE: {MARK: session, "items": [item]}}
+            begin = at + 1
+    yield from _understood(session, items[begin:])
+
+
+def _is_understood(item: Item) -> bool:
+    try:
+        return bool(conversation_from([item], "responses").messages)
+    except MessageError:
+        return False
+
+
+def _understood(session: str, items: Sequence[Item]) -> Iterator[Message]:
+    conversation = conversation_from(items, "responses")
+    for at, message in enumerate(conversation.messages):
+        yield {**message, NATIVE: {MARK: session, "items": conversation.write([Added(message, at)])}}
