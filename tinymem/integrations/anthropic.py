@@ -9,8 +9,8 @@
 
 The history keeps everything, as dicts or objects of the SDK; what is sent are those that fit, as they came, thinking
 and signatures included, and one block with what the memory recalls. What is new is archived with the next request, so
-end a conversation with `memory.archive_messages(history, session="thread-7")`. The package `anthropic` is not imported: any
-client of the API will do.
+end a conversation with `memory.archive_messages(history, session="thread-7")`. The package `anthropic` is not
+imported: any client of the API will do.
 """
 
 from __future__ import annotations

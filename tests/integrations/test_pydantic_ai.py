@@ -1,0 +1,127 @@
+"""The capability of Pydantic AI, in agents with its FunctionModel; requests as its own adapter of OpenAI sends them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+from adapter_contract import SYSTEM, AdapterContract, Agent, Chat, Read, Script, thought
+from scripted_model import BUDGET
+
+from tinymem import HierarchicalMemory
+
+pytest.importorskip("pydantic_ai")
+
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from tinymem.integrations.pydantic_ai import MessagesConversation, Tinymem
+
+
+def as_chat(messages: list[Any]) -> Any:
+    """The messages as the framework's own adapter of OpenAI's chat sends them, less thinking."""
+    plain = [_without_thinking(one) if isinstance(one, ModelResponse) else one for one in messages]
+    model = OpenAIChatModel("gpt-4o", provider=OpenAIProvider(api_key="k"))
+    return model._map_messages(plain, ModelRequestParameters())
+
+
+def _without_thinking(response: Any) -> Any:
+    parts = [part for part in response.parts if not isinstance(part, ThinkingPart)]
+    return ModelResponse(parts=parts)
+
+
+class PydanticAIAgent(Agent):
+    def __init__(self, memory: HierarchicalMemory, session: str, script: Script, read: Read, like: Any) -> None:
+        super().__init__()
+        self.session, self.script = session, script
+        self.history: list[Any] = like.history if like else []
+        self.agent: Any = PydanticAgent(
+            FunctionModel(self.respond), instructions=SYSTEM, capabilities=[Tinymem(memory, BUDGET)]
+        )
+
+        @self.agent.tool_plain
+        def read_file(path: str) -> str:
+            """Read a file."""
+            return read(path)
+
+    async def respond(self, messages: list[Any], info: Any) -> Any:
+        sent: Chat = await as_chat(messages)
+        assert sent[0] == {"role": "system", "content": SYSTEM}
+        responses = [message for message in messages if isinstance(message, ModelResponse)]
+        parts = [part for one in responses for part in one.parts if isinstance(part, ThinkingPart)]
+        assert all(part.signature == "EqQB" for part in parts)
+        self.requests.append(sent)
+        self.thoughts.append([part.content for part in parts])
+        move, number = self.script(sent), sum(len(one) for one in self.requests)
+        said = TextPart(move.answer) if move.answer else ToolCallPart("read_file", {"path": move.path}, f"call_{number}")
+        return ModelResponse([ThinkingPart(thought(number), signature="EqQB"), said])
+
+    def ask(self, text: str) -> str:
+        return asyncio.run(self.aask(text))
+
+    async def aask(self, text: str) -> str:
+        limits: Any = {"usage_limits": None, "conversation_id": self.session}
+        done = await self.agent.run(text, message_history=self.history, **limits)
+        self.history = done.all_messages()
+        return str(done.output)
+
+    def held(self) -> list[Any]:
+        return self.history
+
+
+class TestPydanticAI(AdapterContract):
+    def agent(
+        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
+    ) -> PydanticAIAgent:
+        return PydanticAIAgent(memory, session, script, read, like)
+
+
+def test_parts_are_read_with_their_files_and_sent_as_the_same_objects(memory: HierarchicalMemory) -> None:
+    image = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")
+    history = [
+        ModelRequest([UserPromptPart(["Look at it.", ImageUrl("https://example.com/a.png"), image])]),
+        ModelResponse([ToolCallPart("look", {"at": 1}, "call_1"), ToolCallPart("look", {"at": 2}, "call_2")]),
+        ModelRequest([ToolReturnPart("look", {"port": 8443}, "call_1"), ToolReturnPart("look", "no", "call_2")]),
+        ModelResponse([TextPart("It is 8443.")]),
+        ModelRequest([UserPromptPart("Thanks.")]),
+    ]
+    before = copy.deepcopy(history)
+    conversation = MessagesConversation(history, SYSTEM)
+    roles = [message["role"] for message in conversation.messages]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
+    assert [part["type"] for part in conversation.messages[1]["content"]] == ["text", "image_url", "image_url"]
+    context = memory.fit(conversation.messages, session="s1", format="openai")
+    sent = conversation.write(context.entries)
+    assert [a is b for a, b in zip(sent, history, strict=True)] == [True] * 5 and history == before
+
+
+def test_arguments_that_are_too_long_are_shortened_and_the_call_keeps_its_thought(memory: HierarchicalMemory) -> None:
+    thinking = ThinkingPart("I write it.", signature="EqQB")
+    asked = ToolCallPart("write", {"text": "all is quiet " * 3_000}, "call_1")
+    history = [
+        ModelRequest([UserPromptPart("Write.")]),
+        ModelResponse([thinking, asked]),
+        ModelRequest([ToolReturnPart("write", "done", "call_1")]),
+    ]
+    conversation = MessagesConversation(history)
+    sent = conversation.write(memory.fit(conversation.messages, session="s1", max_tokens=BUDGET).entries)
+    response = sent[-2]
+    assert response.parts[0] is thinking and response.parts[1].tool_call_id == "call_1"
+    assert 0 < len(response.parts[1].args["text"]) < 10_000 and len(asked.args["text"]) > 30_000  # type: ignore
+    assert sent[-1] is history[-1]

@@ -1,0 +1,239 @@
+"""Pydantic AI: a capability that fits the history of a run into a budget and recalls the rest.
+
+    from tinymem.integrations.pydantic_ai import Tinymem
+
+    agent = Agent(model, capabilities=[Tinymem(memory, max_tokens=4_000)])
+    agent.run_sync("Where is staging?", conversation_id="thread-7")
+
+The history of the run keeps all messages; the model is sent those that fit, as the same objects, and one block with what
+the memory recalls. Each conversation is a session of the memory, by its `conversation_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tinymem.errors import MissingExtraError
+from tinymem.integrations.native import (
+    AnyMemory,
+    a_session,
+    arguments_of,
+    assistant,
+    call,
+    fitted,
+    in_turn,
+    opened,
+    result,
+)
+from tinymem.messages.formats.conversation import Conversation, Placed
+from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_texts
+from tinymem.steps.content import as_text
+from tinymem.steps.step import Message
+
+try:
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import (
+        BinaryContent,
+        ImageUrl,
+        ModelRequest,
+        ModelResponse,
+        SystemPromptPart,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.models import ModelRequestContext
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.pydantic_ai", "pydantic-ai") from error
+
+__all__ = ["MessagesConversation", "Tinymem"]
+
+SESSION = "run the agent with conversation_id=..., or give Tinymem a session"
+
+
+@dataclass
+class Tinymem(AbstractCapability[Any]):
+    """Sends the model what fits of the history, and what the memory recalls; the run's messages stay as they are.
+
+    Attributes:
+        memory: The memory.
+        max_tokens: The most tokens of the messages, the instructions included; the memory's own unless given.
+        session: The name of the conversation; the run's `conversation_id` unless given.
+    """
+
+    memory: AnyMemory
+    max_tokens: int | None = None
+    session: str | None = None
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Replace the messages of a request by those that fit."""
+        sent = await in_turn(self.memory, _fitted, request_context, self._name(ctx), self.max_tokens)
+        return replace(request_context, messages=sent)
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Archive the answer of the model."""
+        await in_turn(self.memory, _archive, [*ctx.messages, response], self._name(ctx))
+        return response
+
+    def _name(self, ctx: RunContext[Any]) -> str:
+        return a_session(self.session, ctx.conversation_id, SESSION)
+
+
+def _fitted(memory: AnyMemory, request: ModelRequestContext, session: str, max_tokens: int | None) -> list[Any]:
+    instructions = request.model_request_parameters.instruction_parts or ()
+    conversation = MessagesConversation(request.messages, "\n\n".join(part.content for part in instructions))
+    found: list[Any] = fitted(memory, conversation, session, max_tokens)
+    return found
+
+
+def _archive(memory: AnyMemory, messages: Sequence[Any], session: str) -> None:
+    opened(memory).archive_messages(MessagesConversation(messages).messages, session=session, format="openai")
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+class MessagesConversation(Conversation):
+    """Messages of Pydantic AI: each part of a request is a message of a chat, and so is a response.
+
+    `instructions` are counted, and sent beside the messages.
+    """
+
+    format = "openai"
+
+    def __init__(self, messages: Iterable[Any], instructions: str = "") -> None:
+        self._units: list[tuple[Any, Any]] = [(None, instructions)] if instructions else []
+        for message in messages:
+            parts = [message] if isinstance(message, ModelResponse) else message.parts
+            self._units += [(message, part) for part in parts]
+        super().__init__([_read(part) for _, part in self._units])
+
+    def _natives(self, index: int) -> list[Mapping[str, Any]]:
+        return [self.messages[index]]
+
+    def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
+        found: list[Any] = []
+        request: list[tuple[Any, Any]] = []
+        for one in placed:
+            owner, part = (None, _made(one.message)) if one.input is None else self._units[one.input]
+            if one.input is not None and one.shortened:
+                part = _shortened(part, one.message)
+            if isinstance(part, ModelResponse):
+                found += [*_request(request), part]
+                request = []
+            elif not isinstance(part, str):  # instructions
+                request.append((owner, part))
+        return [*found, *_request(request)]
+
+
+def _request(units: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """Return a request of these parts: the one that they are of, if nothing was added or left out."""
+    if not units:
+        return []
+    parts, owner = [part for _, part in units], next((one for one, _ in reversed(units) if one is not None), None)
+    if owner is None:
+        return [ModelRequest(parts)]
+    is_same = len(parts) == len(owner.parts) and all(a is b for a, b in zip(parts, owner.parts, strict=True))
+    return [owner if is_same else replace(owner, parts=parts)]
+
+
+def _read(part: Any) -> Message:
+    if isinstance(part, ModelResponse):
+        return _answer(part)
+    if isinstance(part, (str, SystemPromptPart)):
+        return {"role": "system", "content": part if isinstance(part, str) else part.content}
+    if getattr(part, "tool_name", None) and hasattr(part, "tool_call_id"):
+        text = part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
+        files = part.files if isinstance(part, ToolReturnPart) else ()
+        return result(part.tool_call_id, said([text_part(text), *map(_file, files)]) if files else text)
+    content = getattr(part, "content", "")
+    if not isinstance(content, (str, list, tuple)):
+        content = "\n".join(strings(content))
+    parts = [content] if isinstance(content, str) else content
+    return {"role": "user", "content": said([one for each in parts for one in _user_parts(each)])}
+
+
+def _answer(response: ModelResponse) -> Message:
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart) and part.content]
+    texts = [text_part(text) for part in response.parts if (text := _text_of(part))]
+    made = [call(part.tool_call_id, part.tool_name, part.args_as_json_str()) for part in calls]
+    return assistant(said(texts), made, "\n".join(thoughts))
+
+
+def _text_of(part: Any) -> str | None:
+    """Return what a part of a response says; thoughts and calls stand elsewhere."""
+    if isinstance(part, (ThinkingPart, ToolCallPart)):
+        return None
+    content = getattr(part, "content", None) or getattr(part, "args", None)
+    if isinstance(content, BinaryContent):
+        return str(mark("file", content.media_type)["text"])
+    return content if isinstance(content, str) else "\n".join(strings(content))
+
+
+def _user_parts(content: Any) -> list[Message]:
+    if (text := _user_text(content)) is not None:
+        return [text_part(text)]
+    return [] if getattr(content, "kind", "") == "cache-point" else [_file(content)]
+
+
+def _user_text(content: Any) -> str | None:
+    if isinstance(content, str):
+        return content
+    text = getattr(content, "content", None)
+    return text if isinstance(text, str) else None
+
+
+def _file(content: Any) -> Message:
+    if isinstance(content, ImageUrl):
+        return {"type": "image_url", "image_url": {"url": content.url}}
+    if isinstance(content, BinaryContent) and content.is_image:
+        return {"type": "image_url", "image_url": {"url": content.data_uri}}
+    if isinstance(content, BinaryContent):
+        return {"type": "file", "file": {"file_data": content.data_uri, "filename": content.identifier}}
+    return mark(str(getattr(content, "kind", "file")), getattr(content, "url", None))
+
+
+def _made(message: Message) -> Any:
+    role, content = message["role"], as_text(message.get("content"))
+    if role == "assistant":
+        calls = [ToolCallPart(name, args, id) for id, name, args in arguments_of(message)]
+        return ModelResponse([*([TextPart(content)] if content else []), *calls])
+    if role == "tool":
+        return ToolReturnPart("tool", content, message["tool_call_id"])
+    return SystemPromptPart(content) if role in ("system", "developer") else UserPromptPart(content)
+
+
+def _shortened(part: Any, message: Message) -> Any:
+    """Return a copy of a part with the texts and arguments of `message`; thoughts and files stay."""
+    texts = texts_of(message.get("content"))
+    if isinstance(part, ModelResponse):
+        made = {id: args for id, _, args in arguments_of(message)}
+        parts = with_texts(part.parts, _text_of, texts, _with_text)
+        return replace(part, parts=[_with_arguments(one, made) for one in parts if one is not None])
+    text = as_text(message.get("content"))
+    if isinstance(part, ToolReturnPart) and part.files:
+        return replace(part, content=[text, *part.files])
+    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+        new: Any = with_texts(part.content, _user_text, texts, lambda _, text: text)  # type: ignore[arg-type, return-value]
+        return replace(part, content=[one for one in new if one is not None])
+    return replace(part, content=text) if hasattr(part, "content") else part
+
+
+def _with_text(part: Any, text: str) -> Any:
+    return replace(part, content=text) if isinstance(part, TextPart) else part
+
+
+def _with_arguments(part: Any, made: Mapping[str, Any]) -> Any:
+    if not isinstance(part, ToolCallPart) or made.get(part.tool_call_id) in (None, part.args_as_dict()):
+        return part
+    return replace(part, args=made[part.tool_call_id])
