@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from scripted_model import World, make_world
 
 from tinymem import HierarchicalMemory

@@ -69,7 +69,9 @@ class PydanticAIAgent(Agent):
         self.requests.append(sent)
         self.thoughts.append([part.content for part in parts])
         move, number = self.script(sent), sum(len(one) for one in self.requests)
-        said = TextPart(move.answer) if move.answer else ToolCallPart("read_file", {"path": move.path}, f"call_{number}")
+        said = (
+            TextPart(move.answer) if move.answer else ToolCallPart("read_file", {"path": move.path}, f"call_{number}")
+        )
         return ModelResponse([ThinkingPart(thought(number), signature="EqQB"), said])
 
     def ask(self, text: str) -> str:

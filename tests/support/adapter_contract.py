@@ -7,6 +7,7 @@ framework's own class that asks a function of the messages for its next move.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -31,7 +32,7 @@ Read = Callable[[str], str]
 __all__ = ["AdapterContract", "Agent", "Chat", "Read", "Script", "open_memory", "thought"]
 
 SYSTEM = "You read."
-FENCE = "<recalled"
+BLOCK = re.compile(r"<(recalled-\d+) [^>\n]*>\n.*?\n</\1>", re.DOTALL)
 
 
 def thought(number: int) -> str:
@@ -85,13 +86,13 @@ class BlockingEmbedder(HashingEmbedder):
 def said(chat: Chat) -> list[str]:
     """The texts of a request that the conversation itself said."""
     found = [text for message in chat if message["role"] != "system" for text in texts_of(message.get("content"))]
-    return [text for text in found if not text.startswith(FENCE)]
+    return [text for one in found if (text := BLOCK.sub("", one).strip())]
 
 
 def recalled(chat: Chat) -> str:
     """The blocks of what was recalled."""
     found = (text for message in chat for text in texts_of(message.get("content")))
-    return "\n".join(text for text in found if text.startswith(FENCE))
+    return "\n".join(block[0] for text in found for block in BLOCK.finditer(text))
 
 
 def answering(answers: dict[str, str]) -> Script:
@@ -105,10 +106,11 @@ def answering(answers: dict[str, str]) -> Script:
 
 
 class AdapterContract(ABC):
-    """The suite. `has_async` and `thinks` say what the framework has."""
+    """The suite. `has_async` and `thinks` say what the framework has; `cuts` that it cuts long results itself."""
 
     has_async = True
     thinks = True
+    cuts = False
 
     @abstractmethod
     def agent(
@@ -157,16 +159,15 @@ class AdapterContract(ABC):
 
         with open_memory(tmp_path) as memory:
             first = self.agent(memory, "s1", script, read)
-            first.ask("Which is the port of the first host?")
+            answers = [first.ask("Which is the port of the first host?")]
         with open_memory(tmp_path) as memory:
             second = self.agent(memory, "s1", script, read, first)
-            second.ask("Which is the port of the second host?")
+            answers.append(second.ask("Which is the port of the second host?"))
             texts = [" ".join(step.text.split()) for step in memory.history()]
             assert [text for text, times in Counter(texts).items() if times > 1] == []
             kept = "\n".join(texts)
-            for text in ("first host", "The file ports.md", "second host", "The file more.md"):
-                assert text in kept
-            assert kept.count("It says: ") == 2  # the last answer as well
+            for text in ("first host", "The file ports.md", "second host", "The file more.md", *answers):
+                assert text in kept  # the last answer as well
 
     def test_threads_recall_each_other_and_do_not_see_each_others_window(self, memory: HierarchicalMemory) -> None:
         script = answering({"Vault": "Noted, Vault.", "Which port": "It is 18443."})
@@ -189,7 +190,7 @@ class AdapterContract(ABC):
         assert "Quiet." in agent.ask("Is the log quiet?")
         self.check(agent)
         self.check_pair(agent.requests[-1])
-        assert str(agent.held()).count("all is quiet") == long.count("all is quiet")
+        assert self.cuts or str(agent.held()).count("all is quiet") == long.count("all is quiet")
 
     def check_pair(self, chat: Chat) -> None:
         """The newest call and its result, shortened, are there."""

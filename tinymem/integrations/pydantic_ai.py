@@ -5,8 +5,8 @@
     agent = Agent(model, capabilities=[Tinymem(memory, max_tokens=4_000)])
     agent.run_sync("Where is staging?", conversation_id="thread-7")
 
-The history of the run keeps all messages; the model is sent those that fit, as the same objects, and one block with what
-the memory recalls. Each conversation is a session of the memory, by its `conversation_id`.
+The history of the run keeps all messages; the model is sent those that fit, as the same objects, and one block with
+what the memory recalls. Each conversation is a session of the memory, by its `conversation_id`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,125 @@
+"""smolagents: an agent whose requests are fitted into a budget, and that recalls what they leave out.
+
+    from tinymem.integrations.smolagents import remember
+
+    agent = remember(ToolCallingAgent(tools, model), memory, max_tokens=4_000)
+    agent.run("Where is staging?")
+
+`agent.memory` keeps all steps; the model is sent their messages as far as they fit, as the framework writes them, and
+one block with what the memory recalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from tinymem.errors import MissingExtraError
+from tinymem.integrations.native import AnyMemory, NativeConversation, call, fitted, opened, result, shortened_content
+from tinymem.messages.formats.conversation import Placed
+from tinymem.messages.formats.parts import said, text_part
+from tinymem.steps.content import as_text
+from tinymem.steps.step import Message
+
+try:
+    from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, PlanningStep
+    from smolagents.models import MessageRole
+    from smolagents.utils import encode_image_base64, make_image_url
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.smolagents", "smolagents") from error
+
+__all__ = ["StepsConversation", "remember"]
+
+AgentT = TypeVar("AgentT")
+
+
+def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, session: str | None = None) -> AgentT:
+    """Give an agent a memory: its requests hold what fits of its steps, and what the memory recalls.
+
+    Args:
+        agent: A MultiStepAgent.
+        memory: The memory.
+        max_tokens: The most tokens of the messages, the system prompt included; the memory's own unless given.
+        session: The name of the conversation; that of the agent, or "smolagents", unless given.
+
+    Returns:
+        The agent.
+    """
+    made: MultiStepAgent = agent
+    name = session or made.name or "smolagents"
+    made.write_memory_to_messages = partial(_written, made, memory, max_tokens, name)
+    made.step_callbacks.register(FinalAnswerStep, lambda step: _archive(made, memory, name))
+    return agent
+
+
+def _written(
+    agent: Any, memory: AnyMemory, max_tokens: int | None, session: str, summary_mode: bool = False
+) -> list[Any]:
+    found: list[Any] = fitted(memory, StepsConversation(agent.memory, summary_mode), session, max_tokens)
+    return found
+
+
+def _archive(agent: Any, memory: AnyMemory, session: str) -> None:
+    messages = StepsConversation(agent.memory).messages
+    opened(memory).archive_messages(messages, session=session, format="openai")
+
+
+class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
+    """The messages of an agent's steps: a step's call and what came of it are a call and its results."""
+
+    def __init__(self, memory: Any, summary_mode: bool = False) -> None:
+        steps = [memory.system_prompt, *memory.steps]
+        super().__init__(pair for at, step in enumerate(steps) for pair in _pairs(step, at, summary_mode))
+
+    def _read(self, native: tuple[ChatMessage, Message]) -> Message:
+        return native[1]
+
+    def _written(self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None) -> list[Any]:
+        own = [one for one in placed if one.input is not None or one.message["role"] != "tool"]  # no placeholders
+        return [native for native, _ in super()._written(own, stable, cache_control)]
+
+    def _made(self, message: Message) -> tuple[ChatMessage, Message]:
+        role = MessageRole.TOOL_RESPONSE if message["role"] == "tool" else MessageRole(message["role"])
+        return ChatMessage(role, [text_part(as_text(message.get("content")))]), message
+
+    def _shortened(self, native: tuple[ChatMessage, Message], message: Message) -> tuple[ChatMessage, Message]:
+        return replace(native[0], content=shortened_content(native[0].content, message)), message
+
+
+def _pairs(step: Any, at: int, summary_mode: bool) -> Iterator[tuple[ChatMessage, Message]]:
+    """Yield the messages of a step, each with the one of a chat that it is."""
+    natives = step.to_messages(summary_mode=summary_mode)
+    if not isinstance(step, ActionStep):
+        for native in natives:
+            is_plan = isinstance(step, PlanningStep)  # whose request to go on is not the user's
+            yield native, {"role": "assistant" if is_plan else native.role.value, "content": _content(native)}
+        return
+    calling = next(
+        (one for one in reversed(natives) if one.role in (MessageRole.TOOL_CALL, MessageRole.ASSISTANT)), None
+    )
+    behind = natives[natives.index(calling) + 1 :] if calling else []
+    name, id = (step.tool_calls[0].name, step.tool_calls[0].id) if step.tool_calls else ("none", "")
+    ids = [f"{id or at}-{place}" for place in range(len(behind))]
+    for native in natives:
+        content = _content(native)
+        if native is calling:
+            calls = {"tool_calls": [call(one, name, "{}") for one in ids]} if ids else {}
+            yield native, {"role": "assistant", "content": content, **calls}
+        elif any(native is one for one in behind):
+            yield native, result(ids.pop(0), content)
+        else:
+            yield native, {"role": "assistant", "content": content}
+
+
+def _content(native: ChatMessage) -> Any:
+    if not isinstance(native.content, list):
+        return native.content or ""
+    return said([_part(part) for part in native.content])
+
+
+def _part(part: Mapping[str, Any]) -> Message:
+    if part.get("type") != "image":
+        return dict(part)
+    return {"type": "image_url", "image_url": {"url": make_image_url(encode_image_base64(part["image"]))}}
