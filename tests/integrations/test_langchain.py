@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from typing import Any
 
 import pytest
 from adapter_contract import SYSTEM, AdapterContract, Agent, Chat, Read, Script, thought
-from scripted_model import BUDGET
+from scripted_model import BUDGET, Move
 
 from tinymem import HierarchicalMemory
+from tinymem.errors import InputError
 
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_openai_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_openai_messages,
+)
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tinymem.integrations.langchain import TinymemMiddleware
+from tinymem.integrations.langchain import MessagesConversation, TinymemMiddleware, TinymemRetriever
 
 
 class ScriptedModel(BaseChatModel):
@@ -74,8 +84,10 @@ class LangChainAgent(Agent):
 
         self.saver = like.saver if like else InMemorySaver()
         self.config: Any = {"configurable": {"thread_id": session}, "recursion_limit": 1_000}
+        self.script = script
+        self.model = ScriptedModel(script=lambda chat: self.script(chat), agent=self)
         self.agent: Any = create_agent(
-            ScriptedModel(script=script, agent=self),
+            self.model,
             [read_file],
             system_prompt=SYSTEM,
             middleware=[TinymemMiddleware(memory, max_tokens=BUDGET)],
@@ -102,3 +114,49 @@ class TestLangChain(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> LangChainAgent:
         return LangChainAgent(memory, session, script, read, like)
+
+
+def test_a_call_whose_arguments_are_too_long_keeps_its_thought(memory: HierarchicalMemory) -> None:
+    text = "all is quiet " * 3_000
+    thinking = {"type": "thinking", "thinking": "I write it.", "signature": "EqQB"}
+    use = {"type": "tool_use", "id": "call_1", "name": "write", "input": {"text": text}}
+    asked = AIMessage([thinking, use], tool_calls=[{"id": "call_1", "name": "write", "args": {"text": text}}])
+    done = ToolMessage("done", tool_call_id="call_1", artifact={"rows": 3})
+    conversation = MessagesConversation([HumanMessage("Write."), asked, done])
+    sent = conversation.write(memory.fit(conversation.messages, session="s1", max_tokens=BUDGET).entries)
+    assert sent[-2].content[0] == thinking and sent[-2].tool_calls[0]["id"] == "call_1"
+    assert 0 < len(sent[-2].tool_calls[0]["args"]["text"]) < 10_000
+    assert sent[-1] is done and len(asked.tool_calls[0]["args"]["text"]) == len(text)
+
+
+def test_files_of_a_message_are_read_and_the_message_is_sent_as_it_came(memory: HierarchicalMemory) -> None:
+    image = {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}
+    address = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    asked = HumanMessage([{"type": "text", "text": "What is it?"}, image, address])
+    conversation = MessagesConversation([SystemMessage(SYSTEM), asked])
+    kinds = [part["type"] for part in conversation.messages[1]["content"]]
+    assert kinds == ["text", "image_url", "image_url"]
+    sent = conversation.write(memory.fit(conversation.messages, session="s1").entries)
+    assert sent[1] is asked
+
+
+def test_an_agent_that_is_called_without_a_thread_says_what_to_do(memory: HierarchicalMemory) -> None:
+    agent: Any = LangChainAgent(memory, "s1", lambda chat: pytest.fail("not asked"), str, None)
+    graph: Any = create_agent(agent.model, middleware=[TinymemMiddleware(memory)])
+    with pytest.raises(InputError, match=re.escape('invoke the agent with {"configurable": {"thread_id": ...}}')):
+        graph.invoke({"messages": [HumanMessage("Hello?")]})
+    named: Any = create_agent(agent.model, middleware=[TinymemMiddleware(memory, session="s9")])
+    agent.script = lambda chat: Move(answer="Hello.")
+    named.invoke({"messages": [HumanMessage("Hello?")]})
+    assert {step.session for step in memory.history()} == {"s9"}
+
+
+def test_the_retriever_finds_the_best_first(memory: HierarchicalMemory) -> None:
+    for session, text in (("s1", "The Vault server listens on port 18443."), ("s2", "Bob likes pizza and pasta.")):
+        memory.archive_messages([{"role": "user", "content": text}], session=session)
+    (found,) = TinymemRetriever(memory=memory, k=1).invoke("Which port has Vault?")
+    assert found.page_content == "The Vault server listens on port 18443."
+    assert found.metadata["session"] == "s1" and isinstance(found.metadata["score"], float)
+    later = asyncio.run(TinymemRetriever(memory=memory, session="s2").ainvoke("Which port has Vault?"))
+    assert {document.metadata["session"] for document in later} <= {"s2"}
+    assert TinymemRetriever(memory=memory).invoke("pizza", k=1)[0].metadata["session"] == "s2"

@@ -58,9 +58,8 @@ class SmolAgent(Agent):
             """
             return read(path)
 
-        kind, options = (CodeAgent, {}) if self.is_code else (ToolCallingAgent, {})
-        model = ScriptedModel(self, script)
-        made: Any = kind([read_file], model, max_steps=200, verbosity_level=LogLevel.OFF, **options)
+        kind = CodeAgent if self.is_code else ToolCallingAgent
+        made: Any = kind([read_file], ScriptedModel(self, script), max_steps=200, verbosity_level=LogLevel.OFF)
         made.prompt_templates["system_prompt"] = SYSTEM
         self.agent = remember(made, memory, max_tokens=BUDGET, session=session)
         if like:

@@ -29,7 +29,7 @@ from tinymem.steps.step import Message
 
 try:
     from agents.memory.session import SessionABC
-    from agents.memory.session_settings import SessionSettings, resolve_session_limit
+    from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
     from agents.run import CallModelData, ModelInputData
     from agents.tracing import get_current_trace
 except ImportError as error:
@@ -56,7 +56,7 @@ class TinymemSession(SessionABC):
 
     def __init__(self, session_id: str, memory: AnyMemory, session_settings: SessionSettings | None = None) -> None:
         self.session_id, self.memory = session_id, memory
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings = coerce_session_settings(session_settings or SessionSettings())
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the newest `limit` items, or all, in order."""
