@@ -20,7 +20,7 @@ def test_the_blocks_that_need_no_framework_run(tmp_path: Path, monkeypatch: pyte
     exec(compile(first, str(PAGE), "exec"), names)
     assert names["request"] == {"messages": names["history"]}
     exec(compile(second, str(PAGE), "exec"), names)
-    assert list(names["request"]) == ["system", "messages"]  # type: ignore[call-overload]
+    assert list(names["request"]) == ["system", "messages"]
     names["memory"].close()  # type: ignore[attr-defined]
 
 

@@ -1,0 +1,84 @@
+"""Microsoft Agent Framework: a context provider that recalls before a run, and keeps what was said in it.
+
+    from tinymem.integrations.agent_framework import TinymemProvider
+
+    agent = Agent(client, context_providers=[TinymemProvider(memory, max_tokens=1_000)])
+    await agent.run("Where is staging?", session=agent.create_session(session_id="thread-7"))
+
+The framework keeps the history of a session; the provider adds one message with what the memory recalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tinymem.errors import MissingExtraError
+from tinymem.integrations.native import AnyMemory, a_session, assistant, call, in_turn, result
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.steps.step import Message
+
+try:
+    from agent_framework import ContextProvider
+    from agent_framework import Message as FrameworkMessage
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.agent_framework", "agent-framework") from error
+
+__all__ = ["TinymemProvider"]
+
+SESSION = "run the agent with a session that has an id, or give TinymemProvider a session"
+
+
+class TinymemProvider(ContextProvider):
+    """A context provider over a memory.
+
+    Args:
+        memory: The memory.
+        max_tokens: The most tokens of what is recalled for a run.
+        session: The name of the conversation; the id of the framework's session unless given.
+        source_id: The name by which the framework knows the provider.
+    """
+
+    def __init__(
+        self, memory: AnyMemory, max_tokens: int = 1_000, session: str | None = None, source_id: str = "tinymem"
+    ) -> None:
+        super().__init__(source_id)
+        self.memory, self.max_tokens, self.session = memory, max_tokens, session
+
+    async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
+        """Add what bears on the new messages."""
+        query = "\n".join(message.text for message in context.input_messages)
+        found = await in_turn(self.memory, HierarchicalMemory.recall, query, self.max_tokens)
+        if found.text:
+            context.extend_messages(self, [FrameworkMessage(role="user", contents=[found.text])])
+
+    async def after_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
+        """Archive what was said in the run."""
+        name = a_session(self.session, context.session_id, SESSION)
+        given = [*context.input_messages, *(context.response.messages if context.response else ())]
+        messages = [one for message in given for one in _messages(message)]
+        options = {"session": name, "format": "openai", "on_conflict": "add"}
+        await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, **options)
+
+
+def _messages(message: Any) -> Iterator[Message]:
+    """Yield the messages of a chat that one of the framework is; thoughts are not archived."""
+    role = str(getattr(message.role, "value", message.role))
+    content = said(list(_parts(message.contents)))
+    results = [one for one in message.contents if one.type == "function_result"]
+    if role == "assistant":
+        calls = [one for one in message.contents if one.type == "function_call"]
+        yield assistant(content, [call(one.call_id, one.name, one.arguments or {}) for one in calls])
+    elif role != "tool" and content:
+        yield {"role": role, "content": content}
+    for one in results:
+        yield result(one.call_id, one.result if isinstance(one.result, str) else "\n".join(strings(one.result)))
+
+
+def _parts(contents: Sequence[Any]) -> Iterator[Message]:
+    for one in contents:
+        if one.type == "text":
+            yield text_part(one.text)
+        elif one.type in ("data", "uri", "hosted_file"):
+            yield mark("file", getattr(one, "media_type", None))

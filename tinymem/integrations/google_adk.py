@@ -1,0 +1,147 @@
+"""Google ADK: a memory service whose users each have a memory of their own.
+
+    from tinymem.integrations.google_adk import TinymemMemoryService
+
+    service = TinymemMemoryService(Memories("./memory"))
+    runner = Runner(agent=agent, app_name="app", session_service=sessions, memory_service=service)
+
+Give the agent `preload_memory` or `load_memory` of ADK. A session may be added again and again: only events that are
+new are kept, as steps of the namespace of the app and the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from tinymem.errors import MissingExtraError
+from tinymem.memory.aio.memories import AsyncMemories
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.memory.memories import Memories
+from tinymem.messages.formats.parts import strings
+from tinymem.steps.content import to_json
+from tinymem.steps.ids import new_id
+from tinymem.steps.step import Step
+from tinymem.steps.types import MessageStep
+
+try:
+    from google.adk.memory import BaseMemoryService
+    from google.adk.memory.base_memory_service import SearchMemoryResponse
+    from google.adk.memory.memory_entry import MemoryEntry
+    from google.genai import types
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.google_adk", "google-adk") from error
+
+__all__ = ["TinymemMemoryService"]
+
+T = TypeVar("T")
+
+
+class TinymemMemoryService(BaseMemoryService):
+    """A memory service of ADK: each user of each app is a namespace.
+
+    Args:
+        memories: The memories of all users.
+        max_tokens: The most tokens of what a search finds.
+    """
+
+    def __init__(self, memories: Memories | AsyncMemories, max_tokens: int = 1_000) -> None:
+        self.memories = memories if isinstance(memories, AsyncMemories) else AsyncMemories.over(memories)
+        self.max_tokens = max_tokens
+
+    async def add_session_to_memory(self, session: Any) -> None:
+        """Keep the events of a session that are new."""
+        await self._run(session.app_name, session.user_id, _add, list(_steps(session.events, session.id)))
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Any],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep events that are new."""
+        await self._run(app_name, user_id, _add, list(_steps(events, session_id, custom_metadata)))
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep what somebody wrote for the memory."""
+        await self._run(app_name, user_id, _add, [_step_of(entry, custom_metadata) for entry in memories])
+
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        """Return what bears on a query, the best first."""
+        found = await self._run(app_name, user_id, HierarchicalMemory.recall, query, self.max_tokens)
+        best = sorted(found.items, key=lambda item: -item.score)
+        return SearchMemoryResponse(memories=[_entry(item) for item in best])
+
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Remove what was said in an event for good; it does not come back with its session."""
+        if memory_id:
+            await self._run(app_name, user_id, _delete, memory_id)
+
+    async def _run(self, app: str, user: str, function: Callable[..., T], *args: Any) -> T:
+        async with self.memories.open(_namespace(app, user)) as memory:
+            return await memory.run(function, *args)
+
+
+def _namespace(app: str, user: str) -> str:
+    """Return the name of a user's namespace, as in `app/ann`."""
+    return f"{quote(app, safe='')}/{quote(user, safe='')}"
+
+
+def _add(memory: HierarchicalMemory, steps: Sequence[Step]) -> None:
+    memory.archive(steps, on_conflict="skip")
+
+
+def _delete(memory: HierarchicalMemory, id: str) -> None:
+    """Leave nothing of a step but its id, by which its event is known when it comes again."""
+    step = memory.get(id)
+    memory.archive([MessageStep("user", "", id=step.id, session=step.session)], on_conflict="replace")
+
+
+def _steps(events: Sequence[Any], session: str | None, more: Mapping[str, object] | None = None) -> Iterator[Step]:
+    for event in events:
+        if text := _text(event.content):
+            role = "user" if event.author == "user" else "assistant"
+            when = datetime.fromtimestamp(event.timestamp, timezone.utc)
+            about = {"timestamp": when, "session": session, "speaker": event.author, "metadata": dict(more or {})}
+            yield MessageStep(role, text, id=event.id or new_id(), **about)
+
+
+def _step_of(entry: MemoryEntry, more: Mapping[str, object] | None) -> Step:
+    about = {**entry.custom_metadata, **(more or {})}
+    when: dict[str, Any] = {"timestamp": datetime.fromisoformat(entry.timestamp)} if entry.timestamp else {}
+    return MessageStep(
+        "user", _text(entry.content), id=entry.id or new_id(), speaker=entry.author, metadata=about, **when
+    )
+
+
+def _text(content: Any) -> str:
+    """Return what the parts of a content say, calls and results of tools too, thoughts not."""
+    found = []
+    for part in (content and content.parts) or ():
+        if part.function_call:
+            found.append(f"{part.function_call.name}({to_json(part.function_call.args or {})})")
+        elif part.function_response:
+            found.append("\n".join(strings(part.function_response.response)))
+        elif part.text and not part.thought:
+            found.append(part.text)
+    return "\n".join(found)
+
+
+def _entry(item: Any) -> MemoryEntry:
+    step = item.step
+    role = "user" if step.role == "user" else "model"
+    content = types.Content(role=role, parts=[types.Part(text=item.text)])
+    when = step.timestamp.isoformat()
+    return MemoryEntry(content=content, id=step.id, author=step.speaker, timestamp=when)

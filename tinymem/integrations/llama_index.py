@@ -1,0 +1,67 @@
+"""LlamaIndex: a block of its Memory, which recalls what left the short-term memory, and all other conversations.
+
+from tinymem.integrations.llama_index import TinymemMemoryBlock
+
+memory = Memory.from_defaults(session_id="thread-7", memory_blocks=[TinymemMemoryBlock(memory=own)])
+await agent.run("Where is staging?", memory=memory)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tinymem.errors import MissingExtraError
+from tinymem.integrations.native import in_turn
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.formats.parts import strings
+from tinymem.steps.step import Message
+
+try:
+    from llama_index.core.memory.memory import BaseMemoryBlock
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.llama_index", "llama-index") from error
+
+__all__ = ["TinymemMemoryBlock"]
+
+ROLES = {"user": "user", "system": "system", "developer": "developer"}
+
+
+class TinymemMemoryBlock(BaseMemoryBlock):
+    """A memory block over a memory.
+
+    Attributes:
+        memory: The memory.
+        max_tokens: The most tokens of what is recalled.
+        name: The name of the block.
+        session: The name of the session that is written to, where the framework gives none.
+    """
+
+    memory: Any
+    max_tokens: int = 1_000
+    name: str = "tinymem"
+    session: str = "llama-index"
+
+    async def _aget(self, messages: Sequence[Any] | None = None, **options: Any) -> str:
+        """Return what bears on the newest message of the user."""
+        asked = next((one.content for one in reversed(messages or ()) if one.role.value == "user" and one.content), "")
+        return (await in_turn(self.memory, HierarchicalMemory.recall, asked, self.max_tokens)).text if asked else ""
+
+    async def _aput(self, messages: Sequence[Any]) -> None:
+        """Archive messages that left the short-term memory."""
+        for session in dict.fromkeys(one.additional_kwargs.get("session_id") or self.session for one in messages):
+            own = [one for one in messages if (one.additional_kwargs.get("session_id") or self.session) == session]
+            options = {"session": session, "format": "openai", "on_conflict": "add"}
+            await in_turn(self.memory, HierarchicalMemory.archive_messages, list(_messages(own)), **options)
+
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> None:
+        """Leave the block out where the budget of the framework has no room for it."""
+        return
+
+
+def _messages(messages: Sequence[Any]) -> Iterator[Message]:
+    """Yield messages of a chat, with calls and results of tools as text."""
+    for message in messages:
+        texts = [text for block in message.blocks for text in strings(block.model_dump(exclude={"block_type"}))]
+        if text := "\n".join(texts):
+            yield {"role": ROLES.get(message.role.value, "assistant"), "content": text}

@@ -1,0 +1,101 @@
+"""Strands: a store for its MemoryManager, which injects what is found and may extract what is said.
+
+    from tinymem.integrations.strands import TinymemMemoryStore
+
+    agent = Agent(model=model, memory_manager=MemoryManager([TinymemMemoryStore(memory)]))
+    agent("Where is staging?")
+
+What the manager hands over to be kept is archived once, calls and results of tools included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tinymem.errors import MissingExtraError
+from tinymem.integrations.native import AnyMemory, assistant, call, in_turn, result
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.formats.parts import mark, said, strings, text_part
+from tinymem.steps.step import Message
+
+try:
+    from strands.memory import MemoryEntry, MemoryStore
+except ImportError as error:
+    raise MissingExtraError("tinymem.integrations.strands", "strands") from error
+
+__all__ = ["TinymemMemoryStore"]
+
+MEDIA = ("image", "document", "video", "audio")
+TOKENS = 200  # for each entry that is searched for
+
+
+class TinymemMemoryStore(MemoryStore):
+    """A store of Strands over a memory.
+
+    Args:
+        memory: The memory.
+        name: The name by which the manager's tools know it.
+        description: Its description for the model.
+        max_search_results: The most entries of a search.
+        extraction: As the manager has it: True hands over the conversation.
+        session: The name of the session that is written to.
+    """
+
+    def __init__(
+        self,
+        memory: AnyMemory,
+        name: str = "tinymem",
+        description: str | None = "What was said and done in earlier conversations, word for word.",
+        *,
+        max_search_results: int | None = 10,
+        extraction: Any = True,
+        session: str = "strands",
+    ) -> None:
+        self.memory, self.name, self.description, self.session = memory, name, description, session
+        self.max_search_results, self.writable, self.extraction = max_search_results, True, extraction
+
+    async def search(self, query: str, options: Any = None) -> list[MemoryEntry]:
+        """Return what bears on a query, the best first."""
+        count = (options or {}).get("max_search_results") or self.max_search_results or 10
+        found = await in_turn(self.memory, HierarchicalMemory.recall, query, TOKENS * count)
+        best = sorted(found.items, key=lambda item: -item.score)[:count]
+        return [MemoryEntry(item.text, self.name, _about(item)) for item in best]
+
+    async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Archive a text, once however often it comes."""
+        await self._archive([{"role": "user", "content": content}], metadata)
+
+    async def add_messages(self, messages: Sequence[Any], context: Any = None) -> None:
+        """Archive what is new in messages of Strands."""
+        await self._archive([one for message in messages for one in _messages(message)])
+
+    async def _archive(self, messages: list[Message], metadata: Mapping[str, Any] | None = None) -> None:
+        options = {"session": self.session, "format": "openai", "metadata": metadata}
+        await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, **options)
+
+
+def _about(item: Any) -> dict[str, Any]:
+    step = item.step
+    return {**step.metadata, "step": step.id, "time": step.timestamp.isoformat(), "score": item.score}
+
+
+def _messages(message: Mapping[str, Any]) -> Iterator[Message]:
+    """Yield the messages of a chat that one of Strands is; thoughts are not archived."""
+    blocks = message["content"]
+    content = said([part for block in blocks if (part := _part(block))])
+    if message["role"] == "assistant":
+        uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+        yield assistant(content, [call(one["toolUseId"], one["name"], one["input"]) for one in uses])
+        return
+    for one in (block["toolResult"] for block in blocks if "toolResult" in block):
+        yield result(one["toolUseId"], "\n".join(text for part in one["content"] for text in strings(part)))
+    if content:
+        yield {"role": "user", "content": content}
+
+
+def _part(block: Mapping[str, Any]) -> Message | None:
+    if "text" in block:
+        return text_part(block["text"])
+    kind = next((name for name in MEDIA if name in block), None)
+    return mark(kind, str(block[kind].get("name") or "")) if kind else None
