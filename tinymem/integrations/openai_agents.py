@@ -17,7 +17,6 @@ from typing import Any
 
 from tinymem.errors import MessageError, MissingExtraError
 from tinymem.integrations.native import AnyMemory, a_session, in_turn
-from tinymem.integrations.openai import responses_request
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.formats import conversation_from
@@ -90,16 +89,24 @@ def recalling(
         options: Other arguments of `HierarchicalMemory.fit`, as filters.
     """
 
-    async def sent(data: CallModelData[Any]) -> ModelInputData:
+    async def filtered(data: CallModelData[Any]) -> ModelInputData:
         trace = get_current_trace()
         group = getattr(trace, "group_id", None)
         name = a_session(session, _running.get() or group, SESSION)
-        given, prompt = data.model_data.input, data.model_data.instructions
-        fitting = {"session": name, "max_tokens": max_tokens, "instructions": prompt, **options}
-        request = await in_turn(memory, responses_request, given, **fitting)
-        return ModelInputData(input=request["input"], instructions=prompt)
+        sent = await in_turn(memory, _fitted, data.model_data, name, max_tokens, options)
+        return ModelInputData(input=sent, instructions=data.model_data.instructions)
 
-    return sent
+    return filtered
+
+
+def _fitted(
+    memory: HierarchicalMemory, data: ModelInputData, session: str, max_tokens: int | None, options: Mapping[str, Any]
+) -> list[Item]:
+    prompt = [{"role": "system", "content": data.instructions}] if data.instructions else []
+    given = [*prompt, *data.input]
+    context = memory.fit(given, session=session, max_tokens=max_tokens, format="responses", **options)
+    sent: list[Item] = context.to()
+    return sent[len(prompt) :]
 
 
 # -- items and steps --------------------------------------------------------------------------------------------------
