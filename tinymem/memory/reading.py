@@ -258,7 +258,7 @@ class ReadingMemory(BaseMemory):
                 history, added = self._fitting.take(listed, beside, named, when, metadata or {})
                 self._fitting.keep(history)
             self._settle(added)
-        self.long_term.keep_pace()
+        self._forgetting.finish()
         return added
 
     @traced("search_memory")
