@@ -26,7 +26,8 @@ from tinymem.steps import new_id
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not (ROOT / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
-QUERY = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|DROP|ANY)\b|\(\?[:P=!<]|\\[bn]|\(\.\*\)")  # SQL, patterns
+# SQL, patterns
+QUERY = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|DROP|ANY)\b|\(\?[:P=!<]|\\[bn]|\(\.\*\)")
 CALLED_BY_US = {"now", "count", "embed", "loads", "main"}  # callables that a user brings, and those that start Chroma
 
 
