@@ -47,7 +47,6 @@ STAGES = {
     "pack": ["recall.search:pack"],
     "near-duplicates": ["recall.diversity:Repetitions.take"],
     "render": ["recall.packing:_rendered"],
-    "episodes": ["archive.episodes:Episodes.within", "archive.episodes:Episodes.as_step"],
     "window": ["window.sending:Sending.__call__"],
     "follow the journal": ["archive.durable_window:DurableWindow.catch_up"],
     "the rest": ["memory.reading:ReadingMemory.context", "memory.reading:ReadingMemory.recall"],
