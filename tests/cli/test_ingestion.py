@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import interruptible
 from memories import python
 
 from tinymem import HierarchicalMemory
@@ -153,16 +154,7 @@ def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path, batches: int) -> N
 @unix
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     file = write(tmp_path / "run.jsonl", *chat(0, 30_000))
-    command = [
-        sys.executable,
-        "-m",
-        "tinymem.cli.main",
-        "ingest",
-        str(file),
-        "--path",
-        str(tmp_path / "m"),
-        "--embedder",
-    ]
+    command = [*interruptible(), "ingest", str(file), "--path", str(tmp_path / "m"), "--embedder"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
         [*command, "hashing:64"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import Run
+from commands import Run, interruptible
 from commands import tinymem as tinymem  # the fixture
 from test_transcripts import CLAUDE, CODEX, claude, write
 
@@ -92,7 +92,7 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
     write(folder / "s1.jsonl", CLAUDE)
-    command = [sys.executable, "-m", "tinymem.cli", "watch", str(folder), "--path", str(tmp_path / "m")]
+    command = [*interruptible(), "watch", str(folder), "--path", str(tmp_path / "m")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
         [*command, "--embedder", "hashing:64"], env=env, stdout=subprocess.PIPE, text=True
@@ -100,4 +100,4 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
         assert running.stdout is not None
         assert running.stdout.readline().endswith("s1.jsonl: 6 steps\n")
         running.send_signal(signal.SIGINT)
-        assert running.wait() == 130
+        assert running.wait(timeout=600) == 130

@@ -93,3 +93,12 @@ def tinymem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
         return Done(int(ended.value.code or 0), out, err)
 
     return running
+
+
+def interruptible() -> list[str]:
+    """The command line of tinymem, ended by SIGINT also where the tests ignore it, as a job in the background does."""
+    program = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('tinymem.cli', run_name='__main__')"
+    )
+    return [sys.executable, "-c", program]
