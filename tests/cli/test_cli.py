@@ -223,7 +223,7 @@ def test_ingesting_twice_is_ingesting_once(tinymem: Run, chat: Path) -> None:
     assert "Added 1 step of 1 run (3 were added before) in" in tinymem("ingest", str(chat)).out
     done = tinymem("ingest", str(chat), "--json")
     assert json.loads(done.out)["files"][0] | {"file": ""} == {
-        "file": "", "runs": 1, "steps": 0, "known": 4, "error": None,
+        "file": "", "runs": 1, "steps": 0, "known": 4, "error": None, "skipped": {},
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from strategies import MODERATE, chats
 
 from tinymem import Context, HierarchicalMemory, MessageStep, count_tokens
 from tinymem.errors import BudgetError, InputError, MessageError
+from tinymem.memory import Shares
 from tinymem.messages import problems
 from tinymem.messages.chains import body_of
 from tinymem.messages.conversion import messages_from_steps
@@ -417,7 +418,7 @@ def test_the_stable_beginning_stays_while_the_history_grows() -> None:
 
 
 def test_entries_of_a_plain_context_name_its_steps(tmp_path: Path) -> None:
-    with open_memory(tmp_path, max_tokens=3_000, window_tokens=300) as memory:
+    with open_memory(tmp_path, max_tokens=3_000, window_tokens=300, shares=Shares(episodes=0.05)) as memory:
         memory.add_messages([SYSTEM, *lines(*(f"line {at} about pears" for at in range(200)))])
         context = memory.context("pears")
         assert [entry.message for entry in context.entries] == context.messages

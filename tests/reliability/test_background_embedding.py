@@ -19,10 +19,11 @@ from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.archive.episodes import MOST
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderError
+from tinymem.memory import Shares
 from tinymem.protocols import Vectors
 from tinymem.upkeep import doctor
 
-open_memory = partial(HierarchicalMemory, store="exact", max_tokens=400)
+open_memory = partial(HierarchicalMemory, store="exact", max_tokens=400, shares=Shares(episodes=0.05))
 
 
 @pytest.fixture(autouse=True)
