@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,40 @@ def test_of_two_that_have_a_memory_open_either_writes_what_the_other_archived(tm
         assert other.forget([other.get(5).id]) == 1
     assert collection(tmp_path).count() == 299
     assert doctor(tmp_path).sound
+
+
+def test_a_flush_waits_until_vectors_that_are_to_go_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a kill in the middle of forgetting, when the Chroma of the dead process still has the files."""
+    refused, left = threading.Event(), list[bool]()
+    with open_memory(tmp_path) as memory:
+        memory.long_term.in_background = False
+        memory.add_steps(lots(100))
+        memory.flush()
+        memory.long_term.rest()
+        memory.long_term.delete([5])
+        index = memory.long_term.index
+        follow = index.follow
+
+        def trying(progress: Any = id) -> int:
+            try:
+                return follow(progress)
+            except StorageError:
+                refused.set()
+                raise
+
+        def flush() -> None:
+            memory.flush()
+            left.append(bool(index._forgotten))
+
+        monkeypatch.setattr(index, "follow", trying)
+        with closing(ChromaStore(tmp_path / "default" / "index")) as other:
+            assert other.count() == 100
+            flushing = threading.Thread(target=flush)
+            flushing.start()
+            assert refused.wait(600)
+        flushing.join(600)
+        assert left == [False]
+    assert collection(tmp_path).count() == 99
 
 
 def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:

@@ -146,8 +146,12 @@ class Index:
     @property
     def lacks(self) -> bool:
         """True if the store has not all that the journal has."""
-        beside = self.is_outdated or self._is_stale or bool(self._forgotten)
-        return beside or self._journal.last_passage() > self.watermark
+        return self.is_unclean or self._journal.last_passage() > self.watermark
+
+    @property
+    def is_unclean(self) -> bool:
+        """True if the store has something that is to go, or to be written again."""
+        return self.is_outdated or self._is_stale or bool(self._forgotten)
 
     @property
     def is_outdated(self) -> bool:
@@ -161,7 +165,7 @@ class Index:
         """
         self.open()  # which finds out if its files are gone
         until, done = self._journal.last_passage(), 0
-        while self.watermark < until or self.is_outdated or self._forgotten or self._is_stale:
+        while self.watermark < until or self.is_unclean:
             done += self.advance()
             progress(done)
         return done

@@ -185,7 +185,9 @@ class Indexing(Embedding):
             except StorageError as error:
                 if not is_held(error) or time.monotonic() > deadline:
                     raise
-            if self.index.watermark >= until:  # the process that has the store has done it
+            if (
+                self.index.watermark >= until and not self.index.is_unclean
+            ):  # the process that has the store has done it
                 return
             time.sleep(LOOK)
 
