@@ -131,7 +131,7 @@ _OPENING = re.compile(rf"<((?:{'|'.join(KINDS)})-([0-9]{{12,75}})) [^>\n]{{0,100
 
 def is_own_message(message: object, key: bytes) -> bool:
     """Return True if a chat message is a block of this memory. A tool's result is none: its call needs it."""
-    if not isinstance(message, Mapping) or message.get("role") != "user":
+    if not (type(message) is dict or isinstance(message, Mapping)) or message.get("role") != "user":
         return False
     content = message.get("content")
     return isinstance(content, str) and is_block(content, key)

@@ -24,7 +24,9 @@ def covers_of(step: Step) -> tuple[str, ...]:
     """Return the ids of the steps that `step` stands for, oldest first; none for a step that stands for itself."""
     if isinstance(step, SummaryStep):
         return tuple(step.covers)
-    ids = _ids(step.metadata.get(COVERS))
+    if (held := step.metadata.get(COVERS)) is None:
+        return ()
+    ids = _ids(held)
     return ids if step.id in ids else ()  # somebody's own metadata may be called so
 
 

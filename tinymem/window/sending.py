@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tinymem.messages.conversion import groups, messages_of_each
@@ -34,7 +35,7 @@ class SentGroup:
     ids: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of its calls: in the steps, and as sent
     sources: tuple[tuple[int, int] | None, ...] = field(default=(), repr=False)  # of its messages: step, place in it
 
-    @property
+    @cached_property
     def first(self) -> str:
         """The id of its first step, which tells groups apart."""
         return self.group[0].id

@@ -288,7 +288,8 @@ def _read_prompts(history: History, messages: Sequence[Mapping[str, Any]], at: S
 
 
 def _role(message: object) -> object:
-    return message.get("role") if isinstance(message, Mapping) else None
+    # most are dicts, of which the type says so sooner than an abstract class does
+    return message.get("role") if type(message) is dict or isinstance(message, Mapping) else None
 
 
 def _converted(
