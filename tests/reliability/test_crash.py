@@ -125,8 +125,9 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
         assert memory.stats().waiting_steps == 0
         if store == "chroma":
             memory.long_term.embed_pending()
-            memory.flush()  # waits for the Chroma of the process that was killed
-            assert memory.long_term.index.store.count() == memory.stats().passages
+            memory.flush()
+            index = memory.long_term.index  # the Chroma of the killed process may have its files yet
+            assert index._once_free(lambda: index.store.count()) == memory.stats().passages
 
 
 def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
