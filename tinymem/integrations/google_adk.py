@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tinymem.errors import MissingExtraError
+from tinymem.integrations.native import best_first
 from tinymem.memory.aio.memories import AsyncMemories
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.memories import Memories
@@ -81,8 +82,7 @@ class TinymemMemoryService(BaseMemoryService):
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what bears on a query, the best first."""
         found = await self._run(app_name, user_id, HierarchicalMemory.recall, query, self.max_tokens)
-        best = sorted(found.items, key=lambda item: -item.score)
-        return SearchMemoryResponse(memories=[_entry(item) for item in best])
+        return SearchMemoryResponse(memories=[_entry(item) for item in best_first(found)])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Remove what was said in an event for good; it does not come back with its session."""

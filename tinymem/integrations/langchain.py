@@ -21,6 +21,7 @@ from tinymem.integrations.native import (
     a_session,
     arguments_of,
     assistant,
+    best_first,
     call,
     fitted,
     in_turn,
@@ -126,13 +127,13 @@ class TinymemRetriever(BaseRetriever):
 
 
 def _documents(recalled: Any, k: int | None) -> list[Document]:
-    best = sorted(recalled.items, key=lambda item: -item.score)[:k]
+    best = best_first(recalled, k)
     return [Document(item.text, id=f"{item.step.id}:{item.part}:{item.start}", metadata=_about(item)) for item in best]
 
 
 def _about(item: Any) -> dict[str, Any]:
     step = item.step
-    own = {"step": step.id, "type": step.type, "time": step.timestamp.isoformat(), "score": item.score}
+    own = {"step": step.id, "type": step.type, "time": step.timestamp.isoformat(), "relevance": item.relevance}
     named = {"session": step.session, "speaker": step.speaker}
     return {**step.metadata, **own, **{name: value for name, value in named.items() if value is not None}}
 

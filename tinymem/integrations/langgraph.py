@@ -16,12 +16,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from math import exp
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from tinymem.errors import InputError, MissingExtraError
-from tinymem.integrations.native import AnyMemory, in_turn, opened
+from tinymem.integrations.native import AnyMemory, best_first, in_turn, opened
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
@@ -205,9 +204,9 @@ def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Held]
     while True:
         recalled = memory.recall(op.query or "", tokens, session=f"{_session(op.namespace_prefix)}*", diversity=0)
         best: dict[str, Any] = {}
-        for one in sorted(recalled.items, key=lambda one: one.score):
-            best[one.step.id] = one
-        held = [_item(one.step, 1 / (1 + exp(-one.score))) for one in best.values()]
+        for one in best_first(recalled):
+            best.setdefault(one.step.id, one)
+        held = [_item(one.step, one.relevance) for one in best.values()]
         found = [one for one in held if one is not None and _fits(one, op)]
         if len(found) >= count or len(best) == seen or tokens >= MOST_TOKENS:
             return sorted(found, key=lambda one: -(getattr(one.item, "score", None) or 0))

@@ -18,12 +18,13 @@ from tinymem.messages.formats import Conversation
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import texts_of, with_texts
 from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
 
 __all__ = [
-    "AnyMemory", "NativeConversation", "a_session", "arguments_of", "assistant", "call", "fitted", "in_turn", "opened",
-    "result", "shortened_content",
+    "AnyMemory", "NativeConversation", "a_session", "arguments_of", "assistant", "best_first", "call", "fitted",
+    "in_turn", "opened", "result", "shortened_content",
 ]  # fmt: skip
 
 NativeT = TypeVar("NativeT")
@@ -84,6 +85,11 @@ def opened(memory: AnyMemory) -> HierarchicalMemory:
 async def in_turn(memory: AnyMemory, function: Callable[..., T], *args: Any, **options: Any) -> T:
     """Call `function(memory, ...)` on the thread of the memory, while the event loop goes on."""
     return await AsyncHierarchicalMemory.over(opened(memory)).run(function, *args, **options)
+
+
+def best_first(recalled: Recall, count: int | None = None) -> list[Excerpt]:
+    """Return what was recalled, at most `count` excerpts, the best first."""
+    return sorted(recalled.items, key=lambda item: -item.score)[:count]
 
 
 # -- messages of a chat -----------------------------------------------------------------------------------------------

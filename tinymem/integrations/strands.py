@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, assistant, call, in_turn, result
+from tinymem.integrations.native import AnyMemory, assistant, best_first, call, in_turn, result
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
 from tinymem.steps.step import Message
@@ -59,8 +59,7 @@ class TinymemMemoryStore(MemoryStore):
         """Return what bears on a query, the best first."""
         count = (options or {}).get("max_search_results") or self.max_search_results or 10
         found = await in_turn(self.memory, HierarchicalMemory.recall, query, TOKENS * count)
-        best = sorted(found.items, key=lambda item: -item.score)[:count]
-        return [MemoryEntry(item.text, self.name, _about(item)) for item in best]
+        return [MemoryEntry(item.text, self.name, _about(item)) for item in best_first(found, count)]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Archive a text, once however often it comes."""
@@ -77,7 +76,7 @@ class TinymemMemoryStore(MemoryStore):
 
 def _about(item: Any) -> dict[str, Any]:
     step = item.step
-    return {**step.metadata, "step": step.id, "time": step.timestamp.isoformat(), "score": item.score}
+    return {**step.metadata, "step": step.id, "time": step.timestamp.isoformat(), "relevance": item.relevance}
 
 
 def _messages(message: Mapping[str, Any]) -> Iterator[Message]:
