@@ -17,7 +17,7 @@ from tinymem.memory.context.blocks import episodes_block, scratchpad_block
 from tinymem.memory.context.context import Context, Shares, assemble, default_query
 from tinymem.memory.context.fitting import Fitting, History, read_items, shortened_task, window_of
 from tinymem.memory.filters import passes
-from tinymem.memory.opening import opened
+from tinymem.memory.inspection.opening import opened
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
 from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.tracing import traced
@@ -171,23 +171,29 @@ class ReadingMemory(BaseMemory):
             only = self._filter(
                 since=since, until=until, sessions=sessions, speaker=speaker, tool=tool, type=type, where=where
             )
-            if not isinstance(metadata, (Mapping, NoneType)):
-                raise InputError(f"metadata must be a mapping, not {shown(metadata)}")
             budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
-            when = an_aware_time("now", now) or utc_now()
             asked = None if query is None else a_text("query", query)
-            named = (self._redact or str)(a_text("session", session))
+            about = self._about(session, now, metadata)
             listed, beside, read = read_items(messages, format, self.long_term.counter)
-            history, added = self._fitting.take(listed, beside, named, when, metadata or {})
+            history, added = self._fitting.take(listed, beside, *about)
             self._settle(added)
         try:
-            context = self._fitted(history, asked, budget, when, only)
+            context = self._fitted(history, asked, budget, about[1], only)
         finally:
             with self._lock:
                 self._fitting.keep(history)
         self._callbacks.recalled(context.recalled)
         self._forgetting.finish()
         return replace(context, read=read)
+
+    def _about(
+        self, session: str, now: Time | None, metadata: Mapping[str, Any] | None
+    ) -> tuple[str, datetime, Mapping[str, Any]]:
+        """Check what stands beside the messages of a history."""
+        if not isinstance(metadata, (Mapping, NoneType)):
+            raise InputError(f"metadata must be a mapping, not {shown(metadata)}")
+        named = (self._redact or str)(a_text("session", session))
+        return named, an_aware_time("now", now) or utc_now(), metadata or {}
 
     def _fitted(self, history: History, asked: str | None, budget: int, when: datetime, only: Filter) -> Context:
         steps = window_of(history)
@@ -247,15 +253,12 @@ class ReadingMemory(BaseMemory):
         """
         with self._opened():
             one_of("on_conflict", on_conflict, "skip", "add")
-            if not isinstance(metadata, (Mapping, NoneType)):
-                raise InputError(f"metadata must be a mapping, not {shown(metadata)}")
-            when = an_aware_time("now", now) or utc_now()
-            named = (self._redact or str)(a_text("session", session))
+            about = self._about(session, now, metadata)
             listed, beside, _ = read_items(messages, format, self.long_term.counter)
             if on_conflict == "add":
-                added = self._fitting.add(listed, named, when, metadata or {})
+                added = self._fitting.add(listed, *about)
             else:
-                history, added = self._fitting.take(listed, beside, named, when, metadata or {})
+                history, added = self._fitting.take(listed, beside, *about)
                 self._fitting.keep(history)
             self._settle(added)
         self._forgetting.finish()

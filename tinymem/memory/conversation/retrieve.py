@@ -10,7 +10,7 @@ from typing import Any
 from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.memory.conversation.views import UnknownMessageError
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.memory.opening import opened
+from tinymem.memory.inspection.opening import opened
 from tinymem.recall.render import block
 from tinymem.recall.results import Excerpt
 from tinymem.steps.checks import a_text, some_tokens, whole_number
