@@ -271,7 +271,8 @@ class Archive(Indexing):
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files.
 
-        This may take long, and waits for whoever writes the index, so nobody holds the memory's lock meanwhile.
+        This may take long, and waits for the thread or process that writes the index, so the memory's lock is free
+        meanwhile.
         """
         try:
             self.index.forget()

@@ -185,9 +185,8 @@ class Indexing(Embedding):
             except StorageError as error:
                 if not is_held(error) or time.monotonic() > deadline:
                     raise
-            if (
-                self.index.watermark >= until and not self.index.is_unclean
-            ):  # the process that has the store has done it
+            # The process that has the store may have done it.
+            if self.index.watermark >= until and not self.index.is_unclean:
                 return
             time.sleep(LOOK)
 
