@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripted_model import World, make_world
+from scripted_model import World, forty_sheets
 
 from tinymem import HierarchicalMemory
 
@@ -16,10 +16,7 @@ pytest.register_assert_rewrite("adapter_contract")
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Forty sheets, and then the checklist."""
-    made = make_world(tmp_path_factory.mktemp("world"))
-    last = made.folder / "hosts/039.md"
-    last.write_text(last.read_text().replace("hosts/040.md", "checklist.md"))
-    return made._replace(sheets=40)
+    return forty_sheets(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture

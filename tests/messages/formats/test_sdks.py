@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from provider_servers import StrictServer, strict_server
-from scripted_model import TASK, Move, World, make_world, next_move
+from scripted_model import TASK, Move, World, forty_sheets, next_move
 
 from tinymem import AsyncHierarchicalMemory, Context, HierarchicalMemory
 from tinymem.messages.formats import conversation_from
@@ -27,10 +27,7 @@ BEGIN = TASK.format(first="hosts/000.md")
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Forty sheets, and then the checklist."""
-    made = make_world(tmp_path_factory.mktemp("world"))
-    last = made.folder / "hosts/039.md"
-    last.write_text(last.read_text().replace("hosts/040.md", "checklist.md"))
-    return made._replace(sheets=40)
+    return forty_sheets(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture
