@@ -36,6 +36,8 @@ class PostgresServer:
         self._user = next((u for u in ("postgres", "nobody") if _has(u)), None) if os.getuid() == 0 else None
         if self._user:
             shutil.chown(self._folder, self._user)
+            if not self._may_run():  # the environment lies in a folder that only root may enter
+                self._bin = _copied(self._bin, self._folder / "programs")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -71,6 +73,11 @@ class PostgresServer:
         self._run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop", check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _may_run(self) -> bool:
+        """Return whether the server's user may execute the programs where they lie."""
+        question = ["test", "-x", str(self._bin / "initdb")]
+        return subprocess.run(question, user=self._user, cwd=self._folder, check=False).returncode == 0
+
     def _run(self, name: str, *arguments: str, check: bool = True) -> None:
         subprocess.run(
             [str(self._bin / name), *arguments],
@@ -81,6 +88,16 @@ class PostgresServer:
             stderr=subprocess.DEVNULL,
             timeout=120,
         )
+
+
+def _copied(programs: Path, folder: Path) -> Path:
+    """Copy the package's programs and the libraries that they look for beside it, and return the programs' folder."""
+    package = programs.parent.parent
+    libraries = package.with_name(package.name + ".libs")
+    for part in (package, libraries):
+        if part.exists():
+            shutil.copytree(part, folder / part.name, symlinks=True)
+    return folder / package.name / programs.relative_to(package)
 
 
 def _has(user: str) -> bool:
