@@ -45,8 +45,7 @@ for i in range(first, first + 100_000):
     if i % 40 == 39:
         memory.context(f"pump {i % 50}")
     if store == "chroma" and i % 60 == 59:
-        memory.long_term.embed_pending()
-        memory.long_term.index.follow()
+        memory.flush()  # the Chroma of the process that was killed before may have the files yet
         tell("indexed", i)
 """
 
