@@ -308,7 +308,9 @@ def test_forgetting_fails_aloud_where_the_files_cannot_be_written(archive: Archi
 def test_who_reads_a_state_from_before_does_not_bring_back_what_is_forgotten(archive: Archive, tmp_path: Path) -> None:
     write(archive, 30)
     vector = check(archive).vectors[4].tobytes()
-    sqlite(archive.journal)._db.execute("PRAGMA busy_timeout=10")
+    journal = sqlite(archive.journal)
+    journal._db.execute("PRAGMA busy_timeout=10")
+    journal._timeout = 0.01
     with closing(open_archive(tmp_path)) as other:
         check(other)
         with other.journal.snapshot():

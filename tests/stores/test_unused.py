@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +16,8 @@ from memories import fill, open_archive, python, said, sentences
 from tinymem.errors import StorageError
 from tinymem.stores.sqlite.scrubbing import handles
 from tinymem.stores.unused import overwrite_unused
+
+DELETED = re.compile(rb"secret0[01]\d\d\d")
 
 
 @pytest.fixture
@@ -45,9 +48,9 @@ def content(file: int) -> bytes:
 def test_nothing_of_deleted_rows_is_left_and_nothing_else_is_changed(file: int, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "some.db")) as db:
         before = db.execute("SELECT * FROM some ORDER BY id").fetchall()
-    assert any(f"secret{at:05}".encode() in content(file) for at in range(2_000))
+    assert DELETED.search(content(file))
     assert overwrite_unused(file)
-    assert not any(f"secret{at:05}".encode() in content(file) for at in range(2_000))
+    assert not DELETED.search(content(file))
     assert not overwrite_unused(file), "a second time there is nothing"
     with closing(sqlite3.connect(tmp_path / "some.db")) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -390,13 +390,13 @@ def test_whatever_bytes_of_a_journal_are_wrong_doctor_says_something_or_nothing_
     with open_memory(tmp_path) as opened:
         opened.archive([MessageStep("user", text) for text in sentences(200)])
     whole, dice, found = journal_of(tmp_path).read_bytes(), random.Random(4), 0
-    for _ in range(25):
+    for _ in range(8):
         damaged = bytearray(whole)
         for _ in range(dice.choice([1, 20, 400])):
             damaged[dice.randrange(100, len(damaged))] = dice.randrange(256)
         journal_of(tmp_path).write_bytes(damaged)
         found += not doctor(tmp_path).sound
-    assert found > 15
+    assert found > 4
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
