@@ -49,7 +49,7 @@ STAGES = {
     "render": ["recall.packing:_rendered"],
     "window": ["window.sending:Sending.__call__"],
     "follow the journal": ["archive.durable_window:DurableWindow.catch_up"],
-    "the rest": ["memory.reading:ReadingMemory.context", "memory.reading:ReadingMemory.recall"],
+    "the rest": ["memory.contexts:ContextMemory.context", "memory.reading:ReadingMemory.recall"],
 }  # fmt: skip
 
 

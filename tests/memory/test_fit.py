@@ -22,7 +22,7 @@ from tinymem.memory import Shares
 from tinymem.messages import problems
 from tinymem.messages.chains import body_of
 from tinymem.messages.conversion import messages_from_steps
-from tinymem.messages.formats import conversation_from
+from tinymem.messages.formats import FORMATS, conversation_from, write_messages
 from tinymem.recall.render import is_block
 
 Chat = list[dict[str, Any]]
@@ -141,6 +141,31 @@ def test_edits_branches_cuts_and_restarts_double_nothing_and_lose_nothing(all: l
         wanted = {body_of(message) for history in all for message in history}
         assert Counter(map(body_of, archived(memory))) == Counter(wanted)
         memory.close()
+
+
+@FEWER
+@given(versions(), st.sampled_from([*FORMATS]), st.data())
+def test_what_is_remembered_of_a_history_makes_no_difference(all: list[Chat], format: str, data: st.DataObject) -> None:
+    with open_memory(max_tokens=120) as memory:
+
+        def fitted(items: Any) -> Any:
+            context = memory.fit(items, session="s", sessions="none", format=format)
+            shown = [
+                (entry.input, entry.shortened, entry.kind, [step.id for step in entry.steps])
+                for entry in context.entries
+            ]
+            return context.to(), context.tokens, context.stable, shown, context.items
+
+        for number, history in enumerate(all):
+            items = write_messages([{"role": "system", "content": f"It is {number // 2}."}, *history], format)
+            found = fitted(items)
+            if data.draw(st.booleans()):
+                with pytest.raises(MessageError):  # after which nothing is remembered
+                    memory.fit([{"role": "wizard"}], session="s", format=format)
+                again = fitted(items)
+                prompts = len([item for item in found[4] if item.step.type == "system_prompt"])
+                assert again[:3] == found[:3] and again[3][prompts:] == found[3][prompts:]
+                assert [item.step.text for item in again[4]] == [item.step.text for item in found[4]]
 
 
 def test_the_same_words_in_a_growing_history_are_messages_of_their_own(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from tinymem import (
     token_budget,
 )
 from tinymem.errors import InputError
-from tinymem.memory.context.context import current_task, default_query
+from tinymem.memory.context.window import current_task, default_query
 from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
 from tinymem.window import PruneReport

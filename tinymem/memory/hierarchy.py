@@ -18,7 +18,7 @@ from tinymem.archive.temporary import private_folder
 from tinymem.errors import MessageError, own_place
 from tinymem.memory.base import Conflict
 from tinymem.memory.context.context import Shares
-from tinymem.memory.reading import ReadingMemory
+from tinymem.memory.contexts import ContextMemory
 from tinymem.memory.tracing import traced
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Summarizer, Summarizes, TokenCounter, VectorStore
@@ -41,7 +41,7 @@ from tinymem.window.strategy import Prunes, a_strategy
 __all__ = ["HierarchicalMemory"]
 
 
-class HierarchicalMemory(ReadingMemory):
+class HierarchicalMemory(ContextMemory):
     """A memory in a folder that outlives the context window of an agent, and its process.
 
     Steps that are added are durable when `add` returns. The newest stay in a window that a strategy keeps short; what

@@ -2,7 +2,7 @@
 
 - An image costs what OpenAI's GPT-4o counts (https://platform.openai.com/docs/guides/images-vision#calculating-costs):
   85 at low detail; else 170 for each tile of 512 x 512 pixels, after scaling into 2,048 x 2,048 and to a shortest side
-  of 768, and 85. A block of Anthropic's costs a token for each 750 pixels, after scaling to a longest side of 1,568
+  of 768, and 85. One that goes to Anthropic costs a token for each 750 pixels, after scaling to a longest side of 1,568
   (https://platform.claude.com/docs/en/build-with-claude/vision#calculate-image-costs). Of unknown size: 1,024 x 1,024.
 - A PDF costs PER_PAGE for each page: both send a page's text and its image, and Anthropic puts the text alone at 1,500
   to 3,000 tokens (https://platform.claude.com/docs/en/build-with-claude/pdf-support#estimate-your-costs).
@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import re
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-__all__ = ["PER_PAGE", "audio_tokens", "file_tokens", "image_tokens", "media_tokens"]
+__all__ = ["PER_PAGE", "audio_tokens", "file_tokens", "image_tokens", "is_media", "media_tokens", "notes_of",
+           "with_notes"]  # fmt: skip
 
 PER_PAGE = 2_250
 BYTES_A_PAGE = 60_000
@@ -30,6 +32,9 @@ AUDIO_BYTES = 8_000  # a second of compressed speech, at 64 kbit/s
 UNKNOWN_SIZE = (1_024, 1_024)
 _HEAD = 1 << 17  # characters of base64 in which an image says its size
 _MOST = 1 << 22  # bytes of a PDF's streams that are unpacked
+_LONGEST_NAME = 100  # characters of a name or an address in a note
+_HELD = ("file", "image_url", "input_audio", "source", "resource")  # keys of what a part holds
+_DATA = ("file_data", "url", "image_url", "data", "blob")
 _REMEMBERED = 256  # PDFs whose pages are remembered
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _PACKED = re.compile(rb"/ObjStm\b.{0,500}?stream\r?\n", re.DOTALL)
@@ -39,7 +44,16 @@ _pages: dict[tuple[int, int], int] = {}  # by length and hash of the base64
 Size = tuple[int, int]
 
 
-def media_tokens(part: Mapping[str, Any], count: Callable[[str], int]) -> int | None:
+def is_media(part: Mapping[str, Any]) -> bool:
+    """Return True for an image, a file or audio."""
+    return media_tokens(part, _nothing) is not None
+
+
+def _nothing(text: str) -> int:
+    return 0
+
+
+def media_tokens(part: Mapping[str, Any], count: Callable[[str], int], format: str | None = None) -> int | None:
     """Count the tokens of a part of content that is an image, a file or audio; None if it is none of them.
 
     >>> image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "high"}}
@@ -49,10 +63,11 @@ def media_tokens(part: Mapping[str, Any], count: Callable[[str], int]) -> int | 
     Args:
         part: A part in the form of OpenAI's chat, its Responses API, Anthropic or MCP.
         count: Counts the tokens of a text.
+        format: The format that it is sent in; `"anthropic"` counts images of any form as Anthropic does.
     """
     kind = str(part.get("type", ""))
     if "image" in kind or kind == "computer_screenshot":
-        return _image(part)
+        return _image(part, format)
     if kind in ("file", "input_file"):
         file = part.get("file") if kind == "file" else part
         data = file.get("file_data") if isinstance(file, Mapping) else None
@@ -70,12 +85,13 @@ def media_tokens(part: Mapping[str, Any], count: Callable[[str], int]) -> int | 
 # -- images -----------------------------------------------------------------------------------------------------------
 
 
-def _image(part: Mapping[str, Any]) -> int:
+def _image(part: Mapping[str, Any], format: str | None) -> int:
     image, source = part.get("image_url"), part.get("source")
     if isinstance(source, Mapping):
         return _anthropic_tokens(_size(source.get("data")))
     held = image if isinstance(image, Mapping) else {"url": image, "detail": part.get("detail")}
-    return image_tokens(held.get("url") or part.get("data"), held.get("detail"))
+    data = held.get("url") or part.get("data")
+    return _anthropic_tokens(_size(data)) if format == "anthropic" else image_tokens(data, held.get("detail"))
 
 
 def image_tokens(data: Any, detail: Any = None) -> int:
@@ -211,3 +227,46 @@ def _bytes(data: Any, most: int | None = None) -> bytes:
         return base64.b64decode(body + "=" * (-len(body) % 4))
     except (binascii.Error, ValueError):
         return b""
+
+
+# -- what is left out -------------------------------------------------------------------------------------------------
+
+
+def notes_of(parts: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """Return, for each part, the note that stands for it where it is left out; None for a text.
+
+    >>> data = "data:application/pdf;base64," + "JVBERi0x" * 10_000
+    >>> notes_of([{"type": "text", "text": "Hi."}, {"type": "file", "file": {"filename": "a.pdf", "file_data": data}}])
+    [None, '[file left out, too long: a.pdf, application/pdf, 60 kB]']
+    """
+    places = [at for at, part in enumerate(parts) if is_media(part)]
+    found: list[str | None] = [None] * len(parts)
+    for number, at in enumerate(places, 1):
+        which = f" {number} of {len(places)}" if len(places) > 1 else ""
+        kind, *details = _about(parts[at])
+        found[at] = f"[{kind}{which} left out, too long: {', '.join(details) or 'of unknown size'}]"
+    return found
+
+
+def with_notes(parts: Sequence[Mapping[str, Any]], numbers: Collection[int]) -> list[Mapping[str, Any]]:
+    """Put notes in the place of some of the images, files and audio among parts, by their numbers among them."""
+    following, found = itertools.count(), list[Mapping[str, Any]]()
+    for part, note in zip(parts, notes_of(parts), strict=True):
+        is_left_out = note is not None and next(following) in numbers
+        found.append({"type": "text", "text": note} if is_left_out else part)
+    return found
+
+
+def _about(part: Mapping[str, Any]) -> list[str]:
+    """Return what is known of an image, a file or audio: its sort, its name, its type and its size."""
+    held = next((part[key] for key in _HELD if isinstance(part.get(key), Mapping)), part)
+    sort = next((sort for sort in ("image", "audio") if sort in str(part.get("type"))), "file")
+    name = held.get("filename") or part.get("filename") or part.get("title") or held.get("file_id")
+    data = next((value for key in _DATA if isinstance(value := held.get(key, part.get(key)), str)), "")
+    head, _, body = data.rpartition("base64,")
+    kind = head.removeprefix("data:").partition(";")[0] or held.get("media_type") or held.get("mimeType")
+    kind = kind or (f"audio/{held['format']}" if isinstance(held.get("format"), str) else None)
+    size = f"{max(1, round(len(body) * 3 / 4 / 1_000)):,} kB" if body and "://" not in body[:10] else None
+    where = body[:_LONGEST_NAME] if body and size is None else None
+    details = (str(one)[:_LONGEST_NAME] for one in (name, kind, size, where) if one)
+    return [sort, *details]

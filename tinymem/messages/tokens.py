@@ -139,7 +139,9 @@ def _named(encoding: str) -> TokenCounter:
     return TiktokenCounter(encoding)
 
 
-def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None = None) -> int:
+def count_message(
+    message: Mapping[str, Any], counter: TokenCounter | str | None = None, format: str | None = None
+) -> int:
     """Count the tokens of one chat message: role, name, content, tool calls and the overhead.
 
     Images, files and audio cost what `tinymem.messages.media` says, wherever they are, never their base64; other parts
@@ -151,6 +153,7 @@ def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None
     Args:
         message: A mapping with role and content.
         counter: A TokenCounter, the name of a tiktoken encoding or of a model, or None for the default.
+        format: The format that it is sent in: `"anthropic"` counts images as Anthropic does.
 
     Raises:
         MessageError: The message is no mapping.
@@ -165,7 +168,7 @@ def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None
         if value is None:
             continue
         if key == "content":
-            total += _count_content(value, counter)
+            total += _count_content(value, counter, format)
         elif key == "tool_calls" and isinstance(value, list):
             total += sum(PER_MESSAGE + _count_call(call, counter) for call in value)
         elif key == "images" and isinstance(value, list):  # Ollama's
@@ -177,17 +180,19 @@ def count_message(message: Mapping[str, Any], counter: TokenCounter | str | None
     return total
 
 
-def _count_content(content: Any, counter: TokenCounter) -> int:
-    return counter.count(content) if isinstance(content, str) else sum(_count_part(part, counter) for part in content)
+def _count_content(content: Any, counter: TokenCounter, format: str | None) -> int:
+    if isinstance(content, str):
+        return counter.count(content)
+    return sum(_count_part(part, counter, format) for part in content)
 
 
-def _count_part(part: Any, counter: TokenCounter) -> int:
+def _count_part(part: Any, counter: TokenCounter, format: str | None) -> int:
     if not isinstance(part, Mapping):
         return counter.count(part if isinstance(part, str) else to_json(part))
-    if (tokens := media_tokens(part, counter.count)) is not None:
+    if (tokens := media_tokens(part, counter.count, format)) is not None:
         return tokens
     if isinstance(inner := part.get("content"), (list, tuple)):  # a result, with parts of its own
-        return counter.count(to_json({**part, "content": ""})) + _count_content(inner, counter)
+        return counter.count(to_json({**part, "content": ""})) + _count_content(inner, counter, format)
     return counter.count(as_text([part]) if "text" in part else to_json(part))
 
 
@@ -200,13 +205,15 @@ def _count_call(call: Mapping[str, Any], counter: TokenCounter) -> int:
     return sum(map(counter.count, texts))
 
 
-def count_tokens(messages: Iterable[Mapping[str, Any]], counter: TokenCounter | str | None = None) -> int:
+def count_tokens(
+    messages: Iterable[Mapping[str, Any]], counter: TokenCounter | str | None = None, format: str | None = None
+) -> int:
     """Count the tokens of a whole prompt: its messages, and the overhead of the answer.
 
-    `counter` and errors are those of `count_message`.
+    `counter`, `format` and errors are those of `count_message`.
     """
     counted = counter_from(counter)
-    return PER_REPLY + sum(count_message(message, counted) for message in some("messages", messages))
+    return PER_REPLY + sum(count_message(message, counted, format) for message in some("messages", messages))
 
 
 class Prices:

@@ -46,6 +46,7 @@ class CallIds:
     def give_back(self, names: Collection[str]) -> None:
         """Let these ids be used again."""
         self._used.difference_update(names)
+        self._next.clear()
 
 
 @dataclass

@@ -47,7 +47,8 @@ class Sending:
     The messages of all groups in a row are a valid sequence: each group's messages are, and no two groups share the id
     of a call. If two steps share one, the later one is sent with the step's number appended.
 
-    `extra_keys` are those of `repair`. `beside` counts the tokens that go with a message of a step, by its place.
+    `extra_keys` are those of `repair`. `beside` counts the tokens that go with a message of a step, by its place, and
+    `format` is the one that messages are sent in, which decides what images cost.
     """
 
     def __init__(
@@ -56,9 +57,10 @@ class Sending:
         style: Style,
         extra_keys: Collection[str] = (),
         beside: Callable[[Step, int], int] | None = None,
+        format: str | None = None,
     ) -> None:
         self.style, self.counter, self.extra_keys = style, counter, tuple(some_texts("extra_keys", extra_keys))
-        self._beside = beside
+        self._beside, self.format = beside, format
         self._known: dict[str, SentGroup] = {}  # by the id of a group's first step
         self._last: tuple[Sequence[Step], list[SentGroup]] = ((), [])
 
@@ -66,7 +68,7 @@ class Sending:
         """Return the groups of `steps` as they are sent."""
         ids = CallIds()
         if summary_mode:
-            return [self._rendered(group, ids, True) for group in groups(steps)]
+            return [self.rendered(group, ids, True) for group in groups(steps)]
         before, sent = self._last
         if len(before) == len(steps) and all(map(operator.is_, before, steps)):
             return [*sent]
@@ -82,9 +84,10 @@ class Sending:
             if all(name == sent for name, (_, sent) in zip(taken, known.ids, strict=True)):
                 return known
             ids.give_back(taken)
-        return self._rendered(group, ids)
+        return self.rendered(group, ids)
 
-    def _rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> SentGroup:
+    def rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> SentGroup:
+        """Render a group with ids of calls that none of `ids` is."""
         taken: list[tuple[str, str]] = []
 
         def take(given: str) -> str:
@@ -104,7 +107,7 @@ class Sending:
         ]
         messages = valid(rendered, take, (*self.extra_keys, _SOURCE))
         sources = tuple(message.pop(_SOURCE, None) for message in messages)
-        tokens = sum(count_message(message, self.counter) for message in messages)
+        tokens = sum(count_message(message, self.counter, self.format) for message in messages)
         if self._beside:
             tokens += sum(self._beside(group[source[0]], source[1]) for source in sources if source)
         return SentGroup(group, messages, tokens, tuple(ids), sources)
@@ -114,14 +117,9 @@ class Sending:
         names = iter([name for _, name in sent.ids])
         return self._made(group, lambda given: next(names), sent.ids)
 
-    def like(self, beside: Callable[[Step, int], int]) -> Sending:
+    def like(self, beside: Callable[[Step, int], int], format: str) -> Sending:
         """Return another one of the same style, counter and extra keys, for another window."""
-        return Sending(self.counter, self.style, self.extra_keys, beside)
-
-    def cost_of(self, step: Step) -> int:
-        """Count the tokens of a step by itself; this is fast where it stands in the window already."""
-        known = self._known.get(step.id)
-        return known.tokens if known and len(known.group) == 1 and known.group[0] is step else self.cost([step])
+        return Sending(self.counter, self.style, self.extra_keys, beside, format)
 
     def cost(self, group: Group) -> int:
         """Count the tokens of one group by itself."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tinymem.messages.fitting import most_characters
+from tinymem.memory.context.shortening import shortened_to
+from tinymem.memory.context.window import Window
 from tinymem.messages.tokens import count_message
-from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import covers_of
-from tinymem.window.sending import Sending, SentGroup
+from tinymem.window.sending import SentGroup
 
-__all__ = ["NOTE", "Chosen", "chosen", "shortened"]
+__all__ = ["NOTE", "Chosen", "choose"]
 
 NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
 
@@ -29,58 +29,29 @@ class Chosen:
     note: int
 
 
-def chosen(
-    sent: Sequence[SentGroup],
-    held: Collection[str],
-    positions: Mapping[str, int],
-    room: int,
-    share: int,
-    whole_up_to: float,
-    sending: Sending,
-) -> Chosen:
-    """Choose the groups of the window that fit `room` tokens beside the groups `held` (ids).
+def choose(window: Window, room: int, share: int, whole_up_to: float) -> Chosen:
+    """Choose the groups of the window that fit `room` tokens beside the fixed ones.
 
-    Unless all groups fit the share `whole_up_to` of it, those before the newest one have at most `share` tokens.
+    Unless all groups fit the share `whole_up_to` of it, those before the newest one have at most `share` tokens. A
+    newest one that does not fit is cut to half of the room, so that recall has the rest, or as far as its files need.
     """
-    earlier, whole = [one for one in sent[:-1] if one.first not in held], [*sent[-1:]]
-    total = sum(one.tokens for one in sent if one.first not in held)
+    others = [one for one in window.groups if one.first not in window.fixed]
+    whole = [*window.groups[-1:]]
+    is_free = bool(whole) and whole[0].first not in window.fixed
+    earlier = others[:-1] if is_free else others
+    total = sum(one.tokens for one in others)
     if whole_up_to == 1 and total <= room:
         return Chosen(earlier, whole, whole, -1)
-    note, newest = count_message(NOTE, sending.counter), whole
+    note, newest = count_message(NOTE, window.sending.counter), whole
     if total <= int(whole_up_to * room) - note:
         return Chosen(earlier, whole, whole, note)
-    if whole and whole[0].first not in held:
-        newest = _fitted(whole[0], room - note, sending)
+    if is_free:
+        left = room - note
+        newest = whole if whole[0].tokens <= left else [shortened_to(whole[0], left // 2, left, window.sending)]
+        newest = [one for one in newest if one.tokens <= left]
         room -= sum(one.tokens for one in newest)
-    end = max((positions[step.id] for one in whole for step in one.group), default=0)
-    return Chosen(_from_start(earlier, end, positions, room - note, share), newest, whole, note)
-
-
-def _fitted(whole: SentGroup, room: int, sending: Sending) -> list[SentGroup]:
-    """Return the group whole if it fits `room`, else with its texts cut to half of `room`, so that recall has the rest.
-
-    Arguments of calls are cut only where nothing else helps. Returns nothing if even the shortened group does not fit.
-    """
-    if whole.tokens <= room:
-        return [whole]
-    room //= 2
-    for arguments in (False, True):
-
-        def cut(most: int, arguments: bool = arguments) -> SentGroup:
-            return shortened(whole, most, arguments, sending)
-
-        longest = most_characters(lambda most: cut(most).tokens <= room, room)
-        if longest >= 0:
-            return [cut(longest)]
-    return []
-
-
-def shortened(whole: SentGroup, most: int, arguments: bool, sending: Sending) -> SentGroup:
-    """Cut the texts of a group to `most` characters each, and those in the arguments of its calls if asked to."""
-    steps = [step.shortened(most) for step in whole.group]
-    if arguments:
-        steps = [step.shorten_arguments(most) if isinstance(step, ActionStep) else step for step in steps]
-    return sending.instead(whole, steps)
+    end = max((window.positions[step.id] for one in whole for step in one.group), default=0)
+    return Chosen(_from_start(earlier, end, window.positions, room - note, share), newest, whole, note)
 
 
 def _from_start(

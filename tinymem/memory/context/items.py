@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tinymem.messages.tokens import count_message
 from tinymem.recall import Recall
@@ -30,19 +31,22 @@ class Item:
         return f"<Item {self.tier}: {self.tokens} tokens: {self.step!r}>"
 
 
-def priced(shown: Iterable[SentGroup]) -> Iterable[tuple[Step, int]]:
+Priced: TypeAlias = Sequence[tuple[Step, int]]  # steps, each with its tokens
+
+
+def priced(shown: Iterable[SentGroup]) -> Priced:
     """Return the steps that are shown, with their tokens: the first of a group has all of the group's."""
-    return ((step, 0 if at else one.tokens) for one in shown for at, step in enumerate(one.group))
+    return [(step, 0 if at else one.tokens) for one in shown for at, step in enumerate(one.group)]
 
 
-def shared(steps: Sequence[Step], block: Iterable[Message], sending: Sending) -> Iterable[tuple[Step, int]]:
+def shared(steps: Sequence[Step], block: Iterable[Message], sending: Sending) -> Priced:
     """Return the steps of a block, which is one message: they share what that costs by their length."""
     total = sum(count_message(message, sending.counter) for message in block)
     length = sum(len(step.text) for step in steps) or 1
-    return ((step, total * len(step.text) // length) for step in steps)
+    return [(step, total * len(step.text) // length) for step in steps]
 
 
-def report(tiers: Mapping[str, Iterable[tuple[Step, int]]], steps: Sequence[Step], found: Recall) -> tuple[Item, ...]:
+def report(tiers: Mapping[str, Priced], steps: Sequence[Step], found: Recall) -> tuple[Item, ...]:
     """Return an item for every step that is shown or recalled, or is not."""
     items = [Item(tier, step, tokens) for tier, shown in tiers.items() for step, tokens in shown]
     for one in found.items:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from tinymem.errors import InputError
-from tinymem.memory.context.context import fixed_steps
+from tinymem.memory.context.window import fixed_steps
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.ids import moment
 from tinymem.steps.serialization import load_step

@@ -7,25 +7,29 @@ conversation.write(entries)                              # native items, untouch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tinymem.errors import InputError, shown
 from tinymem.messages.formats.anthropic import AnthropicConversation
 from tinymem.messages.formats.conversation import Added, Conversation, Entry
-from tinymem.messages.formats.detection import detected
+from tinymem.messages.formats.detection import detected, marks_of
+from tinymem.messages.formats.items import ItemConversation, Known
+from tinymem.messages.formats.objects import listed
 from tinymem.messages.formats.openai import ChatConversation
 from tinymem.messages.formats.responses import ResponsesConversation
 from tinymem.messages.validity import repair
 
 __all__ = ["FORMATS", "Conversation", "Entry", "conversation_from", "write_messages"]
 
-FORMATS: dict[str, type[Conversation]] = {
+FORMATS: dict[str, type[ItemConversation]] = {
     kind.format: kind for kind in (ChatConversation, ResponsesConversation, AnthropicConversation)
 }
 
 
-def conversation_from(items: Any, format: str | None = None) -> Conversation:
+def conversation_from(
+    items: Any, format: str | None = None, before: ItemConversation | None = None
+) -> ItemConversation:
     """Read a conversation, as a framework holds it.
 
     Args:
@@ -34,6 +38,7 @@ def conversation_from(items: Any, format: str | None = None) -> Conversation:
             objects of the SDK.
         format: The name of the format; by default known by its shape. Messages of plain texts fit every format and are
             taken for OpenAI's chat, so name it where prompts go back to another provider.
+        before: The conversation as it came before: of what is unchanged in it, nothing is read again.
 
     Raises:
         MessageError: Something in it is not understood; the error names its index.
@@ -43,11 +48,29 @@ def conversation_from(items: Any, format: str | None = None) -> Conversation:
     >>> conversation_from(request).messages
     [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi.'}]
     """
-    if format is not None and format not in FORMATS:
+    if format is not None and (not isinstance(format, str) or format not in FORMATS):
         raise InputError(f"format must be one of {', '.join(FORMATS)}, or None, not {shown(format)}")
-    if isinstance(items, Iterable) and not isinstance(items, (str, bytes, Mapping)):
+    if isinstance(items, Mapping):
+        format = format or AnthropicConversation.format
+    elif isinstance(items, Iterable) and not isinstance(items, (str, bytes)):
         items = list(items)
-    return FORMATS[detected(items) if format is None else format](items)
+    known = None
+    if before is not None and before.format == (format or before.format):
+        known = before.known(items)
+    marks = None if format else _marks(listed(items), known)
+    kind = FORMATS[format or detected(marks or {})]
+    conversation = kind(items, known if type(before) is kind else None)
+    conversation.marks = marks
+    return conversation
+
+
+def _marks(items: Sequence[Any], known: Known | None) -> dict[str, int]:
+    """Return the marks of formats among the items; those in known ones are known."""
+    before, start, end = known or (None, 0, 0)
+    if before is None or before.marks is None:
+        return marks_of(items)
+    held = {mark: at for mark, at in before.marks.items() if start <= at < end}
+    return {**marks_of(items[end:], end), **held, **marks_of(items[:start])}
 
 
 def write_messages(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, shown
 from tinymem.messages.formats.anthropic_blocks import blocks_of, call_of, made_of, parts_of, result_of, shortened
 from tinymem.messages.formats.anthropic_turns import Piece, Sent, breakpoints, cached, turns_of, written
-from tinymem.messages.formats.conversation import Conversation, Placed
-from tinymem.messages.formats.objects import items_of, plain_value
+from tinymem.messages.formats.conversation import Placed
+from tinymem.messages.formats.items import ItemConversation, Known, Source
+from tinymem.messages.formats.objects import plain_value
 from tinymem.messages.formats.parts import said
 from tinymem.steps.step import Message
 
@@ -18,31 +19,39 @@ __all__ = ["AnthropicConversation"]
 SYSTEM = -1  # the place of the system prompt, which stands beside the messages
 
 
-class _Source(NamedTuple):
-    """The item that a message is in, and the places of its blocks."""
-
-    item: int
-    blocks: tuple[int, ...]
-
-
-class AnthropicConversation(Conversation):
+class AnthropicConversation(ItemConversation):
     """A list of messages, or a request: a dict with `messages`, `system`, and keys that stay as they are."""
 
     format: ClassVar[str] = "anthropic"
 
-    def __init__(self, items: Any) -> None:
-        given = plain_value(items) if isinstance(items, Mapping) else {"messages": items}
-        self._request = {key: value for key, value in given.items() if key not in ("messages", "system")}
-        self._system = given.get("system")
-        self._items = [_as_sent(item) for item in items_of(given.get("messages"))]
-        read = [*_read_system(self._system), *(one for at, item in enumerate(self._items) for one in _read(item, at))]
-        self._sources = [source for _, source in read]
-        super().__init__([message for message, _ in read])
+    def __init__(self, items: Any, known: Known | None = None) -> None:
+        given = items if isinstance(items, Mapping) else {"messages": items}
+        self._request = {key: plain_value(given[key]) for key in given if key not in ("messages", "system")}
+        self._system = plain_value(given.get("system"))
+        super().__init__(given.get("messages"), known)
+
+    def known(self, items: Any) -> Known:
+        """Compare this conversation with how it comes again."""
+        return super().known(items.get("messages") or () if isinstance(items, Mapping) else items)
 
     def _natives(self, index: int) -> list[dict[str, Any]]:
-        item, places = self._sources[index]
-        own = blocks_of(self._system if item == SYSTEM else self._items[item]["content"], None)
+        item, _, places = self._sources[index]
+        own = blocks_of(self._system if item == SYSTEM else self._native(item)["content"], None)
         return [own[at] for at in places]
+
+    def _plain(self, item: Any) -> Any:
+        return _as_sent(plain_value(item))
+
+    def _prompts(self) -> Iterator[tuple[Message, Source]]:
+        if self._system is not None:
+            blocks = blocks_of(self._system, None)
+            content = said([part for block in blocks for part in parts_of(block, None)])
+            yield {"role": "system", "content": content}, Source(SYSTEM, SYSTEM + 1, tuple(range(len(blocks))))
+
+    def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
+        for at in range(start, end):
+            for message, blocks in _read(self._items[at], at):
+                yield message, Source(at, at + 1, blocks)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -50,7 +59,10 @@ class AnthropicConversation(Conversation):
         pieces = [self._piece(one) for one in placed]
         above = [piece for piece in pieces if piece.role == "system" and piece.item in (SYSTEM, None)]
         turns = turns_of([piece for piece in pieces if piece not in above])
-        messages = [sent for turn in turns for sent in written(turn, self._items)]
+        items: dict[int | None, dict[str, Any]] = {
+            piece.item: self._native(piece.item) for piece in pieces if piece.item is not None and piece.item != SYSTEM
+        }
+        messages = [sent for turn in turns for sent in written(turn, items)]
         system = Sent(self._system_of(above), [block for piece in above for block in piece.blocks])
         if cache_control is not None:
             last = [block for piece in pieces if piece.at < stable for block in piece.blocks]
@@ -67,7 +79,8 @@ class AnthropicConversation(Conversation):
         blocks = self._natives(one.input)
         if one.shortened:
             return Piece(one.at, role, shortened(blocks, one.message))
-        return Piece(one.at, role, blocks, *self._sources[one.input])
+        source = self._sources[one.input]
+        return Piece(one.at, role, blocks, source.start, source.blocks)
 
     def _system_of(self, pieces: Sequence[Piece]) -> Any:
         """Return the system prompt: as it came, if nothing was added to it."""
@@ -77,21 +90,15 @@ class AnthropicConversation(Conversation):
         return blocks[0]["text"] if len(blocks) == 1 and blocks[0].keys() == {"type", "text"} else blocks or None
 
 
-def _as_sent(item: dict[str, Any]) -> dict[str, Any]:
+def _as_sent(item: Any) -> Any:
     """Return an answer, as the API gave it, as a message that can be sent back."""
-    return {key: item[key] for key in ("role", "content") if key in item} if item.get("type") == "message" else item
+    if not isinstance(item, dict) or item.get("type") != "message":
+        return item
+    return {key: item[key] for key in ("role", "content") if key in item}
 
 
-def _read_system(system: Any) -> Iterator[tuple[Message, _Source]]:
-    if system is None:
-        return
-    blocks = blocks_of(system, None)
-    content = said([part for block in blocks for part in parts_of(block, None)])
-    yield {"role": "system", "content": content}, _Source(SYSTEM, tuple(range(len(blocks))))
-
-
-def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, _Source]]:
-    """Yield the messages of a chat that an item is: results of tools one by one, and what was said beside them."""
+def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int, ...]]]:
+    """Yield the messages of a chat that an item is, with their blocks: results of tools one by one, then the rest."""
     role, blocks = item.get("role"), blocks_of(item.get("content"), index)
     if role not in ("user", "assistant", "system"):
         raise MessageError(f"role must be user, assistant or system, not {shown(role)}: name another format", index)
@@ -102,9 +109,9 @@ def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, _Source]]
     if role == "assistant":
         calls = [call_of(blocks[at], index) for at in apart]
         more = {"content": content or None, "tool_calls": calls} if calls else {"content": content}
-        yield {"role": role, **more}, _Source(index, tuple(range(len(blocks))))
+        yield {"role": role, **more}, tuple(range(len(blocks)))
         return
     for at in apart:
-        yield result_of(blocks[at], index), _Source(index, (at,))
+        yield result_of(blocks[at], index), (at,)
     if rest or not apart:
-        yield {"role": role, "content": content}, _Source(index, rest)
+        yield {"role": role, "content": content}, rest

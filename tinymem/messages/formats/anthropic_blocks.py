@@ -15,6 +15,7 @@ from tinymem.messages.formats.parts import (
     strings,
     text_part,
     texts_of,
+    with_notes,
     with_texts,
 )
 from tinymem.messages.sendable import name_and_arguments, raw_calls
@@ -127,12 +128,14 @@ def shortened(blocks: Sequence[Block], message: Message) -> list[Block]:
 
 
 def _with_texts(blocks: Sequence[Block], texts: Sequence[str]) -> list[Block]:
-    def text_of(block: Block) -> str | None:
-        if block["type"] == "tool_use":
-            return None
-        return next((part["text"] for part in parts_of(block, None) if part["type"] == "text"), None)
+    def parts(block: Block) -> list[Message]:
+        return [] if block["type"] == "tool_use" else parts_of(block, None)
 
-    return [block for block in with_texts(blocks, text_of, texts, _replaced) if block is not None]
+    def text_of(block: Block) -> str | None:
+        return next((part["text"] for part in parts(block) if part["type"] == "text"), None)
+
+    own = with_notes(blocks, parts, texts, text_part)
+    return [block for block in with_texts(own, text_of, texts, _replaced) if block is not None]
 
 
 def _replaced(block: Block, text: str) -> Block:

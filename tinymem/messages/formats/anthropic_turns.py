@@ -76,7 +76,7 @@ class Sent:
         return {**self.keys, "content": self.content} if same is None else same
 
 
-def written(turn: Turn, items: Sequence[dict[str, Any]]) -> Iterable[Sent]:
+def written(turn: Turn, items: Mapping[int | None, dict[str, Any]]) -> Iterable[Sent]:
     """Return the messages of a turn: those that came, if it is made of them; else one."""
     own = list(dict.fromkeys(piece.item for piece in turn.pieces))
     if _is_whole(turn, own, items):
@@ -96,7 +96,7 @@ def _own_blocks(turn: Turn, item: int) -> list[Block]:
     return [block for _, block in sorted(pairs, key=lambda pair: pair[0])]
 
 
-def _is_whole(turn: Turn, own: Sequence[int | None], items: Sequence[dict[str, Any]]) -> bool:
+def _is_whole(turn: Turn, own: Sequence[int | None], items: Mapping[int | None, dict[str, Any]]) -> bool:
     """Return True if a turn is exactly some items one behind the other."""
     if None in own or any(b != a + 1 for a, b in itertools.pairwise(own) if a is not None):
         return False

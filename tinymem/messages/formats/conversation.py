@@ -111,9 +111,12 @@ class Conversation(ABC):
         >>> conversation_from([said]).native_tokens()
         [6]
         """
-        count = counter_from(counter).count
-        found = (self._natives(at) for at in range(len(self.messages)))
-        return [sum(native_tokens(native, count) for native in natives) for natives in found]
+        counted = counter_from(counter)
+        return [self.tokens_beside(at, counted) for at in range(len(self.messages))]
+
+    def tokens_beside(self, index: int, counter: TokenCounter) -> int:
+        """Count the tokens of what goes back with one message and is not in it."""
+        return sum(native_tokens(native, counter.count) for native in self._natives(index))
 
     @abstractmethod
     def _natives(self, index: int) -> Iterable[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tinymem.errors import MessageError, kind_of
 
-__all__ = ["items_of", "plain_value"]
+__all__ = ["items_of", "listed", "plain_value"]
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
@@ -36,15 +36,20 @@ def plain_value(value: Any) -> Any:
     return [plain_value(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
+def listed(items: Any) -> list[Any]:
+    """Return the items of a history as a list; MessageError if they are none."""
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+        raise MessageError(f"a conversation must be a list of messages, not {kind_of(items)}")
+    return list(items)
+
+
 def items_of(items: Any) -> list[dict[str, Any]]:
     """Return the items of a history as dicts.
 
     Raises:
         MessageError: It is no list, or one of them is no mapping.
     """
-    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
-        raise MessageError(f"a conversation must be a list of messages, not {kind_of(items)}")
-    found = [plain_value(item) for item in items]
+    found = [plain_value(item) for item in listed(items)]
     for index, item in enumerate(found):
         if not isinstance(item, dict):
             raise MessageError(f"must be a mapping, or an object of an SDK, not {kind_of(item)}", index)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, kind_of, shown
-from tinymem.messages.formats.conversation import Conversation, Placed
-from tinymem.messages.formats.objects import items_of, plain_value
-from tinymem.messages.formats.parts import said, strings, text_part, texts_of, with_texts
+from tinymem.messages.formats.conversation import Placed
+from tinymem.messages.formats.items import ItemConversation, Source
+from tinymem.messages.formats.objects import plain_value
+from tinymem.messages.formats.parts import said, strings, text_part, texts_of, with_notes, with_texts
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
 from tinymem.steps.types import ROLES
@@ -16,17 +17,17 @@ from tinymem.steps.types import ROLES
 __all__ = ["ChatConversation"]
 
 
-class ChatConversation(Conversation):
+class ChatConversation(ItemConversation):
     """Messages as they are, dicts or objects of the SDK."""
 
     format: ClassVar[str] = "openai"
 
-    def __init__(self, items: Any) -> None:
-        self._items = items_of(items if isinstance(items, (str, Mapping)) else [_sendable(item) for item in items])
-        super().__init__([_message(item, index) for index, item in enumerate(self._items)])
+    def _plain(self, item: Any) -> Any:
+        return _sendable(item) if hasattr(item, "model_dump") else plain_value(item)
 
-    def _natives(self, index: int) -> list[dict[str, Any]]:
-        return [self._items[index]]
+    def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
+        for at in range(start, end):
+            yield _message(self._items[at], at), Source(at, at + 1)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -36,14 +37,12 @@ class ChatConversation(Conversation):
     def _item(self, one: Placed) -> dict[str, Any]:
         if one.input is None:
             return one.message
-        item = self._items[one.input]
+        item = self._native(one.input)
         return {**item, "content": _shortened(item.get("content"), one.message)} if one.shortened else item
 
 
 def _sendable(item: Any) -> Any:
     """Return an object of the SDK as a dict, without keys that say nothing, as `refusal`, or repeat what others say."""
-    if not hasattr(item, "model_dump"):
-        return item
     found = {key: value for key, value in plain_value(item).items() if key == "content" or value not in (None, [])}
     found.pop("parsed", None)
     for call in found.get("tool_calls", ()):
@@ -95,4 +94,6 @@ def _shortened(content: Any, message: Message) -> Any:
         keys = part if isinstance(part, Mapping) and part.get("type") == "text" else {}
         return {**keys, **text_part(text)}
 
-    return [part for part in with_texts(content, text_of, texts_of(message.get("content")), replaced) if part]
+    texts = texts_of(message.get("content"))
+    own = with_notes(content, lambda part: [_part(part)], texts, text_part)
+    return [part for part in with_texts(own, text_of, texts, replaced) if part]

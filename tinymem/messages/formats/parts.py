@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
+from tinymem.messages.media import notes_of
 from tinymem.messages.sendable import BASE64_IMAGES
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
@@ -24,6 +25,7 @@ __all__ = [
     "strings",
     "text_part",
     "texts_of",
+    "with_notes",
     "with_texts",
 ]
 
@@ -118,6 +120,22 @@ def with_texts(
     for at, native in enumerate(natives):
         text = new.get(at, old[at])
         found.append(native if text == old[at] else (replaced(native, text) if text else None))
+    return found
+
+
+def with_notes(
+    natives: Sequence[Message],
+    parts_of: Callable[[Message], Sequence[Message]],
+    texts: Sequence[str],
+    made: Callable[[str], Message],
+) -> list[Message]:
+    """Put notes that are among `texts` in place of the images, files and audio that they stand for."""
+    flat = [parts_of(native) for native in natives]
+    notes = iter(notes_of([part for parts in flat for part in parts]))
+    found: list[Message] = []
+    for native, parts in zip(natives, flat, strict=True):
+        own = [note for _ in parts if (note := next(notes)) in texts and note is not None]
+        found.append(made("\n".join([*texts_of(parts), *own])) if own else native)
     return found
 
 

@@ -17,7 +17,9 @@ __all__ = [
     "OUTPUTS",
     "SILENT",
     "call_of",
+    "chat_parts",
     "hosted_text",
+    "input_text",
     "items_from",
     "kind_of_item",
     "message_content",
@@ -50,6 +52,7 @@ HOSTED = {  # run and answered by OpenAI
 }  # fmt: skip
 SILENT = {"reasoning", "mcp_list_tools"}  # nothing that was said
 _FRAME = {"type", "id", "call_id", "status", "result", "pending_safety_checks", "caller", "encrypted_content"}
+_MEDIA = ("input_image", "input_file", "input_audio")
 _TEXTS = ("input_text", "output_text", "text", "summary_text")
 
 
@@ -141,10 +144,15 @@ def part_text(part: Mapping[str, Any]) -> str | None:
         return hosted_text(part, str(kind))
     if kind in _TEXTS:
         return part.get("text")
-    if kind in ("input_image", "input_file"):
+    if kind in _MEDIA:
         found = _part(dict(part), 0)
         return found.get("text")
     return None
+
+
+def chat_parts(part: Message) -> list[Message]:
+    """Return a part of content, or a whole item, as parts of a chat's message."""
+    return [_part(part, 0)] if part.get("type") in _MEDIA else []
 
 
 def replaced_part(part: Message, text: str) -> Message:
@@ -191,5 +199,9 @@ def _input_part(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "input_image", "image_url": image["url"], "detail": image.get("detail", "auto")}
     if part["type"] == "file":
         return {"type": "input_file", **part["file"]}
-    text = as_text([part]) if part["type"] != "input_audio" else "[audio]"
+    return input_text(as_text([part]) if part["type"] != "input_audio" else "[audio]")
+
+
+def input_text(text: str) -> dict[str, Any]:
+    """Return a part of text as input has it."""
     return {"type": "input_text", "text": text}

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, shown
-from tinymem.messages.formats.conversation import Conversation, Placed
-from tinymem.messages.formats.objects import items_of
-from tinymem.messages.formats.parts import said, text_part, texts_of, with_texts
+from tinymem.messages.formats.conversation import Placed
+from tinymem.messages.formats.items import ItemConversation, Source
+from tinymem.messages.formats.parts import said, text_part, texts_of, with_notes, with_texts
 from tinymem.messages.formats.response_items import (
     CALLS,
     HOSTED,
     OUTPUTS,
     SILENT,
     call_of,
+    chat_parts,
     hosted_text,
+    input_text,
     items_from,
     kind_of_item,
     message_content,
@@ -37,9 +39,9 @@ ELSEWHERE = ("item_reference", "compaction", "context_compaction", "compaction_t
 
 @dataclass
 class _Turn:
-    """The items of an answer, so far."""
+    """An answer so far, which begins with the item at `start`."""
 
-    items: list[int] = field(default_factory=list)
+    start: int
     parts: list[Message] = field(default_factory=list)
     calls: list[Message] = field(default_factory=list)
     has_message: bool = False
@@ -52,19 +54,13 @@ class _Turn:
         return {"role": "assistant", "content": said(self.parts) or None, "tool_calls": self.calls}
 
 
-class ResponsesConversation(Conversation):
+class ResponsesConversation(ItemConversation):
     """Input and output items, dicts or objects of the SDK."""
 
     format: ClassVar[str] = "responses"
 
-    def __init__(self, items: Any) -> None:
-        self._items = items_of(items)
-        read = list(_read(self._items))
-        self._sources = [source for _, source in read]
-        super().__init__([message for message, _ in read])
-
-    def _natives(self, index: int) -> list[dict[str, Any]]:
-        return [self._items[at] for at in self._sources[index]]
+    def _read(self, start: int, end: int) -> Iterator[tuple[Message, Source]]:
+        return _read(self._items[start:end], start)
 
     def _written(
         self, placed: Sequence[Placed], stable: int, cache_control: Mapping[str, Any] | None
@@ -82,10 +78,10 @@ class ResponsesConversation(Conversation):
         return found
 
 
-def _read(items: Sequence[dict[str, Any]]) -> Iterator[tuple[Message, list[int]]]:
-    """Yield the messages of a chat, each with the places of its items."""
+def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message, Source]]:
+    """Yield the messages of a chat that items are, the first of which is at `start`."""
     turn: _Turn | None = None
-    for index, item in enumerate(items):
+    for index, item in enumerate(items, start):
         kind = kind_of_item(item)
         if kind in ELSEWHERE:
             raise MessageError(
@@ -96,20 +92,19 @@ def _read(items: Sequence[dict[str, Any]]) -> Iterator[tuple[Message, list[int]]
         is_answer = kind in CALLS or kind in HOSTED or kind in SILENT or kind == "message:assistant"
         begins = turn is not None and turn.has_message and not turn.calls and kind in ("reasoning", "message:assistant")
         if turn is not None and (begins or not is_answer):
-            yield turn.message, turn.items
+            yield turn.message, Source(turn.start, index)
             turn = None
         if is_answer:
-            turn = turn or _Turn()
+            turn = turn or _Turn(index)
             _take(turn, index, item, kind)
         else:
-            yield _single(item, index, kind), [index]
+            yield _single(item, index, kind), Source(index, index + 1)
     if turn is not None:
-        yield turn.message, turn.items
+        yield turn.message, Source(turn.start, start + len(items))
 
 
 def _take(turn: _Turn, index: int, item: dict[str, Any], kind: str) -> None:
     """Add an item to the answer that it is part of."""
-    turn.items.append(index)
     if kind == "message:assistant":
         turn.has_message = True
         turn.parts += message_content(item, index)
@@ -141,7 +136,8 @@ def _shortened(items: Sequence[dict[str, Any]], message: Message) -> list[dict[s
         parts = value if isinstance(value, list) else [text_part(value)] if isinstance(value, str) else []
         natives += [(at, part) for part in (parts if key else [item])]
     texts = texts_of(message.get("content"))
-    new = with_texts([part for _, part in natives], part_text, texts, replaced_part)
+    own = with_notes([part for _, part in natives], chat_parts, texts, input_text)
+    new = with_texts(own, part_text, texts, replaced_part)
     found = []
     for at, item in enumerate(items):
         key = _text_key(item)

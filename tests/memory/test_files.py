@@ -1,0 +1,193 @@
+"""Files, images and audio in a history: sent as they came where they fit, else named in a note; the words stay."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from functools import partial
+from typing import Any
+
+import pytest
+from provider_servers import StrictServer
+from scripted_model import Move
+
+from tinymem import Context, HierarchicalMemory
+from tinymem.errors import BudgetError
+from tinymem.messages.media import PER_PAGE
+
+FORMATS = ["openai", "responses", "anthropic"]
+WORDS = "What is in this invoice?"
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+
+
+def coded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+PDF = coded(b"%PDF-1.7\n/Type /Page".ljust(60_000))
+PNG = coded(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 1_500, 1_000) + b"\x08\2\0\0\0" + b"\0" * 9_000)
+WAV = coded(b"RIFF\0\0\0\0WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8_000, 16_000, 2, 16) + b"\0" * 3_600_000)
+FILES: dict[str, dict[str, dict[str, Any]]] = {
+    "openai": {
+        "pdf": {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}},
+        "png": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+        "wav": {"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}},
+    },
+    "responses": {
+        "pdf": {"type": "input_file", "filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"},
+        "png": {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": "auto"},
+    },
+    "anthropic": {
+        "pdf": {
+            "type": "document",
+            "title": "a.pdf",
+            "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
+        },
+        "png": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+    },
+}
+EVERY = [(format, kind) for format, files in FILES.items() for kind in files]
+SAID = {"pdf": "a.pdf, application/pdf, 60 kB", "png": "image/png, 9 kB", "wav": "audio/wav, 3,600 kB"}
+
+
+def text(format: str, said: str = WORDS) -> dict[str, Any]:
+    return {"type": "input_text" if format == "responses" else "text", "text": said}
+
+
+def asking(format: str, *files: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [text(format), *files]}]
+
+
+def returned(format: str, *files: dict[str, Any]) -> list[dict[str, Any]]:
+    """A call whose result has words and files, which OpenAI's chat itself does not take there."""
+    content, function = [text(format), *files], {"name": "read", "arguments": "{}"}
+    if format == "anthropic":
+        use = {"type": "tool_use", "id": "call_1", "name": "read", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "call_1", "content": content}
+        return [
+            {"role": "user", "content": "Read it."},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [result]},
+        ]
+    if format == "responses":
+        output = {"type": "function_call_output", "call_id": "call_1", "output": content}
+        return [
+            {"role": "user", "content": "Read it."},
+            {"type": "function_call", "call_id": "call_1", **function},
+            output,
+        ]
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    return [
+        {"role": "user", "content": "Read it."},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "call_1", "content": content},
+    ]
+
+
+def refused(format: str, context: Context) -> list[str]:
+    """The rules of the provider that the prompt breaks."""
+    sent = context.to(format)
+    with StrictServer(lambda chat: Move("Done.")) as server:
+        body = sent if format == "anthropic" else {"messages" if format == "openai" else "input": sent}
+        frame = {"model": "m", "max_tokens": 9} if format == "anthropic" else {}
+        found: list[str] = server.broken(format, {**frame, **body})
+        return found
+
+
+@pytest.mark.parametrize(("format", "kind"), EVERY)
+def test_a_file_that_fits_is_sent_as_it_came(format: str, kind: str) -> None:
+    history = asking(format, FILES[format][kind])
+    with open_memory() as memory:
+        context = memory.fit(history, session="s", max_tokens=9_000, format=format)
+        sent = context.to()
+        assert (sent["messages"] if format == "anthropic" else sent) == history and not context.entries[-1].shortened
+        assert refused(format, context) == []
+
+
+@pytest.mark.parametrize(("format", "kind"), EVERY)
+def test_a_file_longer_than_the_budget_gives_way_to_a_note_and_the_words_stay(format: str, kind: str) -> None:
+    with open_memory() as memory:
+        context = memory.fit(asking(format, FILES[format][kind]), session="s", max_tokens=300, format=format)
+        assert context.tokens <= 300 and context.entries[-1].shortened and context.entries[-1].input == 0
+        sent = json.dumps(context.to())
+        assert WORDS in sent and SAID[kind] in sent and "base64" not in sent
+        assert refused(format, context) == []
+
+
+@pytest.mark.parametrize(("format", "kind"), [one for one in EVERY if one[1] != "wav"])
+@pytest.mark.parametrize("budget", [300, 9_000])
+def test_a_file_in_a_result_is_sent_or_named_beside_its_words(format: str, kind: str, budget: int) -> None:
+    history = returned(format, FILES[format][kind])
+    with open_memory() as memory:
+        context = memory.fit(history, session="s", max_tokens=budget, format=format)
+        assert context.tokens <= budget and context.entries[-1 if budget < 9_000 else 2].shortened == (budget < 9_000)
+        sent = context.to()
+        if budget < 9_000:
+            assert WORDS in json.dumps(sent) and SAID[kind] in json.dumps(sent) and "base64" not in json.dumps(sent)
+        else:
+            assert (sent["messages"] if format == "anthropic" else sent)[: len(history)] == history
+        if format != "openai" or budget < 9_000:  # it was never one of OpenAI's chat
+            assert refused(format, context) == refused("openai", context) == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_of_several_files_the_largest_is_left_out_and_the_note_says_which(format: str) -> None:
+    pdf, png = FILES[format]["pdf"], FILES[format]["png"]
+    with open_memory() as memory:
+        context = memory.fit(asking(format, png, pdf), session="s", max_tokens=2_200, format=format)
+        sent = context.to()
+        content = (sent["messages"] if format == "anthropic" else sent)[-1]["content"][-3:]
+        assert content[:2] == [text(format), png] and "[file 2 of 2 left out, too long: a.pdf" in content[2]["text"]
+        assert refused(format, context) == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_request_with_a_file_stays_while_its_work_goes_on(format: str) -> None:
+    history = asking(format, FILES[format]["pdf"])
+    with open_memory() as memory:
+        for at in range(12):
+            done = returned(format)
+            history += json.loads(json.dumps(done[1:]).replace("call_1", f"call_{at}"))
+            for budget in (400, 3_200, 6_000):
+                context = memory.fit(history, session="s", max_tokens=budget, format=format)
+                assert context.tokens <= budget and refused(format, context) == []
+                sent = json.dumps(context.to())
+                assert WORDS in sent and (PDF in sent) == (budget > PER_PAGE / 0.75)
+
+
+def test_a_plain_context_names_a_file_too() -> None:
+    with open_memory() as memory:
+        memory.add_message("user", asking("openai", FILES["openai"]["pdf"])[0]["content"])
+        newest = memory.context(max_tokens=1_500).messages[-1]["content"]
+        assert newest[0]["text"] == WORDS and SAID["pdf"] in newest[1]["text"]
+
+
+def test_what_is_too_little_even_without_the_file_says_what_is_needed() -> None:
+    with open_memory() as memory, pytest.raises(BudgetError) as raised:
+        memory.fit(asking("openai", FILES["openai"]["pdf"]), session="s", max_tokens=15)
+    assert raised.value.needed < 100
+
+
+@pytest.mark.parametrize("where", [asking, returned])
+def test_images_cost_what_their_provider_counts(where: Any) -> None:
+    """1,500 x 1,000 pixels: 1,568 is the longest side and 1,600 the most at Anthropic, 765 in tiles at OpenAI."""
+    costs = {}
+    with open_memory() as memory:
+        for format in FORMATS:
+            tokens = [
+                memory.fit(
+                    where(format, *files),
+                    session=f"{format} {len(files)}",
+                    sessions="none",
+                    max_tokens=9_000,
+                    format=format,
+                ).tokens
+                for files in ((), (FILES[format]["png"],))
+            ]
+            costs[format] = tokens[1] - tokens[0]
+    assert (
+        1_600 <= costs["anthropic"] < 1_650
+        and 1_105 <= costs["openai"] < 1_150
+        and costs["responses"] == costs["openai"]
+    )
