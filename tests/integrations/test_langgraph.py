@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_contract import BlockingEmbedder, open_memory
+from adapter_contract import SYSTEM, AdapterContract, Agent, Read, Script, open_memory
 from memories import texts_in
 
 from tinymem import HierarchicalMemory
 
 pytest.importorskip("langgraph")
 
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langchain_model import ScriptedModel
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, ListNamespacesOp, PutOp, SearchOp
 
 from tinymem.integrations.langgraph import TinymemStore
@@ -185,25 +190,6 @@ def test_no_reader_sees_a_hole_while_an_item_is_put_again(store: TinymemStore) -
     assert seen and None not in seen
 
 
-def test_a_search_does_not_block_the_event_loop(tmp_path: Path) -> None:
-    embedder = BlockingEmbedder()
-
-    async def main(store: TinymemStore) -> list[str]:
-        async def release() -> None:
-            while not embedder.waits.is_set():
-                await asyncio.sleep(0.001)
-            embedder.gate.set()
-
-        await store.aput(USERS, "a", {"text": "Ann likes pasta"})
-        embedder.gate.clear()
-        found, _ = await asyncio.gather(store.asearch(USERS, query="pasta"), release())
-        return keys(found)
-
-    with open_memory(tmp_path, embedder) as memory:
-        assert asyncio.run(main(TinymemStore(memory))) == ["a"]
-    assert not embedder.was_stuck
-
-
 def test_nodes_of_a_graph_share_it_over_threads(store: TinymemStore) -> None:
     def node(state: MessagesState, *, store: BaseStore) -> dict[str, Any]:
         said = str(state["messages"][-1].content)
@@ -218,3 +204,78 @@ def test_nodes_of_a_graph_share_it_over_threads(store: TinymemStore) -> None:
     graph: Any = builder.compile(store=store)
     graph.invoke({"messages": [("user", "Ann likes pasta.")]})
     assert graph.invoke({"messages": [("user", "What does Ann like?")]})["messages"][-1].content == "Ann likes pasta."
+
+
+class GraphAgent(Agent):
+    """A graph that puts what was said into the store, and what a search of it finds before the messages."""
+
+    def __init__(self, memory: HierarchicalMemory, session: str, script: Script, read: Read, like: Any) -> None:
+        super().__init__()
+
+        @tool
+        def read_file(path: str) -> str:
+            """Read a file."""
+            return read(path)
+
+        self.saver = like.saver if like else InMemorySaver()
+        self.config: Any = {"configurable": {"thread_id": session}}
+        self.model = ScriptedModel(script=script, agent=self)
+        self.store = TinymemStore(memory)
+        self.said = ("said", session)
+        builder: Any = StateGraph(MessagesState)
+        builder.add_node("model", RunnableLambda(self.step, self.astep))
+        builder.add_node("tools", ToolNode([read_file]))
+        builder.add_edge(START, "model")
+        builder.add_conditional_edges("model", tools_condition)
+        builder.add_edge("tools", "model")
+        self.graph = builder.compile(checkpointer=self.saver, store=self.store)
+
+    def step(self, state: Any) -> Any:
+        found = self.store.search(("said",), query=asked_in(state), limit=5)
+        answer = self.model.invoke(self.prompt(state, found))
+        return {"messages": [answer]}
+
+    async def astep(self, state: Any) -> Any:
+        found = await self.store.asearch(("said",), query=asked_in(state), limit=5)
+        answer = await self.model.ainvoke(self.prompt(state, found))
+        return {"messages": [answer]}
+
+    def prompt(self, state: Any, found: Any) -> list[Any]:
+        known = "\n".join(item.value["text"] for item in found if item.namespace != self.said)
+        block = f"\n<memories>\n{known}\n</memories>" if known else ""
+        return [SystemMessage(SYSTEM + block), *state["messages"]]
+
+    def count(self) -> int:
+        return len(self.held())
+
+    def puts(self) -> list[PutOp]:
+        """All that was said, be it in the store already or not."""
+        return [PutOp(self.said, one.id, {"text": one.text}) for one in self.held() if one.text]
+
+    def ask(self, text: str) -> str:
+        answer = self.graph.invoke({"messages": [HumanMessage(text)]}, self.config)["messages"][-1].text
+        self.store.batch(self.puts())
+        return str(answer)
+
+    async def aask(self, text: str) -> str:
+        done = await self.graph.ainvoke({"messages": [HumanMessage(text)]}, self.config)
+        await self.store.abatch(self.puts())
+        return str(done["messages"][-1].text)
+
+    def held(self) -> list[Any]:
+        found: list[Any] = self.graph.get_state(self.config).values.get("messages", [])
+        return found
+
+
+def asked_in(state: Any) -> str:
+    return next(str(one.text) for one in reversed(state["messages"]) if one.type == "human")
+
+
+class TestLangGraph(AdapterContract):
+    fits = False
+    excerpts = False
+
+    def agent(
+        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
+    ) -> GraphAgent:
+        return GraphAgent(memory, session, script, read, like)

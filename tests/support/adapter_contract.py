@@ -11,7 +11,8 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,15 @@ Chat = list[dict[str, Any]]
 Script = Callable[[Chat], Move]
 Read = Callable[[str], str]
 
-__all__ = ["AdapterContract", "Agent", "Chat", "Read", "Script", "open_memory", "thought"]
+__all__ = ["VAULT", "AdapterContract", "Agent", "Chat", "Read", "Script", "open_memory", "thought"]
 
 SYSTEM = "You read."
-BLOCK = re.compile(r"<(recalled-\d+) [^>\n]*>\n.*?\n</\1>", re.DOTALL)
+BLOCK = re.compile(  # of a memory, and those in which frameworks put what a memory gives them
+    r"(?:The following content is from your previous[^<]*)?"
+    r"<(recalled-\d+|memor(?:y|ies)|PAST_CONVERSATIONS)\b[^>\n]*>\n.*?\n</\1>",
+    re.DOTALL,
+)
+QUESTION = "Which TCP port does the PostgreSQL server of the staging environment listen on? Begin with checklist.md."
 
 
 def thought(number: int) -> str:
@@ -105,47 +111,103 @@ def answering(answers: dict[str, str]) -> Script:
     return move
 
 
+def reading_one(messages: Chat) -> Move:
+    """A model that reads the file it is asked to, and goes on from the checklist only."""
+    texts = said(messages)
+    if "Next sheet:" in texts[-1]:
+        return Move(answer=f"Noted, {len(texts)}.")
+    return next_move([{"content": one} for one in (recalled(messages), *texts)])
+
+
+VAULT = answering({"Vault": "Noted, Vault.", "Which port": "It is 18443."})
+
+
 class AdapterContract(ABC):
-    """The suite. `has_async` and `thinks` say what the framework has; `cuts` that it cuts long results itself."""
+    """The suite.
+
+    Attributes:
+        has_async: The framework has an event loop.
+        thinks: It sends the thinking of a model back with each turn.
+        cuts: It cuts long results itself.
+        fits: The adapter chooses what is sent. Otherwise the framework does, and the memory, a service or a store, is
+            asked what bears on the newest message. Then no one conversation is longer than the framework lets it be:
+            the sheets are read in a conversation each, a long result is sent whole, and what is checked of the budget
+            is that what comes back of all that leaves the request inside it.
+        excerpts: What comes back of a long text is a part of it. A store gives back what was put, whole.
+    """
 
     has_async = True
     thinks = True
     cuts = False
+    fits = True
+    excerpts = True
 
     @abstractmethod
-    def agent(
-        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
-    ) -> Any:
+    def agent(self, memory: Any, session: str, script: Script, read: Read = str, like: Any = None) -> Any:
         """Make an agent with a budget of BUDGET tokens; `like` is an agent whose history it goes on with."""
 
-    def check(self, agent: Agent) -> None:
+    def opened(self, path: Path, embedder: Any = "static") -> AbstractContextManager[Any]:
+        """Open the memory, or the memories, that the adapter takes."""
+        return open_memory(path, embedder)
+
+    def texts(self, memory: Any) -> list[str]:
+        """Return the text of each step."""
+        return [" ".join(step.text.split()) for step in memory.history()]
+
+    def leave(self, agent: Any) -> None:  # noqa: B027 (most have nothing to do)
+        """End a conversation, if its framework hands over only then what was said."""
+
+    def reader(self, before: Any, make: Callable[[str], Any], at: int) -> Any:
+        """Return the agent that reads a sheet in a conversation of its own."""
+        return make(f"sheet-{at}")
+
+    @pytest.fixture
+    def memory(self, tmp_path: Path) -> Iterator[Any]:
+        with self.opened(tmp_path / "memory") as opened:
+            yield opened
+
+    def check(self, agent: Agent, budget: bool = True) -> None:
         """Every request is valid, inside the budget, and has the thinking of each turn that calls a tool."""
         assert agent.requests
         for chat, thoughts in zip(agent.requests, agent.thoughts, strict=True):
             assert problems(chat) == []
-            assert count_tokens(chat) <= BUDGET
+            assert count_tokens(chat) <= BUDGET or not budget
             if self.thinks:
                 assert len(thoughts) == sum(1 for message in chat if message["role"] == "assistant")
                 assert len(set(thoughts)) == len(thoughts) and all(one.startswith("Thought ") for one in thoughts)
 
-    def check_sheets(self, agent: Agent, answer: str, world: World) -> None:
-        assert world.word in answer
-        self.check(agent)
-        assert len(agent.requests) == world.sheets + 3
-        assert len(agent.requests[-1]) < 40  # of 88
-        held = str(agent.held())
-        assert all(f"Host {at:03}" in held for at in range(world.sheets))  # all of it is still there, and nothing else
-        assert not any(line and line in held for line in recalled(agent.requests[-1]).splitlines()[:1])
+    def check_sheets(self, memory: Any, world: World, ask: Callable[[Any, str], str]) -> None:
+        """The last request has what the fourth sheet said, and the framework holds all of it, and nothing else."""
 
-    def test_the_sheets_are_answered_from_memory(self, memory: HierarchicalMemory, world: World) -> None:
-        agent = self.agent(memory, "s1", next_move, lambda path: (world.folder / path).read_text())
-        self.check_sheets(agent, agent.ask(TASK.format(first="hosts/000.md")), world)
+        def make(session: str, script: Script = reading_one) -> Any:
+            return self.agent(memory, session, script, lambda path: (world.folder / path).read_text())
 
-    def test_the_sheets_are_answered_in_an_event_loop(self, memory: HierarchicalMemory, world: World) -> None:
+        agents = []
+        if self.fits:
+            agents.append(make("s1", next_move))
+            assert world.word in ask(agents[0], TASK.format(first="hosts/000.md"))
+            assert len(agents[0].requests) == world.sheets + 3
+            assert len(agents[0].requests[-1]) < 40  # of 88
+        else:
+            for at in range(world.sheets):
+                agents.append(self.reader(agents[-1] if agents else None, make, at))
+                assert "Noted" in ask(agents[-1], f"Read a sheet. Begin with hosts/{at:03}.md.")
+            self.leave(agents[-1])
+            agents.append(make("last"))
+            assert world.word in ask(agents[-1], QUESTION)
+        for agent in agents:
+            self.check(agent)
+        held = str([agent.held() for agent in agents])
+        assert all(f"Host {at:03}" in held for at in range(world.sheets))
+        assert not any(line and line in held for line in recalled(agents[-1].requests[-1]).splitlines()[:1])
+
+    def test_the_sheets_are_answered_from_memory(self, memory: Any, world: World) -> None:
+        self.check_sheets(memory, world, lambda agent, text: agent.ask(text))
+
+    def test_the_sheets_are_answered_in_an_event_loop(self, memory: Any, world: World) -> None:
         if not self.has_async:
             pytest.skip("the framework has no event loop")
-        agent = self.agent(memory, "s1", next_move, lambda path: (world.folder / path).read_text())
-        self.check_sheets(agent, asyncio.run(agent.aask(TASK.format(first="hosts/000.md"))), world)
+        self.check_sheets(memory, world, lambda agent, text: asyncio.run(agent.aask(text)))
 
     def test_a_restart_adds_nothing_twice(self, tmp_path: Path) -> None:
         def script(messages: Chat) -> Move:
@@ -157,29 +219,31 @@ class AdapterContract(ABC):
         def read(path: str) -> str:
             return f"The file {path} names {len(path)} ports."
 
-        with open_memory(tmp_path) as memory:
+        with self.opened(tmp_path) as memory:
             first = self.agent(memory, "s1", script, read)
             answers = [first.ask("Which is the port of the first host?")]
-        with open_memory(tmp_path) as memory:
+        with self.opened(tmp_path) as memory:
             second = self.agent(memory, "s1", script, read, first)
             answers.append(second.ask("Which is the port of the second host?"))
-            texts = [" ".join(step.text.split()) for step in memory.history()]
+            self.leave(second)
+            texts = self.texts(memory)
             assert [text for text, times in Counter(texts).items() if times > 1] == []
             kept = "\n".join(texts)
             for text in ("first host", "The file ports.md", "second host", "The file more.md", *answers):
                 assert text in kept  # the last answer as well
 
-    def test_threads_recall_each_other_and_do_not_see_each_others_window(self, memory: HierarchicalMemory) -> None:
-        script = answering({"Vault": "Noted, Vault.", "Which port": "It is 18443."})
+    def test_threads_recall_each_other_and_do_not_see_each_others_window(self, memory: Any) -> None:
         told = "The Vault server of staging listens on port 18443."
-        self.agent(memory, "thread-1", script).ask(told)
-        other = self.agent(memory, "thread-2", script)
+        first = self.agent(memory, "thread-1", VAULT)
+        first.ask(told)
+        self.leave(first)
+        other = self.agent(memory, "thread-2", VAULT)
         other.ask("Which port does staging listen on?")
         (chat,) = other.requests
         assert [text for text in said(chat) if "Which port" in text] == said(chat)[-1:]
         assert told not in "\n".join(said(chat)) and "18443" in recalled(chat)
 
-    def test_a_result_of_twenty_budgets_leaves_its_call_in_place(self, memory: HierarchicalMemory) -> None:
+    def test_a_result_of_twenty_budgets_leaves_its_call_in_place(self, memory: Any) -> None:
         long = "Line of the log: all is quiet.\n" * (20 * BUDGET // 8)
         assert count_tokens([{"role": "user", "content": long}]) >= 20 * BUDGET
 
@@ -188,20 +252,25 @@ class AdapterContract(ABC):
 
         agent = self.agent(memory, "s1", script, lambda path: long)
         assert "Quiet." in agent.ask("Is the log quiet?")
-        self.check(agent)
+        self.check(agent, self.fits)
         self.check_pair(agent.requests[-1])
         assert self.cuts or str(agent.held()).count("all is quiet") == long.count("all is quiet")
+        if not self.fits:
+            self.leave(agent)
+            other = self.agent(memory, "s2", lambda _: Move(answer="Yes."))
+            other.ask("Is all quiet in the log?")
+            self.check(other, self.excerpts)
+            assert "all is quiet" in recalled(other.requests[-1])
 
     def check_pair(self, chat: Chat) -> None:
-        """The newest call and its result, shortened, are there."""
-        call, result = chat[-2:]
+        """The newest call and its result, shortened if the adapter chooses what is sent, are there."""
+        call, result = [one for one in chat if one["role"] != "user" or said([one])][-2:]
         assert call["tool_calls"][0]["id"] == result["tool_call_id"] and "all is quiet" in as_text(result["content"])
 
     def test_nothing_blocks_the_event_loop(self, tmp_path: Path) -> None:
         if not self.has_async:
             pytest.skip("the framework has no event loop")
         embedder = BlockingEmbedder()
-        script = answering({"Vault": "Noted, Vault.", "Which port": "It is 18443."})
 
         async def release() -> None:
             while not embedder.waits.is_set():
@@ -212,9 +281,12 @@ class AdapterContract(ABC):
             answer, _ = await asyncio.gather(agent.aask("Which port does staging listen on?"), release())
             return answer
 
-        with open_memory(tmp_path, embedder) as memory:
-            self.agent(memory, "thread-1", script).ask("The Vault server of staging listens on port 18443.")
+        with self.opened(tmp_path, embedder) as memory:
+            first = self.agent(memory, "thread-1", VAULT)
+            first.ask("The Vault server of staging listens on port 18443.")
+            self.leave(first)
+            other = self.agent(memory, "thread-2", VAULT)
             embedder.gate.clear()
             embedder.waits.clear()
-            assert asyncio.run(both(self.agent(memory, "thread-2", script))) == "It is 18443."
+            assert asyncio.run(both(other)) == "It is 18443."
         assert not embedder.was_stuck

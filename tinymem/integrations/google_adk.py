@@ -45,7 +45,7 @@ class TinymemMemoryService(BaseMemoryService):
 
     Args:
         memories: The memories of all users.
-        max_tokens: The most tokens of what a search finds.
+        max_tokens: The most tokens of what a search finds, each with its time and author, as ADK writes them.
     """
 
     def __init__(self, memories: Memories | AsyncMemories, max_tokens: int = 1_000) -> None:
@@ -81,8 +81,8 @@ class TinymemMemoryService(BaseMemoryService):
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what bears on a query, the best first."""
-        found = await self._run(app_name, user_id, HierarchicalMemory.recall, query, self.max_tokens)
-        return SearchMemoryResponse(memories=[_entry(item) for item in best_first(found)])
+        found = await self._run(app_name, user_id, _found, query, self.max_tokens)
+        return SearchMemoryResponse(memories=found)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Remove what was said in an event for good; it does not come back with its session."""
@@ -139,9 +139,19 @@ def _text(content: Any) -> str:
     return "\n".join(found)
 
 
+def _found(memory: HierarchicalMemory, query: str, max_tokens: int) -> list[MemoryEntry]:
+    """Return what bears on a query, the best first, as much as fits."""
+    found, left = [], max_tokens
+    for entry in map(_entry, best_first(memory.recall(query, max_tokens))):
+        left -= memory.long_term.counter.count(f"Time: {entry.timestamp}\n{entry.author}: {_text(entry.content)}\n")
+        if left >= 0:
+            found.append(entry)
+    return found
+
+
 def _entry(item: Any) -> MemoryEntry:
     step = item.step
     role = "user" if step.role == "user" else "model"
     content = types.Content(role=role, parts=[types.Part(text=item.text)])
-    when = step.timestamp.isoformat()
+    when = step.timestamp.isoformat(timespec="seconds")
     return MemoryEntry(content=content, id=step.id, author=step.speaker, timestamp=when)

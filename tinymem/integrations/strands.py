@@ -5,7 +5,7 @@
     agent = Agent(model=model, memory_manager=MemoryManager([TinymemMemoryStore(memory)]))
     agent("Where is staging?")
 
-What the manager hands over to be kept is archived once, calls and results of tools included.
+After each turn, what is new is archived, calls and results of tools included.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from tinymem.integrations.native import AnyMemory, assistant, best_first, call, 
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
 from tinymem.steps.step import Message
+from tinymem.window.manager import OnConflict
 
 try:
-    from strands.memory import MemoryEntry, MemoryStore
+    from strands.memory import ExtractionConfig, InvocationTrigger, MemoryEntry, MemoryMessageFilter, MemoryStore
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.strands", "strands") from error
 
@@ -38,7 +39,8 @@ class TinymemMemoryStore(MemoryStore):
         name: The name by which the manager's tools know it.
         description: Its description for the model.
         max_search_results: The most entries of a search.
-        extraction: As the manager has it: True hands over the conversation.
+        extraction: What the manager hands over: after each turn all of it, as True stands for here; or as its
+            `ExtractionConfig` says; False for nothing.
         session: The name of the session that is written to.
     """
 
@@ -53,7 +55,8 @@ class TinymemMemoryStore(MemoryStore):
         session: str = "strands",
     ) -> None:
         self.memory, self.name, self.description, self.session = memory, name, description, session
-        self.max_search_results, self.writable, self.extraction = max_search_results, True, extraction
+        self.max_search_results, self.writable = max_search_results, True
+        self.extraction = _everything() if extraction is True else extraction
 
     async def search(self, query: str, options: Any = None) -> list[MemoryEntry]:
         """Return what bears on a query, the best first."""
@@ -66,12 +69,20 @@ class TinymemMemoryStore(MemoryStore):
         await self._archive([{"role": "user", "content": content}], metadata)
 
     async def add_messages(self, messages: Sequence[Any], context: Any = None) -> None:
-        """Archive what is new in messages of Strands."""
-        await self._archive([one for message in messages for one in _messages(message)])
+        """Archive messages of Strands: those of a manager, which hands over each once, or else what is new of them."""
+        given = [one for message in messages for one in _messages(message)]
+        await self._archive(given, on_conflict="add" if context else "skip")
 
-    async def _archive(self, messages: list[Message], metadata: Mapping[str, Any] | None = None) -> None:
-        options = {"session": self.session, "format": "openai", "metadata": metadata}
-        await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, **options)
+    async def _archive(
+        self, messages: list[Message], metadata: Mapping[str, Any] | None = None, on_conflict: OnConflict = "skip"
+    ) -> None:
+        options: dict[str, Any] = {"session": self.session, "metadata": metadata, "on_conflict": on_conflict}
+        await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, format="openai", **options)
+
+
+def _everything() -> ExtractionConfig:
+    """Return the manager's settings for handing over each turn; its own leave out what tools are asked and answer."""
+    return ExtractionConfig(trigger=InvocationTrigger(), filter=MemoryMessageFilter(exclude=[]))
 
 
 def _about(item: Any) -> dict[str, Any]:

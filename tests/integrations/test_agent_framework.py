@@ -1,0 +1,108 @@
+"""The adapter of Microsoft Agent Framework, in its agents with a chat client of its class."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, thought
+
+from tinymem import HierarchicalMemory
+from tinymem.integrations.native import assistant, call, result
+
+pytest.importorskip("agent_framework")
+
+import agent_framework
+from agent_framework import (
+    AgentSession,
+    BaseChatClient,
+    ChatResponse,
+    Content,
+    FunctionInvocationLayer,
+    Message,
+    tool,
+)
+
+from tinymem.integrations.agent_framework import TinymemProvider
+
+
+class ScriptedClient(FunctionInvocationLayer[Any], BaseChatClient[Any]):
+    """A client whose model thinks, and makes the moves of a script."""
+
+    def __init__(self, agent: FrameworkAgent, script: Script) -> None:
+        super().__init__()
+        self.agent, self.script = agent, script
+
+    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **_: Any) -> Any:
+        async def reply() -> Any:
+            sent = as_chat(messages, options)
+            contents = [one for message in messages for one in message.contents]
+            self.agent.requests.append(sent)
+            self.agent.thoughts.append([one.text for one in contents if one.type == "text_reasoning"])
+            move, number = self.script(sent), len(self.agent.held()) + len(sent)
+            said = [Content.from_text_reasoning(text=thought(number), protected_data="EqQB")]
+            if move.path:
+                said.append(Content.from_function_call(f"call_{number}", "read_file", arguments={"path": move.path}))
+            else:
+                said.append(Content.from_text(move.answer))
+            return ChatResponse(messages=[Message(role="assistant", contents=said)])
+
+        return reply()
+
+
+def as_chat(messages: Any, options: Any) -> Chat:
+    """Messages of the framework as those of a chat."""
+    chat: Chat = [{"role": "system", "content": options.get("instructions") or SYSTEM}]
+    for message in messages:
+        calls = [one for one in message.contents if one.type == "function_call"]
+        results = [one for one in message.contents if one.type == "function_result"]
+        if message.role == "assistant":
+            chat.append(assistant(message.text, [call(one.call_id, one.name, one.arguments) for one in calls]))
+        else:
+            chat += [result(one.call_id, str(one.result)) for one in results]
+            chat += [{"role": str(message.role), "content": message.text}] if message.text else []
+    return chat
+
+
+class FrameworkAgent(Agent):
+    def __init__(self, memory: HierarchicalMemory, session: str, script: Script, read: Read, like: Any) -> None:
+        super().__init__()
+
+        @tool(approval_mode="never_require")
+        def read_file(path: str) -> str:
+            """Read a file."""
+            return read(path)
+
+        kept = like.session.to_dict() if like else {}
+        self.session = AgentSession.from_dict(kept) if like else AgentSession(session_id=session)
+        self.agent: Any = agent_framework.Agent(
+            ScriptedClient(self, script),
+            instructions=SYSTEM,
+            tools=[read_file],
+            context_providers=[TinymemProvider(memory, max_tokens=800)],
+        )
+
+    def ask(self, text: str) -> str:
+        return asyncio.run(self.aask(text))
+
+    async def aask(self, text: str) -> str:
+        return str((await self.agent.run(text, session=self.session)).text)
+
+    def held(self) -> list[Any]:
+        messages = self.session.state.get("in_memory", {}).get("messages", ())
+        return [(one.type, one.text or one.result) for message in messages for one in message.contents]
+
+
+class TestAgentFramework(AdapterContract):
+    fits = False
+
+    def agent(
+        self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
+    ) -> FrameworkAgent:
+        return FrameworkAgent(memory, session, script, read, like)
+
+
+def test_what_is_said_is_archived_in_its_session(memory: HierarchicalMemory) -> None:
+    FrameworkAgent(memory, "s1", VAULT, str, None).ask("The Vault server listens on port 18443.")
+    assert [step.session for step in memory.history()] == ["s1", "s1"]
