@@ -24,7 +24,7 @@ from agent_framework import (
     tool,
 )
 
-from tinymem.integrations.agent_framework import TinymemProvider
+from tinymem.integrations.agent_framework import TinymemProvider, memory_tools
 
 
 class ScriptedClient(FunctionInvocationLayer[Any], BaseChatClient[Any]):
@@ -101,6 +101,11 @@ class TestAgentFramework(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> FrameworkAgent:
         return FrameworkAgent(memory, session, script, read, like)
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        tool = next(tool for tool in memory_tools(memory) if tool.name == name)
+        (answer,) = await tool.invoke(arguments=arguments)
+        return str(answer.text)
 
 
 def test_what_is_said_is_archived_in_its_session(memory: HierarchicalMemory) -> None:

@@ -9,7 +9,8 @@ from adapter_contract import SYSTEM
 from scripted_model import BUDGET
 
 from integrations.test_openai import ChatAgent, WithServer
-from tinymem.integrations.anthropic import amessages_request, messages_request
+from tinymem.integrations.anthropic import amessages_request, messages_request, messages_tools
+from tinymem.memory.tools import MemoryTool
 
 anthropic = pytest.importorskip("anthropic")
 
@@ -73,3 +74,6 @@ class MessagesAgent(ChatAgent):
 
 class TestMessages(WithServer):
     kind = MessagesAgent
+
+    def definitions(self, tools: list[MemoryTool]) -> list[Any]:
+        return messages_tools(tools)

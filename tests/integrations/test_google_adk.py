@@ -24,7 +24,7 @@ from google.adk.sessions import InMemorySessionService
 from google.adk.tools.preload_memory_tool import PreloadMemoryTool
 from google.genai import types
 
-from tinymem.integrations.google_adk import TinymemMemoryService
+from tinymem.integrations.google_adk import TinymemMemoryService, memory_tools
 
 TOLD = "The Vault server of staging listens on port 18443."
 ASKED = "Which port does Vault listen on in staging?"
@@ -111,6 +111,21 @@ class TestGoogleAdk(AdapterContract):
         self, memory: Memories, session: str, script: Script, read: Read = str, like: Any = None, user: str = "ann"
     ) -> AdkAgent:
         return AdkAgent(memory, session, script, read, like, user)
+
+    async def call_tool(self, memory: Memories, name: str, arguments: dict[str, Any]) -> str:
+        class Calling(BaseLlm):
+            async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[Any]:
+                said = llm_request.contents[-1].parts[0]
+                use = types.FunctionCall(id="c1", name=name, args=arguments)
+                done = said.function_response and types.Part(text=said.function_response.response["result"])
+                parts = [done or types.Part(function_call=use)]
+                yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+        made = LlmAgent(name="reader", model=Calling(model="scripted"), tools=memory_tools(memory))
+        runner = Runner(agent=made, app_name="app", session_service=InMemorySessionService(), auto_create_session=True)
+        given = types.Content(role="user", parts=[types.Part(text="Go.")])
+        events = [one async for one in runner.run_async(user_id="ann", session_id="s9", new_message=given)]
+        return str(events[-1].content.parts[0].text)
 
     def test_users_have_a_memory_each(self, memory: Memories) -> None:
         self.agent(memory, "s1", VAULT).ask(TOLD)

@@ -21,7 +21,7 @@ from langchain_core.tools import tool
 from langchain_model import ScriptedModel
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tinymem.integrations.langchain import MessagesConversation, TinymemMiddleware, TinymemRetriever
+from tinymem.integrations.langchain import MessagesConversation, TinymemMiddleware, TinymemRetriever, memory_tools
 
 
 class LangChainAgent(Agent):
@@ -65,6 +65,13 @@ class TestLangChain(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> LangChainAgent:
         return LangChainAgent(memory, session, script, read, like)
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        call = {"name": name, "args": arguments, "id": "c1", "type": "tool_call"}
+        tool = next(tool for tool in memory_tools(memory) if tool.name == name)
+        answer = (await tool.ainvoke(call)).content
+        assert tool.invoke(call).content == answer
+        return str(answer)
 
 
 def test_a_call_whose_arguments_are_too_long_keeps_its_thought(memory: HierarchicalMemory) -> None:

@@ -14,7 +14,7 @@ from tinymem import HierarchicalMemory
 
 pytest.importorskip("langgraph")
 
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langchain_model import ScriptedModel
@@ -279,3 +279,15 @@ class TestLangGraph(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> GraphAgent:
         return GraphAgent(memory, session, script, read, like)
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        """Those of LangChain, in a node for tools."""
+        pytest.importorskip("langchain")
+        from tinymem.integrations.langchain import memory_tools
+
+        builder: Any = StateGraph(MessagesState)
+        builder.add_node("tools", ToolNode(memory_tools(memory)))
+        builder.add_edge(START, "tools")
+        call: Any = {"name": name, "args": arguments, "id": "c1"}
+        done = await builder.compile().ainvoke({"messages": [AIMessage("", tool_calls=[call])]})
+        return str(done["messages"][-1].content)

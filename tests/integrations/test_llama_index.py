@@ -21,7 +21,7 @@ from llama_index.core.memory import Memory
 from llama_index.core.memory.memory import InsertMethod
 from llama_index.core.tools import FunctionTool
 
-from tinymem.integrations.llama_index import TinymemMemoryBlock
+from tinymem.integrations.llama_index import TinymemMemoryBlock, memory_tools
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its workflows look at fields of old
 TOKENS = 1_000  # of the framework's memory; its part for the newest messages is a fifth
@@ -51,7 +51,7 @@ class LlamaAgent(Agent):
             return read(path)
 
         self.script, self.calls = script, 0
-        self.store = like.store if like else None
+        self.store: Any = like.store if like else None
         self.block = TinymemMemoryBlock(memory=memory, max_tokens=600)
         self.memory = Memory.from_defaults(
             session_id=session,
@@ -111,6 +111,13 @@ class TestLlamaIndex(AdapterContract):
     ) -> LlamaAgent:
         self.made.append(LlamaAgent(memory, session, script, read, like))
         return self.made[-1]
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        tool = next(tool for tool in memory_tools(memory) if tool.metadata.get_name() == name)
+        assert set(arguments) <= set(tool.metadata.get_parameters_dict()["properties"])
+        answer = (await tool.acall(**arguments)).content
+        assert tool.call(**arguments).content == answer
+        return str(answer)
 
     def reader(self, before: Any, make: Callable[[str], Any], at: int) -> Any:
         """One conversation, of which the framework hands over what no longer fits."""

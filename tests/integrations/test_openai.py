@@ -12,7 +12,14 @@ from provider_servers import StrictServer, strict_server
 from scripted_model import BUDGET
 
 from tinymem import HierarchicalMemory
-from tinymem.integrations.openai import achat_request, aresponses_request, chat_request, responses_request
+from tinymem.integrations.openai import (
+    achat_request,
+    aresponses_request,
+    chat_request,
+    responses_request,
+    responses_tools,
+)
+from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats import conversation_from
 
 openai = pytest.importorskip("openai")
@@ -130,6 +137,14 @@ class ResponsesAgent(ChatAgent):
 class WithServer(AdapterContract):
     kind: type[ChatAgent]
 
+    def definitions(self, tools: list[MemoryTool]) -> list[Any]:
+        return [tool.schema["function"] for tool in tools]
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        tools = memory.tools()
+        assert [one["name"] for one in self.definitions(tools)] == [tool.name for tool in tools]
+        return await {tool.name: tool for tool in tools}[name].acall(**arguments)
+
     @pytest.fixture(autouse=True)
     def _server(self) -> Iterator[None]:
         with strict_server(lambda chat: pytest.fail("no script")) as self.server:
@@ -149,3 +164,6 @@ class TestChat(WithServer):
 
 class TestResponses(WithServer):
     kind = ResponsesAgent
+
+    def definitions(self, tools: list[MemoryTool]) -> list[Any]:
+        return responses_tools(tools)

@@ -22,7 +22,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.testing.model import ModelCall, ModelStep
 from openai.types.responses.response_reasoning_item import ResponseReasoningItem, Summary
 
-from tinymem.integrations.openai_agents import TinymemSession, recalling
+from tinymem.integrations.openai_agents import TinymemSession, memory_tools, recalling
 
 set_tracing_disabled(True)
 ITEMS: list[Any] = [
@@ -84,6 +84,15 @@ class TestOpenAIAgents(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> AgentsAgent:
         return AgentsAgent(memory, session, script, read)
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        def move(data: Any) -> Any:
+            done = [one["output"] for one in data.input if one.get("type") == "function_call_output"]
+            return [assistant_message(done[0])] if done else [function_call(name, arguments, call_id="c1")]
+
+        model = ScriptedModel([ModelStep.respond(move)] * 2)
+        sdk: Any = SdkAgent("a", model=model, tools=memory_tools(memory))
+        return str((await Runner.run(sdk, "Go.")).final_output)
 
 
 def test_a_session_gives_back_what_it_was_given(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from tinymem.integrations.pydantic_ai import MessagesConversation, Tinymem
+from tinymem.integrations.pydantic_ai import MessagesConversation, Tinymem, memory_tools
 
 
 def as_chat(messages: list[Any]) -> Any:
@@ -92,6 +92,13 @@ class TestPydanticAI(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> PydanticAIAgent:
         return PydanticAIAgent(memory, session, script, read, like)
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        def move(messages: list[Any], info: Any) -> Any:
+            done = [part.content for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+            return ModelResponse([TextPart(done[0]) if done else ToolCallPart(name, arguments)])
+
+        return str((await PydanticAgent(FunctionModel(move), tools=memory_tools(memory)).run("Go.")).output)
 
 
 def test_parts_are_read_with_their_files_and_sent_as_the_same_objects(memory: HierarchicalMemory) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from adapter_contract import SYSTEM, AdapterContract, Agent, Chat, Read, Script, said
+from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, said
 from scripted_model import BUDGET, Move
 
 from tinymem import HierarchicalMemory
@@ -16,7 +16,7 @@ from smolagents import ChatMessage, CodeAgent, LogLevel, Model, ToolCallingAgent
 from smolagents.models import ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole, get_clean_message_list
 from smolagents.models import tool_role_conversions as CONVERSIONS
 
-from tinymem.integrations.smolagents import remember
+from tinymem.integrations.smolagents import memory_tools, remember
 
 
 class ScriptedModel(Model):
@@ -84,6 +84,14 @@ class TestToolCalling(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> SmolAgent:
         return self.kind(memory, session, script, read, like)
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        tool = next(tool for tool in memory_tools(memory) if tool.name == name)
+        model = ScriptedModel(SmolAgent(memory, "s9", VAULT, str, None), VAULT)
+        made = ToolCallingAgent([tool], model)  # which checks its tools
+        answer = str(made.execute_tool_call(name, arguments))
+        assert tool(*arguments.values()) == answer  # as in code
+        return answer
 
     def check_pair(self, chat: Chat) -> None:
         call, result = chat[-2:]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from adapter_contract import SYSTEM, AdapterContract, Agent, Chat, Read, Script, thought
+from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, thought
 
 from tinymem import HierarchicalMemory
 from tinymem.integrations.native import assistant, call, result
@@ -18,7 +18,7 @@ import strands
 from strands.memory import MemoryManager
 from strands.models import Model
 
-from tinymem.integrations.strands import TinymemMemoryStore
+from tinymem.integrations.strands import TinymemMemoryStore, memory_tools
 
 
 class ScriptedModel(Model):
@@ -121,6 +121,12 @@ class TestStrands(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> StrandsAgent:
         return StrandsAgent(memory, session, script, read, like)
+
+    async def call_tool(self, memory: HierarchicalMemory, name: str, arguments: dict[str, Any]) -> str:
+        model = ScriptedModel(StrandsAgent(memory, "s9", VAULT, str, None), VAULT)
+        made: Any = strands.Agent(model, tools=memory_tools(memory))
+        answer = await asyncio.to_thread(lambda: getattr(made.tool, name)(**arguments))
+        return str(answer["content"][0]["text"])
 
 
 def test_a_search_gives_as_many_as_are_asked_for_and_a_batch_may_come_again(memory: HierarchicalMemory) -> None:

@@ -146,6 +146,10 @@ class AdapterContract(ABC):
     def agent(self, memory: Any, session: str, script: Script, read: Read = str, like: Any = None) -> Any:
         """Make an agent with a budget of BUDGET tokens; `like` is an agent whose history it goes on with."""
 
+    @abstractmethod
+    async def call_tool(self, memory: Any, name: str, arguments: dict[str, Any]) -> str:
+        """Call one of the tools that the framework is given of the memory, as the framework does."""
+
     def opened(self, path: Path, embedder: Any = "static") -> AbstractContextManager[Any]:
         """Open the memory, or the memories, that the adapter takes."""
         return open_memory(path, embedder)
@@ -266,6 +270,16 @@ class AdapterContract(ABC):
         """The newest call and its result, shortened if the adapter chooses what is sent, are there."""
         call, result = [one for one in chat if one["role"] != "user" or said([one])][-2:]
         assert call["tool_calls"][0]["id"] == result["tool_call_id"] and "all is quiet" in as_text(result["content"])
+
+    def test_a_model_searches_and_opens_with_tools_of_the_framework(self, memory: Any) -> None:
+        agent = self.agent(memory, "s1", VAULT)
+        agent.ask("The Vault server of staging listens on port 18443.")
+        self.leave(agent)
+        found = asyncio.run(self.call_tool(memory, "search_memory", {"query": "Vault", "max_tokens": 400}))
+        number = re.search(r"(#\d+)[^#]*18443", found)
+        assert number is not None
+        assert "18443" in asyncio.run(self.call_tool(memory, "open_memory", {"id": number[1]}))
+        assert "no step" in asyncio.run(self.call_tool(memory, "open_memory", {"id": "#999"}))
 
     def test_nothing_blocks_the_event_loop(self, tmp_path: Path) -> None:
         if not self.has_async:

@@ -14,18 +14,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, a_session, assistant, call, in_turn, result
+from tinymem.integrations.native import AnyMemory, a_session, assistant, call, in_turn, result, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
 from tinymem.steps.step import Message
 
 try:
-    from agent_framework import ContextProvider
+    from agent_framework import ContextProvider, FunctionTool
     from agent_framework import Message as FrameworkMessage
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.agent_framework", "agent-framework") from error
 
-__all__ = ["TinymemProvider"]
+__all__ = ["TinymemProvider", "memory_tools"]
 
 SESSION = "run the agent with a session that has an id, or give TinymemProvider a session"
 
@@ -60,6 +60,25 @@ class TinymemProvider(ContextProvider):
         messages = [one for message in given for one in _messages(message)]
         options = {"session": name, "format": "openai", "on_conflict": "add"}
         await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, **options)
+
+
+def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
+    """Return tools by which the model searches the memory: `search_memory` and `open_memory`.
+
+    Args:
+        memory: The memory.
+        filters: `session` and `where`, as for `HierarchicalMemory.tools`.
+    """
+    return [
+        FunctionTool(
+            name=tool.name,
+            description=schema["description"],
+            func=tool.acall,
+            input_model=schema["parameters"],
+            approval_mode="never_require",
+        )
+        for tool, schema in tools_of(memory, filters)
+    ]
 
 
 def _messages(message: Any) -> Iterator[Message]:

@@ -15,12 +15,13 @@ imported: any client of the API will do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tinymem.integrations.native import AnyMemory, in_turn, opened
+from tinymem.memory.tools import MemoryTool
 
-__all__ = ["amessages_request", "messages_request"]
+__all__ = ["amessages_request", "messages_request", "messages_tools"]
 
 
 def messages_request(
@@ -59,6 +60,20 @@ def messages_request(
     context = opened(memory).fit(given, session=session, max_tokens=max_tokens, format="anthropic", **options)
     request: dict[str, Any] = context.to(cache_control=cache_control)
     return request
+
+
+def messages_tools(tools: Iterable[MemoryTool]) -> list[dict[str, Any]]:
+    """Return the tools of a memory as `client.messages.create(tools=...)` takes them.
+
+    >>> from tinymem import HierarchicalMemory
+    >>> with HierarchicalMemory() as memory:
+    ...     [sorted(tool) for tool in messages_tools(memory.tools())]
+    [['description', 'input_schema', 'name'], ['description', 'input_schema', 'name']]
+    """
+    return [
+        {"name": one["name"], "description": one["description"], "input_schema": one["parameters"]}
+        for one in (tool.schema["function"] for tool in tools)
+    ]
 
 
 async def amessages_request(memory: AnyMemory, messages: Sequence[Any], **options: Any) -> dict[str, Any]:

@@ -31,11 +31,13 @@ try:
     from google.adk.memory import BaseMemoryService
     from google.adk.memory.base_memory_service import SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
+    from google.adk.tools import BaseTool
+    from google.adk.tools.base_toolset import BaseToolset
     from google.genai import types
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.google_adk", "google-adk") from error
 
-__all__ = ["TinymemMemoryService"]
+__all__ = ["TinymemMemoryService", "memory_tools"]
 
 T = TypeVar("T")
 
@@ -49,8 +51,7 @@ class TinymemMemoryService(BaseMemoryService):
     """
 
     def __init__(self, memories: Memories | AsyncMemories, max_tokens: int = 1_000) -> None:
-        self.memories = memories if isinstance(memories, AsyncMemories) else AsyncMemories.over(memories)
-        self.max_tokens = max_tokens
+        self.memories, self.max_tokens = _async(memories), max_tokens
 
     async def add_session_to_memory(self, session: Any) -> None:
         """Keep the events of a session that are new."""
@@ -90,8 +91,67 @@ class TinymemMemoryService(BaseMemoryService):
             await self._run(app_name, user_id, _delete, memory_id)
 
     async def _run(self, app: str, user: str, function: Callable[..., T], *args: Any) -> T:
-        async with self.memories.open(_namespace(app, user)) as memory:
-            return await memory.run(function, *args)
+        return await _run(self.memories, _namespace(app, user), function, *args)
+
+
+async def _run(memories: AsyncMemories, namespace: str, function: Callable[..., T], *args: Any) -> T:
+    async with memories.open(namespace) as memory:
+        return await memory.run(function, *args)
+
+
+def _async(memories: Memories | AsyncMemories) -> AsyncMemories:
+    return memories if isinstance(memories, AsyncMemories) else AsyncMemories.over(memories)
+
+
+def memory_tools(memories: Memories | AsyncMemories) -> list[BaseToolset]:
+    """Return tools by which the model searches its user's memory: `search_memory` and `open_memory`, as a toolset.
+
+    Args:
+        memories: The memories of all users.
+    """
+    return [_MemoryToolset(_async(memories))]
+
+
+class _MemoryToolset(BaseToolset):
+    """The tools of the memory of the user who is served."""
+
+    def __init__(self, memories: AsyncMemories) -> None:
+        super().__init__()
+        self._memories = memories
+
+    async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
+        """Return the tools; without a context there is no user, so there are none."""
+        if readonly_context is None:
+            return []
+        namespace = _namespace(readonly_context.session.app_name, readonly_context.user_id)
+        schemas = await _run(self._memories, namespace, _schemas)
+        return [_MemoryTool(self._memories, namespace, schema["function"]) for schema in schemas]
+
+
+class _MemoryTool(BaseTool):
+    """A tool of a memory."""
+
+    def __init__(self, memories: AsyncMemories, namespace: str, schema: Mapping[str, Any]) -> None:
+        super().__init__(name=schema["name"], description=schema["description"])
+        self._memories, self._namespace, self._schema = memories, namespace, schema
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        parameters = self._schema["parameters"]
+        return types.FunctionDeclaration(
+            name=self.name, description=self.description, parameters_json_schema=parameters
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> str:
+        """Answer a call."""
+        return await _run(self._memories, self._namespace, _called, self.name, args)
+
+
+def _schemas(memory: HierarchicalMemory) -> list[dict[str, Any]]:
+    return [tool.schema for tool in memory.tools()]
+
+
+def _called(memory: HierarchicalMemory, name: str, arguments: Mapping[str, Any]) -> str:
+    return next(tool for tool in memory.tools() if tool.name == name).call(**arguments)
 
 
 def _namespace(app: str, user: str) -> str:

@@ -28,6 +28,7 @@ from tinymem.integrations.native import (
     opened,
     result,
     shortened_content,
+    tools_of,
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
@@ -40,11 +41,12 @@ try:
     from langchain_core.documents import Document
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
     from langchain_core.retrievers import BaseRetriever
+    from langchain_core.tools import StructuredTool
     from langgraph.config import get_config
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.langchain", "langchain") from error
 
-__all__ = ["MessagesConversation", "TinymemMiddleware", "TinymemRetriever"]
+__all__ = ["MessagesConversation", "TinymemMiddleware", "TinymemRetriever", "memory_tools"]
 
 ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "system": "system", "tool": "tool"}
 BESIDE = (  # stand in `tool_calls` too, or say nothing
@@ -136,6 +138,25 @@ def _about(item: Any) -> dict[str, Any]:
     own = {"step": step.id, "type": step.type, "time": step.timestamp.isoformat(), "relevance": item.relevance}
     named = {"session": step.session, "speaker": step.speaker}
     return {**step.metadata, **own, **{name: value for name, value in named.items() if value is not None}}
+
+
+def memory_tools(memory: AnyMemory, **filters: Any) -> list[StructuredTool]:
+    """Return tools by which the model searches the memory: `search_memory` and `open_memory`.
+
+    Args:
+        memory: The memory.
+        filters: `session` and `where`, as for `HierarchicalMemory.tools`.
+    """
+    return [
+        StructuredTool(
+            name=tool.name,
+            description=schema["description"],
+            args_schema=schema["parameters"],
+            func=tool.call,
+            coroutine=tool.acall,
+        )
+        for tool, schema in tools_of(memory, filters)
+    ]
 
 
 def _session(given: str | None, request: ModelRequest) -> str:

@@ -12,17 +12,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import in_turn
+from tinymem.integrations.native import AnyMemory, in_turn, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import strings
 from tinymem.steps.step import Message
 
 try:
     from llama_index.core.memory.memory import BaseMemoryBlock
+    from llama_index.core.tools import FunctionTool, ToolMetadata
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.llama_index", "llama-index") from error
 
-__all__ = ["TinymemMemoryBlock"]
+__all__ = ["TinymemMemoryBlock", "memory_tools"]
 
 ROLES = {"user": "user", "system": "system", "developer": "developer"}
 
@@ -57,6 +58,30 @@ class TinymemMemoryBlock(BaseMemoryBlock):
     async def atruncate(self, content: str, tokens_to_truncate: int) -> None:
         """Leave the block out where the budget of the framework has no room for it."""
         return
+
+
+class _Metadata(ToolMetadata):
+    """Name, description and parameters of a tool, the parameters as the memory has them."""
+
+    def __init__(self, schema: Message) -> None:
+        super().__init__(schema["description"], schema["name"], fn_schema=None)
+        self._parameters: dict[str, Any] = schema["parameters"]
+
+    def get_parameters_dict(self) -> dict[str, Any]:
+        """Return the parameters as JSON schema."""
+        return self._parameters
+
+
+def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
+    """Return tools by which the model searches the memory: `search_memory` and `open_memory`.
+
+    Args:
+        memory: The memory.
+        filters: `session` and `where`, as for `HierarchicalMemory.tools`.
+    """
+    return [
+        FunctionTool(tool.call, _Metadata(schema), async_fn=tool.acall) for tool, schema in tools_of(memory, filters)
+    ]
 
 
 def _messages(messages: Sequence[Any]) -> Iterator[Message]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from tinymem.errors import InputError
 from tinymem.memory.aio.hierarchy import AsyncHierarchicalMemory
 from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats import Conversation
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import texts_of, with_texts
@@ -24,7 +25,7 @@ from tinymem.steps.step import Message
 
 __all__ = [
     "AnyMemory", "NativeConversation", "a_session", "arguments_of", "assistant", "best_first", "call", "fitted",
-    "in_turn", "opened", "result", "shortened_content",
+    "in_turn", "opened", "result", "shortened_content", "tools_of",
 ]  # fmt: skip
 
 NativeT = TypeVar("NativeT")
@@ -85,6 +86,11 @@ def opened(memory: AnyMemory) -> HierarchicalMemory:
 async def in_turn(memory: AnyMemory, function: Callable[..., T], *args: Any, **options: Any) -> T:
     """Call `function(memory, ...)` on the thread of the memory, while the event loop goes on."""
     return await AsyncHierarchicalMemory.over(opened(memory)).run(function, *args, **options)
+
+
+def tools_of(memory: AnyMemory, filters: Mapping[str, Any]) -> list[tuple[MemoryTool, Message]]:
+    """Return the tools of a memory, each with its name, description and parameters as the chat API has them."""
+    return [(tool, tool.schema["function"]) for tool in opened(memory).tools(**filters)]
 
 
 def best_first(recalled: Recall, count: int | None = None) -> list[Excerpt]:

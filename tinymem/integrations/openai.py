@@ -14,12 +14,13 @@ client of these APIs will do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinymem.integrations.native import AnyMemory, in_turn, opened
+from tinymem.memory.tools import MemoryTool
 
-__all__ = ["achat_request", "aresponses_request", "chat_request", "responses_request"]
+__all__ = ["achat_request", "aresponses_request", "chat_request", "responses_request", "responses_tools"]
 
 
 def chat_request(
@@ -80,6 +81,19 @@ def responses_request(
     context = opened(memory).fit(given, session=session, max_tokens=max_tokens, format="responses", **options)
     request = {"input": context.to()[len(prompt) :]}
     return {**request, "instructions": instructions} if instructions else request
+
+
+def responses_tools(tools: Iterable[MemoryTool]) -> list[dict[str, Any]]:
+    """Return the tools of a memory as `client.responses.create(tools=...)` takes them.
+
+    The chat API takes `[tool.schema for tool in tools]`.
+
+    >>> from tinymem import HierarchicalMemory
+    >>> with HierarchicalMemory() as memory:
+    ...     [(tool["type"], tool["name"]) for tool in responses_tools(memory.tools())]
+    [('function', 'search_memory'), ('function', 'open_memory')]
+    """
+    return [{"type": "function", **tool.schema["function"]} for tool in tools]
 
 
 async def achat_request(memory: AnyMemory, messages: Sequence[Any], **options: Any) -> dict[str, Any]:

@@ -11,13 +11,16 @@ fit, and one block with what the memory recalls of all sessions. Each works with
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from tinymem.errors import MessageError, MissingExtraError
-from tinymem.integrations.native import AnyMemory, a_session, in_turn
+from tinymem.integrations.native import AnyMemory, a_session, in_turn, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.memory.tools import MemoryTool
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
@@ -30,11 +33,12 @@ try:
     from agents.memory.session import SessionABC
     from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
     from agents.run import CallModelData, ModelInputData
+    from agents.tool import FunctionTool
     from agents.tracing import get_current_trace
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.openai_agents", "openai-agents") from error
 
-__all__ = ["TinymemSession", "recalling"]
+__all__ = ["TinymemSession", "memory_tools", "recalling"]
 
 MARK = "openai_agents"  # in the native form of a message: the session that its items are of
 SESSION = "run the agent with a TinymemSession, with RunConfig(group_id=...), or give recalling a session"
@@ -107,6 +111,30 @@ def _fitted(
     context = memory.fit(given, session=session, max_tokens=max_tokens, format="responses", **options)
     sent: list[Item] = context.to()
     return sent[len(prompt) :]
+
+
+def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
+    """Return tools by which the model searches the memory: `search_memory` and `open_memory`.
+
+    Args:
+        memory: The memory.
+        filters: `session` and `where`, as for `HierarchicalMemory.tools`.
+    """
+    return [
+        FunctionTool(
+            tool.name, schema["description"], schema["parameters"], partial(_called, tool), strict_json_schema=False
+        )
+        for tool, schema in tools_of(memory, filters)
+    ]
+
+
+async def _called(tool: MemoryTool, context: Any, arguments: str) -> str:
+    """Answer a call; its arguments come as the model wrote them."""
+    try:
+        given = json.loads(arguments or "{}")
+    except ValueError:
+        given = None
+    return await tool.acall(**given) if isinstance(given, dict) else "The arguments are no JSON object."
 
 
 # -- items and steps --------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from tinymem.integrations.native import (
     in_turn,
     opened,
     result,
+    tools_of,
 )
 from tinymem.messages.formats.conversation import Conversation, Placed
 from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_texts
@@ -33,7 +34,7 @@ from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
 try:
-    from pydantic_ai import RunContext
+    from pydantic_ai import RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import (
         BinaryContent,
@@ -51,7 +52,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.pydantic_ai", "pydantic-ai") from error
 
-__all__ = ["MessagesConversation", "Tinymem"]
+__all__ = ["MessagesConversation", "Tinymem", "memory_tools"]
 
 SESSION = "run the agent with conversation_id=..., or give Tinymem a session"
 
@@ -97,6 +98,19 @@ def _fitted(memory: AnyMemory, request: ModelRequestContext, session: str, max_t
 
 def _archive(memory: AnyMemory, messages: Sequence[Any], session: str) -> None:
     opened(memory).archive_messages(MessagesConversation(messages).messages, session=session, format="openai")
+
+
+def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool[Any]]:
+    """Return tools by which the model searches the memory: `search_memory` and `open_memory`.
+
+    Args:
+        memory: The memory.
+        filters: `session` and `where`, as for `HierarchicalMemory.tools`.
+    """
+    return [
+        Tool.from_schema(tool.acall, tool.name, schema["description"], schema["parameters"])
+        for tool, schema in tools_of(memory, filters)
+    ]
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------

@@ -17,20 +17,30 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, NativeConversation, call, fitted, opened, result, shortened_content
+from tinymem.integrations.native import (
+    AnyMemory,
+    NativeConversation,
+    call,
+    fitted,
+    opened,
+    result,
+    shortened_content,
+    tools_of,
+)
+from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.parts import said, text_part
 from tinymem.steps.content import as_text
 from tinymem.steps.step import Message
 
 try:
-    from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, PlanningStep
+    from smolagents import ActionStep, ChatMessage, FinalAnswerStep, MultiStepAgent, PlanningStep, Tool
     from smolagents.models import MessageRole
     from smolagents.utils import encode_image_base64, make_image_url
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.smolagents", "smolagents") from error
 
-__all__ = ["StepsConversation", "remember"]
+__all__ = ["StepsConversation", "memory_tools", "remember"]
 
 AgentT = TypeVar("AgentT")
 
@@ -64,6 +74,37 @@ def _written(
 def _archive(agent: Any, memory: AnyMemory, session: str) -> None:
     messages = StepsConversation(agent.memory).messages
     opened(memory).archive_messages(messages, session=session, format="openai")
+
+
+class _MemoryTool(Tool):
+    """A tool of a memory, for calls and for code."""
+
+    output_type = "string"
+    skip_forward_signature_validation = True  # its inputs are those of the memory's tool
+
+    def __init__(self, tool: MemoryTool, schema: Message) -> None:
+        self.name, self.description, self._tool = tool.name, schema["description"], tool
+        parameters = schema["parameters"]
+        self.inputs = {
+            name: {"type": about["type"], "description": about["description"]}
+            | ({} if name in parameters["required"] else {"nullable": True})
+            for name, about in parameters["properties"].items()
+        }
+        super().__init__()
+
+    def forward(self, *args: Any, **named: Any) -> str:
+        """Answer a call; arguments may be given by place, as in code."""
+        return self._tool.call(**dict(zip(self.inputs, args, strict=False)), **named)
+
+
+def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool]:
+    """Return tools by which the model searches the memory: `search_memory` and `open_memory`.
+
+    Args:
+        memory: The memory.
+        filters: `session` and `where`, as for `HierarchicalMemory.tools`.
+    """
+    return [_MemoryTool(tool, schema) for tool, schema in tools_of(memory, filters)]
 
 
 class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):

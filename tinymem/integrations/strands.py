@@ -14,18 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, assistant, best_first, call, in_turn, result
+from tinymem.integrations.native import AnyMemory, assistant, best_first, call, in_turn, result, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.parts import mark, said, strings, text_part
 from tinymem.steps.step import Message
 from tinymem.window.manager import OnConflict
 
 try:
     from strands.memory import ExtractionConfig, InvocationTrigger, MemoryEntry, MemoryMessageFilter, MemoryStore
+    from strands.tools import PythonAgentTool
 except ImportError as error:
     raise MissingExtraError("tinymem.integrations.strands", "strands") from error
 
-__all__ = ["TinymemMemoryStore"]
+__all__ = ["TinymemMemoryStore", "memory_tools"]
 
 MEDIA = ("image", "document", "video", "audio")
 TOKENS = 200  # for each entry that is searched for
@@ -78,6 +80,27 @@ class TinymemMemoryStore(MemoryStore):
     ) -> None:
         options: dict[str, Any] = {"session": self.session, "metadata": metadata, "on_conflict": on_conflict}
         await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, format="openai", **options)
+
+
+def memory_tools(memory: AnyMemory, **filters: Any) -> list[PythonAgentTool]:
+    """Return tools by which the model searches the memory: `search_memory` and `open_memory`.
+
+    A MemoryManager has a `search_memory` of its own; turn it off with `search_tool_config=False`.
+
+    Args:
+        memory: The memory.
+        filters: `session` and `where`, as for `HierarchicalMemory.tools`.
+    """
+    return [_tool(tool, schema) for tool, schema in tools_of(memory, filters)]
+
+
+def _tool(tool: MemoryTool, schema: Message) -> PythonAgentTool:
+    async def answer(use: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        text = await tool.acall(**use["input"])
+        return {"toolUseId": use["toolUseId"], "status": "success", "content": [{"text": text}]}
+
+    spec = {"name": tool.name, "description": schema["description"], "inputSchema": {"json": schema["parameters"]}}
+    return PythonAgentTool(tool.name, spec, answer)
 
 
 def _everything() -> ExtractionConfig:
