@@ -95,11 +95,11 @@ def test_more_runs_in_a_file_and_the_same_words_in_another_are_new(tmp_path: Pat
         assert memory.long_term.journal.matching({"session": "a.jsonl#2"}) == [6, 7, 8, 9]
 
 
-def test_an_edited_run_adds_what_stands_behind_the_edit(tmp_path: Path) -> None:
+def test_an_edited_run_adds_the_edit(tmp_path: Path) -> None:
     with open_memory(tmp_path / "m") as memory:
         ingest(memory, write(tmp_path / "run.jsonl", *chat(0, 10)))
         edited = [*chat(0, 7), {"role": "assistant", "content": "other"}, *chat(8, 10)]
-        assert ingest(memory, write(tmp_path / "run.jsonl", *edited)) == [(3, 7)]
+        assert ingest(memory, write(tmp_path / "run.jsonl", *edited)) == [(1, 9)]
 
 
 def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
 
 
 @unix
-@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("batches", [1, 2])
 def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path, batches: int) -> None:
     run = [json.loads(line) for line in RECORDING.read_text("utf-8").splitlines()] * 2
     file = write(tmp_path / "run.jsonl", *run)
@@ -147,7 +147,7 @@ def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path, batches: int) -> N
     with open_memory(tmp_path / "m") as memory:
         before = len(memory.long_term.journal.rows(limit=100_000))
         (done,) = ingest_files(memory, [file])
-        assert (before, done.known, done.error) == (batches * BATCH, before, None) and done.steps > 0
+        assert (before, done.known, done.error) == (2 * batches * BATCH, before, None) and done.steps > 0
         assert held(memory) == run
 
 

@@ -48,7 +48,6 @@ except ImportError as error:
 
 __all__ = ["MessagesConversation", "TinymemMiddleware", "TinymemRetriever", "memory_tools"]
 
-ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "system": "system", "tool": "tool"}
 BESIDE = (  # stand in `tool_calls` too, or say nothing
     "tool_use", "function_call", "input_json_delta", "thinking", "redacted_thinking", "reasoning_content",
 )  # fmt: skip
@@ -180,7 +179,8 @@ class MessagesConversation(NativeConversation[BaseMessage]):
         if isinstance(native, AIMessage):
             calls = [call(one["id"] or "", one["name"], one["args"]) for one in native.tool_calls]
             return assistant(content, calls, thinking)
-        return {"role": ROLES.get(native.type, getattr(native, "role", "user")), "content": content}
+        role = "system" if isinstance(native, SystemMessage) else getattr(native, "role", "user")
+        return {"role": role, "content": content}
 
     def _made(self, message: Message) -> BaseMessage:
         role, content = message["role"], message.get("content") or ""

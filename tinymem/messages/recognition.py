@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from tinymem.messages.chains import AT_ONCE, Kept, bodies_of, first_link, link, linked, results_of
+from tinymem.messages.chains import Kept, bodies_of, first_link, link, linked, results_of
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep
 
-__all__ = ["Arrival", "Linked", "Links", "LinksOf", "Node", "arrivals", "new_steps", "recognised", "words"]
+__all__ = ["Arrival", "Linked", "Links", "LinksOf", "Node", "arrivals", "new_of", "new_steps", "recognised", "words"]
 
+AT_ONCE = 64  # messages whose links are looked up together
 CANDIDATES = 16  # places in a session where the same was said, the newest, that a history may come back to
 AHEAD = 8  # messages by which such a place is compared with the history
 
@@ -144,33 +145,69 @@ def arrivals(
     With `skip` they are the whole history, and what is known of it is left out. Without, they come behind the newest
     step of the session; a step whose link is taken, as by the same system prompt, keeps the id that it has.
     """
-    if not steps:
-        return []
-    asis = [kept(step) for step in steps]
-    session = asis[0].session
-    prompts = {at: _prompt_link(step) for at, step in enumerate(asis) if isinstance(step, SystemPromptStep)}
-    bodies = [[] if at in prompts else bodies_of(step) for at, step in enumerate(asis)]
-    flat = [body for some in bodies for body in some]
     if skip:
-        nodes = recognised(flat, session, links)
-    else:
-        nodes = [Node(each) for each in _chain(newest(session) or first_link(session), flat)]
-    own = iter(nodes)
-    given = [[Node(prompts[at])] if at in prompts else [next(own) for _ in some] for at, some in enumerate(bodies)]
-    taken = links.linked([node.link for at, some in enumerate(given) if not skip or at in prompts for node in some])
-    found = []
-    for at, (step, some) in enumerate(zip(steps, given, strict=True)):
-        if at in prompts and skip and prompts[at] in taken:
-            continue
-        if not skip and some[-1].link in taken:
-            found.append(Arrival(step, ()))
-        else:
-            said = [words(session, body) for body in bodies[at]] or [""]
-            found += new_steps(step, some, said)
+        return new_of(steps, kept, links)[0]
+    session, read = _read(steps, kept)
+    chain = _chain(newest(session) or first_link(session), _bodies(read))
+    given = _given(read, map(Node, chain))
+    taken = links.linked([node.link for some in given for node in some])
+    found: list[Arrival] = []
+    for one, some in zip(read, given, strict=True):
+        found += [Arrival(one.step, ())] if some[-1].link in taken else new_steps(one.step, some, one.said(session))
     return found
 
 
-def _prompt_link(step: SystemPromptStep) -> str:
+def new_of(
+    steps: Sequence[Step], kept: Kept, links: Links, before: Sequence[Node] = ()
+) -> tuple[list[Arrival], str | None]:
+    """Find what is new of a session's history, whose messages come behind the messages `before`.
+
+    Returns:
+        The steps that are to be added, with links as ids, and the link of the last message.
+    """
+    session, read = _read(steps, kept)
+    nodes = recognised(_bodies(read), session, links, before)
+    prompts = links.linked([one.prompt for one in read if one.prompt is not None])
+    found: list[Arrival] = []
+    for one, some in zip(read, _given(read, nodes), strict=True):
+        if one.prompt not in prompts:
+            found += new_steps(one.step, some, one.said(session))
+    return found, nodes[-1].link if nodes else None
+
+
+class _Read(NamedTuple):
+    """A step with the bodies of its messages; a system prompt has its link instead."""
+
+    step: Step
+    bodies: Sequence[str]
+    prompt: str | None
+
+    def said(self, session: str | None) -> list[str]:
+        return [words(session, body) for body in self.bodies] or [""]
+
+
+def _read(steps: Sequence[Step], kept: Kept) -> tuple[str | None, list[_Read]]:
+    """Return the session of steps, and what they say as they are kept."""
+    found, session = [], None
+    for step in steps:
+        own = kept(step)
+        session = own.session
+        is_prompt = isinstance(own, SystemPromptStep)
+        found.append(_Read(step, [] if is_prompt else bodies_of(own), _prompt_link(own) if is_prompt else None))
+    return session, found
+
+
+def _bodies(read: Sequence[_Read]) -> list[str]:
+    return [body for one in read for body in one.bodies]
+
+
+def _given(read: Sequence[_Read], nodes: Iterable[Node]) -> list[list[Node]]:
+    """Return the nodes of each step."""
+    own = iter(nodes)
+    return [[Node(one.prompt)] if one.prompt is not None else [next(own) for _ in one.bodies] for one in read]
+
+
+def _prompt_link(step: Step) -> str:
     return link(first_link(step.session), step.to_messages()[0], step.type)
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
-from tinymem.messages.chains import Chained, Chains, known_of, unknown
+from tinymem.messages.recognition import Arrival, Linked, Node, new_of
+from tinymem.protocols.rows import LinkRow
 from tinymem.steps.step import Step
 from tinymem.upkeep.progress import Progress, unseen
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["Ingested", "ingest_files"]
+__all__ = ["Ingested", "add_run", "ingest_files"]
 
 BATCH = 64  # steps that are added in one transaction
 STDIN = Path("-")
@@ -47,10 +48,9 @@ class Ingested:
 def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Progress = unseen) -> list[Ingested]:
     """Add all runs of all files; `-` is standard input.
 
-    If a file was added before, or a shorter version of it, only what is new is added, session by session; so an
-    interrupted ingestion goes on where it stopped. What was forgotten of a session stays forgotten as long as a later
-    step of the session is there. A damaged file is read up to the damage, which `error` names; then comes the next
-    file.
+    If a file was added before, or a shorter or older version of it, only what is new is added, session by session; so
+    an interrupted ingestion goes on where it stopped, and what was forgotten stays forgotten. A damaged file is read up
+    to the damage, which `error` names; then comes the next file.
     """
     done: list[Ingested] = []
     for file in files:
@@ -65,36 +65,60 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
 
 def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested) -> Iterator[None]:
     """Add a file, and yield whenever a batch of steps is safe."""
-    held, chains = memory.long_term.journal.held, Chains(memory.as_kept)
     for run in read_runs("stdin", sys.stdin.buffer) if file == STDIN else read_runs(file):
-        done.runs += 1
         done.skipped |= run.skipped
-        chain: list[Chained] = []
-        fault: InputError | None = None
-        try:
-            for step in run.steps:
-                chain.append(chains.place(step))
-        except InputError as error:
-            fault = error  # reported once the steps before it are added
-        known = known_of(chain, held)
-        for at in range(0, len(chain), BATCH):
-            batch = chain[at : at + BATCH]
-            added = _add(memory, list(unknown(batch, known)))
-            done.steps += added
-            done.known += len(batch) - min(added, len(batch))
-            yield
-        if fault is not None:
-            raise fault
+        yield from add_run(memory, run.steps, done)
 
 
-def _add(memory: HierarchicalMemory, steps: list[Step]) -> int:
+def add_run(
+    memory: HierarchicalMemory, steps: Iterator[Step], done: Ingested, before: Sequence[Node] = ()
+) -> Generator[None, None, str | None]:
+    """Add what is new of a run, which goes on behind the messages `before`, and yield whenever a batch is safe.
+
+    Returns:
+        The link of its last message.
+
+    Raises:
+        InputError: The run ends early; the steps before that were added.
+    """
+    done.runs += 1
+    given: list[Step] = []
+    fault: InputError | None = None
+    try:
+        for step in steps:
+            given.append(step)
+    except InputError as error:
+        fault = error
+    new, link = new_of(given, memory.as_kept, memory.short_term, before)
+    done.known += max(len(given) - len(new), 0)
+    for at in range(0, len(new), BATCH):
+        batch = new[at : at + BATCH]
+        added = _add(memory, batch)
+        done.steps += added
+        done.known += len(batch) - added
+        yield
+    if fault is not None:
+        raise fault
+    return link
+
+
+def _add(memory: HierarchicalMemory, new: Sequence[Arrival]) -> int:
     """Add steps, less those that another process adds at the same time; return how many."""
-    while steps:
+    journal = memory.long_term.journal
+    while new:
         try:
-            return len(memory.add_steps(steps))
+            added = memory.add_steps([one.step for one in new])
         except InputError:
-            held = memory.long_term.journal.held([step.id for step in steps])
+            held = journal.held([one.step.id for one in new])
             if not held:
                 raise
-            steps = [step for step in steps if step.id not in held]
+            new = [one for one in new if one.step.id not in held]
+        else:
+            numbers = {step.id: step.step_number or 0 for step in added}
+            journal.put_links([_row(row, numbers[one.step.id]) for one in new for row in one.links])
+            return len(added)
     return 0
+
+
+def _row(linked: Linked, number: int) -> LinkRow:
+    return LinkRow(linked.link, linked.said, number, number if linked.place is None else linked.place)
