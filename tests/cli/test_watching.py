@@ -67,6 +67,15 @@ def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
     assert look(watched, memory) == [("s1.jsonl", 1, None)]
 
 
+def test_what_is_left_out_is_named_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
+    watched, file = Watched(tmp_path), tmp_path / "s1.jsonl"
+    write(file, CLAUDE)
+    (first,) = watched.changes(memory)
+    write(file, [*CLAUDE, {"type": "hologram", "sessionId": "s1"}, claude("user", "Thanks.")])
+    (second,) = watched.changes(memory)
+    assert first.skipped and second.skipped == {"hologram": 1}
+
+
 def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()

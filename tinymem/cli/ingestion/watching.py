@@ -41,9 +41,13 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen: dict[Path, tuple[int, int, int]] = {}
+        self._named: dict[Path, set[str]] = {}  # the types of lines that were reported as left out
 
     def changes(self, memory: HierarchicalMemory) -> Iterator[Ingested]:
-        """Read the files that changed since the last call; yield the outcome of each that gave something new."""
+        """Read the files that changed since the last call; yield the outcome of each that gave something new.
+
+        Of lines that are left out, each type is named once for each file.
+        """
         for file in sorted(self._folder.rglob(PATTERN)):
             try:
                 now = file.stat()
@@ -54,5 +58,8 @@ class Watched:
                 continue
             self._seen[file] = stamp
             done = ingest_growing(memory, file)
+            named = self._named.setdefault(file, set())
+            done.skipped = {name: count for name, count in done.skipped.items() if name not in named}
+            named.update(done.skipped)
             if done.steps or done.error is not None:
                 yield done
