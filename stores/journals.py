@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tinymem.errors import MissingExtraError, StorageError
 from tinymem.protocols import Journal
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.stores.sqlite.pages import SavedStep, saved_steps
 
-__all__ = ["SavedStep", "check_unused", "damaged_file", "has_journal", "has_steps", "is_address",
-           "journal_files", "open_journal", "open_shared", "saved_steps"]  # fmt: skip
+if TYPE_CHECKING:
+    from tinymem.stores.postgres.journal import PostgresJournal
+
+__all__ = ["SavedStep", "check_unused", "damaged_file", "erase_shared", "has_journal", "has_steps", "is_address",
+           "journal_files", "migrate_tables", "open_journal", "open_shared", "saved_steps", "schema", "scrub_shared",
+           "shared_names", "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
 ADDRESSES = ("postgresql://", "postgres://")
@@ -26,7 +33,7 @@ def is_address(place: object) -> bool:
     return isinstance(place, str) and place.startswith(ADDRESSES)
 
 
-def open_shared(address: str, namespace: str, create: bool = True) -> tuple[Journal, Path]:
+def open_shared(address: str, namespace: str, create: bool = True) -> tuple[PostgresJournal, Path]:
     """Open the journal of a namespace in the PostgreSQL database at `address`; make it if there is none and `create`.
 
     Returns:
@@ -39,16 +46,66 @@ def open_shared(address: str, namespace: str, create: bool = True) -> tuple[Jour
         NotAMemoryError: There is no such namespace, and `create` is False.
         MissingExtraError: psycopg is not installed.
     """
-    try:
+    with _extra():
         from tinymem.stores.postgres.journal import PostgresJournal
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
-            raise
-        raise MissingExtraError("a memory in PostgreSQL", "postgres") from error
     journal = PostgresJournal(address, namespace, create)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = sha256(f"{journal.location} {journal.identity}".encode()).hexdigest()[:32]
     return journal, Path(os.environ.get(CACHE) or Path(home, "tinymem")) / named
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Raise MissingExtraError where an import fails because psycopg is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise MissingExtraError("a memory in PostgreSQL", "postgres") from error
+
+
+def shown_address(address: str) -> str:
+    """Return an address without its password and options; InputError if it is none."""
+    with _extra():
+        from tinymem.stores.postgres.errors import address as without_password
+    return without_password(address)
+
+
+def erase_shared(address: str, namespace: str) -> None:
+    """Remove a namespace of a database, and what this host derived from it; NotAMemoryError if there is none."""
+    journal, folder = open_shared(address, namespace, create=False)
+    with closing(journal):
+        journal.erase()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def shared_names(address: str) -> list[str]:
+    """Return the namespaces of a database that this user may use, sorted; errors as in `open_shared`."""
+    with _extra():
+        from tinymem.stores.postgres.administration import names
+    return names(address)
+
+
+def schema() -> str:
+    """Return the SQL that makes the tables, as a script for psql."""
+    with _extra():
+        from tinymem.stores.postgres.schema import script
+    return script()
+
+
+def migrate_tables(address: str) -> tuple[int, int]:
+    """Make the tables of a database, or bring them to this version's format; return the format before and after."""
+    with _extra():
+        from tinymem.stores.postgres.administration import upgrade
+    return upgrade(address)
+
+
+def scrub_shared(address: str) -> tuple[int, int]:
+    """Write the tables of a database again, without what was forgotten; return their bytes before and after."""
+    with _extra():
+        from tinymem.stores.postgres.administration import scrub
+    return scrub(address)
 
 
 def open_journal(folder: Path, create: bool = True) -> Journal:

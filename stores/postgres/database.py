@@ -12,7 +12,7 @@ from tinymem.stores.postgres.transactions import Transactions
 
 __all__ = ["Database"]
 
-_VERSION = "SELECT version FROM namespaces WHERE id = %s"
+_VERSION = "SELECT version FROM namespaces WHERE id = %s AND identity = %s::uuid"
 _VALUE = "SELECT value FROM settings WHERE namespace = %s AND key = %s"
 _KEEP = "INSERT INTO settings VALUES (%s, %s, %s) ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value"
 
@@ -23,8 +23,11 @@ class Database(Transactions):
     def version(self) -> int:
         """Return a number that changes whenever another journal has written."""
         with self._lock, guarded(self._location):
-            head = self._known()
-            return (head.version if head else self._number(_VERSION, (self._id,))) - self._own
+            if head := self._known():
+                return head.version - self._own
+            if not (rows := self._read(_VERSION, (self._id, self.identity))):
+                raise self._forgotten()
+            return int(rows[0][0]) - self._own
 
     def setting(self, key: str) -> str | None:
         """Return the value of `key`, or None."""

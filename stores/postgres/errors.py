@@ -32,7 +32,7 @@ REASONS = {
 ADVICE: dict[type[psycopg.Error], str] = {
     errors.LockNotAvailable: "another process has been writing to this namespace for too long; try again",
     errors.QueryCanceled: "the server's time limit for a statement is over; raise statement_timeout, or try again",
-    errors.InsufficientPrivilege: "grant this user the rights on the schema tinymem",
+    errors.InsufficientPrivilege: "have the owner of the tables run CALL tinymem.allow(USER, NAMESPACE)",
     errors.DiskFull: "free some disk space on the server",
     errors.OutOfMemory: "the server is out of memory",
     errors.ReadOnlySqlTransaction: "this server is read only, as a replica is: connect to the primary",
@@ -94,7 +94,7 @@ def guarded(place: str) -> Iterator[None]:
         raise InputError(f"a value that cannot be stored: {_said(error)}") from error
     except REFUSED as error:
         raise InputError(f"a value that cannot be stored: {_said(error)}") from error
-    except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject) as error:
+    except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject, errors.UndefinedFunction) as error:
         raise damaged(place, _said(error)) from error
     except psycopg.Error as error:
         advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), "check the server, try again")

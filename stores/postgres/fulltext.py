@@ -31,13 +31,7 @@ _COUNT = (
     "INSERT INTO stems SELECT %s, stem, count FROM unnest(%s::bigint[], %s::bigint[]) new(stem, count) "
     "ON CONFLICT (namespace, stem) DO UPDATE SET passages = stems.passages + excluded.passages"
 )
-# Without OFFSET 0 the planner may read the whole table.
-_OCCURRENCES = (
-    "SELECT a.nth, array_agg(t.passage), array_agg(t.times), array_agg(t.length) "
-    "FROM unnest(%s::bigint[]) WITH ORDINALITY a(stem, nth) CROSS JOIN LATERAL ("
-    "SELECT passage, times[array_position(stems, a.stem)] times, length FROM terms "
-    "WHERE namespace = %s AND stems @> ARRAY[a.stem] OFFSET 0) t GROUP BY a.nth"
-)
+_OCCURRENCES = "SELECT nth, passages, times, lengths FROM occurrences(%s, %s::bigint[])"
 _REMOVE = """
 WITH gone AS (DELETE FROM terms WHERE namespace = %(ns)s AND passage = ANY(%(ids)s::bigint[]) RETURNING stems, length),
 lost AS (SELECT stem, count(*) times FROM gone, unnest(gone.stems) stem GROUP BY stem),
@@ -121,7 +115,7 @@ class FullText(Database):
         nothing = Occurrences(*(np.zeros(0, np.int64) for _ in range(3)))
         held = {}
         for nth, *columns in (
-            self._read(_OCCURRENCES, ([self._hash(stem) for stem in stems], self._id)) if stems else ()
+            self._read(_OCCURRENCES, (self._id, [self._hash(stem) for stem in stems])) if stems else ()
         ):
             ids, times, lengths = (np.array(column, np.int64) for column in columns)
             order = np.argsort(ids, kind="stable")

@@ -11,7 +11,7 @@ __all__ = ["READ_HEAD", "Head"]
 SHORT = 2_000  # bytes of a setting up to which its value is read at once
 # One statement after the other: what the first waits for, the others see.
 READ_HEAD = (
-    "SELECT version, next_number, next_passage, passages, words FROM namespaces WHERE id = %s {lock}",
+    "SELECT version, next_number, next_passage, passages, words, identity FROM namespaces WHERE id = %s {lock}",
     f"SELECT key, CASE WHEN octet_length(value) <= {SHORT} THEN value END FROM settings WHERE namespace = %s",
     "SELECT number, position + tokens FROM steps WHERE namespace = %s ORDER BY number DESC LIMIT 1",
 )
@@ -38,8 +38,8 @@ class Head:
     is_dirty: bool = False
 
     @classmethod
-    def read(cls, row: Sequence[Any], settings: Sequence[Any], end: Sequence[Any]) -> Head:
+    def read(cls, row: tuple[Any, ...], settings: Sequence[Any], end: Sequence[Any]) -> Head:
         """Return the head from the rows of `READ_HEAD`."""
-        version, number, passage, passages, words = row[0] if row else (0, 1, 1, 0, 0)
+        version, number, passage, passages, words, _ = row
         last, position = end[0] if end else (0, 0)
         return cls(version, number, passage, passages, words, last, position, dict(settings))

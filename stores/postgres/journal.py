@@ -11,11 +11,14 @@ from contextlib import contextmanager
 
 from tinymem.protocols.settings import FORGOTTEN, REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.checks import Checks
+from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.links import Links
 from tinymem.stores.postgres.passages import Passages, Summaries
 from tinymem.stores.postgres.reindexing import Reindexing
 
-__all__ = ["PostgresJournal"]
+__all__ = ["TABLES", "PostgresJournal"]
+
+TABLES = ("steps", "labels", "links", "passages", "terms", "stems", "summaries", "reindexed", "settings", "writers")
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PASSAGES = "SELECT step, id FROM passages WHERE namespace = %s AND step = ANY(%s::bigint[]) ORDER BY id"
@@ -89,6 +92,18 @@ class PostgresJournal(Passages, Links, Summaries, Reindexing, Checks):
             self._count_up(WINDOW_CHANGES)
             self._count_up(REWRITES)
         return True
+
+    def erase(self) -> None:
+        """Remove the namespace with everything in it, and close; who has it open gets NotAMemoryError from then on."""
+        with self._lock, guarded(self._location):
+            self._check_open()
+            self._begin("BEGIN", "FOR UPDATE")
+            try:
+                gone = [(f"DELETE FROM {table} WHERE namespace = %s", (self._id,)) for table in TABLES]
+                self._sent([*gone, ("DELETE FROM namespaces WHERE id = %s", (self._id,)), ("COMMIT", ())])
+            finally:
+                self._end()
+                self.close()
 
     def _note_end(self) -> None:
         """Note which step is the last one now."""

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from tinymem.errors import StorageError
 from tinymem.stores.forking import leave_to_parent
 from tinymem.stores.postgres.errors import address, is_lost, unreachable
-from tinymem.stores.postgres.schema import prepare
+from tinymem.stores.postgres.schema import PATH, prepare
 from tinymem.stores.postgres.values import adapt
 
 __all__ = ["Connection", "Pool", "left", "pool_of"]
@@ -32,11 +32,11 @@ PAUSE = 0.05
 PREPARED = None  # statements are not: preparing takes a round trip, and a pooler between may not have them
 
 # Plans are made for the namespace at hand, since one has ten passages and another a million. A host that vanishes loses
-# its locks after a minute. An extension may be in one of three schemas.
-SETTINGS = """
-SET search_path = tinymem, public, extensions;
+# its locks after a minute.
+SETTINGS = f"""
+{PATH}
 SET plan_cache_mode = force_custom_plan;
-SET lock_timeout = {lock};
+SET lock_timeout = {{lock}};
 SET tcp_keepalives_idle = 30;
 SET tcp_keepalives_interval = 10;
 SET tcp_keepalives_count = 3;

@@ -1,4 +1,8 @@
-"""The tables: numbered files of plain SQL, applied once and in order, by the first process that finds them missing."""
+"""The tables: numbered files of plain SQL, applied once and in order.
+
+The first memory that is opened makes them, if its user may. Tables of an older version are changed by `migrate` alone,
+since other hosts may still use them.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +15,76 @@ from psycopg import errors
 from tinymem.errors import FormatError, NotAMemoryError, StorageError
 from tinymem.stores.postgres.errors import guarded
 
-__all__ = ["FILES", "FORMAT", "prepare"]
+__all__ = ["FILES", "FORMAT", "migrate", "prepare", "script"]
 
 FILES = sorted((Path(__file__).parent / "schema").glob("[0-9]*.sql"))
 FORMAT = len(FILES)
 LOCK = 7_210_963_377_402  # of the database, while tables are made
 HAS_FORMAT = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'tinymem' AND tablename = 'format'"
+NUMBERED = "INSERT INTO tinymem.format (version) VALUES ({})"
+PATH = "SET search_path = tinymem, public, extensions;"  # an extension may be in one of three schemas
 BEGIN = """
 CREATE SCHEMA IF NOT EXISTS tinymem;
 CREATE TABLE IF NOT EXISTS tinymem.format (version integer PRIMARY KEY, since timestamptz NOT NULL DEFAULT now());
 """
 
 
+def script() -> str:
+    """Return all of it as one script for psql; each part is left out where it was applied before."""
+    parts = [f"CREATE EXTENSION IF NOT EXISTS vector;{BEGIN}{PATH}\n"]
+    for number, file in enumerate(FILES, 1):
+        parts.append(
+            f"SELECT NOT EXISTS (SELECT 1 FROM tinymem.format WHERE version = {number}) AS is_needed \\gset\n"
+            f"\\if :is_needed\n-- {file.name}\n\n{file.read_text('utf-8')}\n{NUMBERED.format(number)};\n\\endif\n"
+        )
+    return "\n".join(["\\set ON_ERROR_STOP on\nBEGIN;", *parts, "COMMIT;\n"])
+
+
 def prepare(connection: psycopg.Connection[tuple[Any, ...]], place: str, create: bool) -> None:
-    """Bring the tables to this version's format, made if `create`.
+    """Check that the tables are of this version's format; where there are none, make them if `create`.
 
     Raises:
-        FormatError: They are of a newer format.
+        FormatError: They are of another format.
         NotAMemoryError: There are none.
         StorageError: They cannot be made, as without pgvector or the rights.
     """
     with guarded(place):
-        if (version := _version(connection)) == FORMAT:
-            return
-        if not version and not create:
-            raise NotAMemoryError(f"there is no memory at {place}")
+        version = _version(connection)
+    if version == FORMAT:
+        return
+    if version > FORMAT:
+        raise _newer(place, version)
+    if version:
+        raise FormatError(
+            f"{place} has tables of format {version}, this version needs {FORMAT}: stop what uses them, and run "
+            "`tinymem migrate URL` as the user who owns them"
+        )
+    if not create:
+        raise NotAMemoryError(f"there is no memory at {place}")
+    migrate(connection, place)
+
+
+def migrate(connection: psycopg.Connection[tuple[Any, ...]], place: str) -> tuple[int, int]:
+    """Bring the tables to this version's format, under a lock; return the format before and after.
+
+    Raises:
+        FormatError: They are of a newer format.
+        StorageError: They cannot be made, as without pgvector or the rights.
+    """
+    with guarded(place):
         try:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-                _upgrade(connection, place)
+                return _upgrade(connection, place), FORMAT
         except errors.InsufficientPrivilege as error:
             raise StorageError(
-                f"{place}: this user may not make tinymem's tables ({error.diag.message_primary}): open the memory "
-                f"once as a user who may, or grant CREATE on the database"
+                f"{place}: this user may not make tinymem's tables ({error.diag.message_primary}): run `tinymem "
+                "migrate URL` as a user who may, or grant CREATE on the database"
             ) from error
+
+
+def _newer(place: str, version: int) -> FormatError:
+    return FormatError(f"{place} has format {version}, this version reads {FORMAT}: upgrade tinymem")
 
 
 def _version(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
@@ -55,17 +95,19 @@ def _version(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
     return int(row[0]) if row else 0
 
 
-def _upgrade(connection: psycopg.Connection[tuple[Any, ...]], place: str) -> None:
+def _upgrade(connection: psycopg.Connection[tuple[Any, ...]], place: str) -> int:
+    """Apply the files that were not yet, and return the format before."""
     if (version := _version(connection)) > FORMAT:
-        raise FormatError(f"{place} has format {version}, this version reads {FORMAT}: upgrade tinymem")
+        raise _newer(place, version)
     if version == FORMAT:  # somebody else was faster
-        return
+        return version
     _extend(connection, place)
-    connection.execute(BEGIN)
+    connection.execute(BEGIN.encode())
     for number, file in enumerate(FILES, 1):
         if number > version:
             connection.execute(file.read_bytes())
-            connection.execute("INSERT INTO tinymem.format (version) VALUES (%s)", (number,))
+            connection.execute(NUMBERED.format(number).encode())
+    return version
 
 
 def _extend(connection: psycopg.Connection[tuple[Any, ...]], place: str) -> None:

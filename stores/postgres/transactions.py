@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError, shown
+from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError
 from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.postgres.errors import damaged, guarded, is_lost
 from tinymem.stores.postgres.head import READ_HEAD, Head
@@ -74,10 +74,10 @@ class Transactions:
                 "INSERT INTO namespaces (id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING 1",
                 (self._id, self._name),
             )
-        found, identity = self._read(_FIND, (self._id,))[0]
-        self.identity = str(identity)
-        if found != self._name:
-            raise StorageError(f"{self._location} has the place of the namespace {shown(found)}: choose another name")
+        rows = self._read(_FIND, (self._id,))
+        if not rows or rows[0][0] != self._name:  # not even to be seen, where it is another role's
+            raise StorageError(f"{self._location} has the place of another namespace: choose another name")
+        self.identity = str(rows[0][1])
 
     @property
     def location(self) -> str:
@@ -166,7 +166,13 @@ class Transactions:
         """Begin, read the head, and do `more`, in one round trip."""
         reads = [(sql.format(lock=lock), (self._id,)) for sql in READ_HEAD]
         done = self._sent([(begin, ()), *reads, *more])
-        return Head.read(*(cursor.fetchall() for cursor in done[1:4])), done[4:]
+        row, settings, end = (cursor.fetchall() for cursor in done[1:4])
+        if not row or str(row[0][-1]) != self.identity:
+            raise self._forgotten()
+        return Head.read(row[0], settings, end), done[4:]
+
+    def _forgotten(self) -> NotAMemoryError:
+        return NotAMemoryError(f"the memory at {self._location} was forgotten since it was opened: open it again")
 
     def _commit(self) -> None:
         assert self._held is not None

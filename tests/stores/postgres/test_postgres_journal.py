@@ -172,7 +172,7 @@ def test_a_user_without_rights_hears_what_to_do(open_journal: OpenJournal, postg
     with pytest.raises(StorageError, match="may not make tinymem's tables"):
         open_journal(url=url)
     open_journal(url=postgres.url("bare"))
-    with pytest.raises(StorageError, match="grant this user the rights on the schema tinymem"):
+    with pytest.raises(StorageError, match=r"run CALL tinymem\.allow"):
         open_journal(url=url)
 
 
@@ -199,7 +199,7 @@ def test_many_make_the_tables_once(open_journal: OpenJournal, postgres: Postgres
         thread.join()
     assert failed == []
     with psycopg.connect(postgres.url("fresh"), autocommit=True) as db:
-        db.execute("UPDATE tinymem.format SET version = 99")
+        db.execute("INSERT INTO tinymem.format VALUES (99)")
     with pytest.raises(FormatError, match=r"has format 99, .*upgrade tinymem"):
         open_journal(url=postgres.url("fresh"))
 

@@ -1,0 +1,298 @@
+"""The tables of a database: how they are made and brought up to date, and who may use which namespaces."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from journal_rows import add_next, put
+from memories import sentences
+from postgres_server import PostgresServer, binaries
+
+from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
+from tinymem.stores.journals import erase_shared, migrate_tables, schema, scrub_shared, shared_names, shown_address
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+OpenJournal = Callable[..., Any]
+
+TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'tinymem'"
+
+
+@pytest.fixture
+def fresh(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a database without tables."""
+    name = f"fresh_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}")
+    yield postgres.url(name)
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def role(postgres: PostgresServer) -> Iterator[Callable[..., str]]:
+    """Makes a role that may use some namespaces, and returns its address."""
+    made: list[str] = []
+
+    def maker(*namespaces: str, url: str = "") -> str:
+        made.append(f"role_{uuid4().hex[:12]}")
+        with psycopg.connect(url or postgres.url(), autocommit=True) as db:
+            db.execute(f"CREATE ROLE {made[-1]} LOGIN PASSWORD 'word'")
+            for namespace in namespaces:
+                db.execute("CALL tinymem.allow(%s, %s)", (made[-1], namespace))
+        return postgres.url(user=made[-1], password="word")
+
+    yield maker
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        for name in made:
+            db.execute("DELETE FROM tinymem.access WHERE role = %s", (name,))
+            db.execute(f"DROP OWNED BY {name}")
+            db.execute(f"DROP ROLE {name}")
+
+
+# -- the tables -------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_made_once(fresh: str) -> None:
+    before, now = migrate_tables(fresh)
+    assert (before, migrate_tables(fresh)) == (0, (now, now))
+
+
+def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, open_journal: OpenJournal) -> None:
+    migrate_tables(fresh)
+    with psycopg.connect(fresh, autocommit=True) as db:
+        db.execute("DELETE FROM tinymem.format WHERE version = (SELECT max(version) FROM tinymem.format)")
+    with pytest.raises(FormatError, match=r"tables of format \d+, this version needs \d+: .*`tinymem migrate URL`"):
+        open_journal(url=fresh)
+    before, now = migrate_tables(fresh)
+    assert before == now - 1
+    add_next(open_journal(url=fresh), "one")
+
+
+def test_a_newer_database_is_refused_by_its_number(fresh: str) -> None:
+    migrate_tables(fresh)
+    with psycopg.connect(fresh, autocommit=True) as db:
+        db.execute("INSERT INTO tinymem.format VALUES (99)")
+    for use in (migrate_tables, shared_names):
+        with pytest.raises(FormatError, match=r"has format 99, .*upgrade tinymem"):
+            use(fresh)
+
+
+def test_the_printed_schema_makes_the_same_tables(fresh: str, postgres: PostgresServer, open_journal: Any) -> None:
+    folder = binaries()
+    assert folder is not None
+    if not os.access(folder / "psql", os.X_OK):
+        pytest.skip("no psql here")
+    for _ in range(2):  # the second time, nothing is left to be done
+        done = subprocess.run(
+            [str(folder / "psql"), "-q", fresh], input=schema(), text=True, capture_output=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "") or "already exists, skipping" in done.stderr, done.stderr
+    open_journal()
+    with psycopg.connect(fresh) as one, psycopg.connect(postgres.url()) as other:
+        assert sorted(one.execute(TABLES).fetchall()) == sorted(other.execute(TABLES).fetchall())
+    add_next(open_journal(url=fresh, create=True), "one")
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert shown_address("postgresql://me:secret@host:5/db?application_name=a") == "postgresql://me@host:5/db"
+    with pytest.raises(InputError):
+        shown_address("nothing")
+
+
+# -- namespaces -------------------------------------------------------------------------------------------------------
+
+
+def test_names_are_listed(fresh: str, open_journal: OpenJournal) -> None:
+    assert shared_names(fresh) == []
+    names = [open_journal(name, url=fresh)._name for name in ("b", "a")]
+    assert shared_names(fresh) == sorted(names)
+
+
+def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: OpenJournal) -> None:
+    one, other = open_journal("one", url=fresh), open_journal("other", url=fresh)
+    for journal in (one, other):
+        put(journal, ["kumquat marmalade", "pears"])
+    erase_shared(fresh, one._name)
+    with psycopg.connect(fresh) as db:
+        tables = [name for (name,) in db.execute(TABLES).fetchall() if name not in ("format", "access", "namespaces")]
+        assert len(tables) == 10
+        for table in tables:
+            sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s"
+            assert db.execute(sql, (one._id,)).fetchone() == (0,), table
+    assert shared_names(fresh) == [other._name]
+    assert other.check_terms() == (2, None)
+    with pytest.raises(NotAMemoryError):
+        erase_shared(fresh, one._name)
+
+
+def test_what_is_open_elsewhere_does_not_write_to_a_namespace_that_is_gone(
+    fresh: str, open_journal: OpenJournal
+) -> None:
+    late = open_journal(url=fresh)
+    add_next(late, "one")
+    erase_shared(fresh, late._name)
+    for _ in range(2):  # the second time, another one has made it again
+        for use in (lambda: add_next(late, "two"), late.version, lambda: late.search_text("two")):
+            with pytest.raises(NotAMemoryError, match="was forgotten since it was opened"):
+                use()
+        again = open_journal(url=fresh)
+    assert again.rows() == []
+
+
+# -- who may use which ------------------------------------------------------------------------------------------------
+
+
+def test_a_role_sees_and_writes_only_what_it_was_allowed(open_journal: OpenJournal, role: Callable[..., str]) -> None:
+    mine, theirs = open_journal("mine"), open_journal("theirs")
+    for journal in (mine, theirs):
+        put(journal, ["The grandmother bakes."])
+    ann = role(mine._name)
+    allowed = open_journal("mine", url=ann, create=False)
+    assert (len(allowed.rows()), allowed.search_text("grandmother")[0].tolist()) == (1, [1])
+    put(allowed, ["A grandfather sleeps."])
+    allowed.delete({1: ["The grandmother bakes."]})
+    assert mine.check_terms() == (1, None)
+    assert shared_names(ann) == [mine._name]
+    with pytest.raises(NotAMemoryError):
+        open_journal("theirs", url=ann, create=False)
+    for create in ("theirs", "new"):
+        with pytest.raises(StorageError, match=r"row-level security.*CALL tinymem.allow"):
+            open_journal(create, url=ann)
+    with psycopg.connect(ann) as db:
+        for (table,) in db.execute(TABLES).fetchall():
+            if table not in ("namespaces", "format"):
+                sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace <> %s"
+                assert db.execute(sql, (mine._id,)).fetchone() == (0,), table
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied for this namespace"):
+            db.execute("SELECT * FROM tinymem.occurrences(%s, %s)", (theirs._id, [theirs._hash("grandmoth")]))
+    with psycopg.connect(ann) as db, pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+        db.execute("INSERT INTO tinymem.settings VALUES (%s, 'key', 'value')", (theirs._id,))
+    with psycopg.connect(ann) as db, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        db.execute("TRUNCATE tinymem.steps")
+    assert len(theirs.rows()) == 1
+
+
+def test_a_role_that_was_allowed_nothing_sees_nothing(
+    open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
+) -> None:
+    mine = open_journal("mine")
+    ann = role(mine._name)
+    open_journal("mine", url=ann)
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute("CALL tinymem.deny(%s, %s)", (ann.split("/")[2].split(":")[0], mine._name))
+    assert shared_names(ann) == []
+    with pytest.raises(StorageError):
+        open_journal("mine", url=ann + "?application_name=again")
+    with pytest.raises(StorageError, match=r"permission denied for schema tinymem.*CALL tinymem.allow"):
+        open_journal("mine", url=role())
+
+
+def test_a_beginning_and_all_may_be_allowed(open_journal: OpenJournal, role: Callable[..., str]) -> None:
+    base = open_journal("")._name
+    journals = [open_journal(name) for name in ("team/a", "team/b", "other")]
+    for journal in journals:
+        put(journal, ["The grandmother bakes."])
+    team, everything = role(f"{base}team/*"), role("*")
+    assert shared_names(team) == [f"{base}team/a", f"{base}team/b"]
+    assert {journal._name for journal in journals} <= {*shared_names(everything)}
+    open_journal("team/new", url=team)
+    for url, name in ((team, "team/a"), (everything, "other")):
+        assert len(open_journal(name, url=url).search_text("grandmother")[0]) == 1
+
+
+def test_a_member_may_use_what_its_group_was_allowed(
+    open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
+) -> None:
+    mine = open_journal("mine")
+    group, member = role(mine._name), role()
+    names = [url.split("/")[2].split(":")[0] for url in (group, member)]
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute(f"GRANT {names[0]} TO {names[1]}")
+    add_next(open_journal("mine", url=member), "one")
+    assert len(mine.rows()) == 1
+
+
+PLANS = """
+LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+SET client_min_messages = log; SET search_path = tinymem, public;
+"""
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["a role", "the owner"])
+def test_words_are_found_by_the_index(
+    allowed: bool, open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
+) -> None:
+    journal = open_journal()
+    for _ in range(4):
+        put(journal, sentences(1_000))
+    put(journal, ["kumquat"])
+    name = role(journal._name).split("/")[2].split(":")[0] if allowed else "tinymem"
+    said: list[str] = []
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute("ANALYZE tinymem.terms")
+        db.execute(PLANS)
+        db.execute(f"SET ROLE {name}")
+        db.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+        for _ in range(10):  # by then a plan may be one for every namespace
+            sql = "SELECT * FROM occurrences(%s, %s::bigint[])"
+            found = db.execute(sql, (journal._id, [journal._hash("kumquat")])).fetchall()
+            assert found == [(1, [4_001], [1], [1])]
+        db.execute("RESET ROLE")
+    plans = [text for text in said if "terms" in text and "unnest" in text]
+    assert len(plans) == 10
+    assert all("Bitmap Index Scan on terms_by_stem" in plan for plan in plans), plans[-1]
+
+
+# -- what forgetting leaves -------------------------------------------------------------------------------------------
+
+
+def test_a_scrubbed_database_has_nothing_of_what_was_removed_in_its_files(
+    fresh: str, postgres: PostgresServer, open_journal: OpenJournal
+) -> None:
+    journal = open_journal(url=fresh)
+    secret, kept = "kumquat marmalade of aunt Ottilie", "pears and apples"
+    with journal.together():
+        for text in (secret, kept):
+            add_next(journal, f"id of {text}")
+    journal.keep({"scratchpad": secret})
+    journal.keep({"scratchpad": ""})
+    journal.delete({1: []})
+    with closing(psycopg.connect(fresh, autocommit=True)) as db:
+        db.execute("CHECKPOINT")
+        oid = db.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()[0]
+    folder = Path(postgres.data) / "base" / str(oid)
+
+    def holds(text: str) -> bool:
+        return any(text.encode() in file.read_bytes() for file in folder.iterdir() if file.is_file())
+
+    assert holds(secret) and holds(kept)
+    before, after = scrub_shared(fresh)
+    assert 0 < after <= before
+    with closing(psycopg.connect(fresh, autocommit=True)) as db:
+        db.execute("CHECKPOINT")
+    assert not holds(secret) and holds(kept)
+    assert [row.number for row in journal.rows()] == [2]
+
+
+def test_a_scrub_that_another_program_hinders_says_so(fresh: str, open_journal: OpenJournal) -> None:
+    journal = open_journal(url=fresh)
+    add_next(journal, "one")
+    with psycopg.connect(fresh) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT 1 FROM pg_class LIMIT 1")
+        journal.delete({1: []})
+        with pytest.raises(StorageError, match=r"removed rows are in the files still.*scrub again"):
+            scrub_shared(fresh)
+    scrub_shared(fresh)
+
+
+def test_only_the_owner_can_scrub(open_journal: OpenJournal, role: Callable[..., str]) -> None:
+    with pytest.raises(StorageError, match="only the owner of the tables"):
+        scrub_shared(role(open_journal()._name))
