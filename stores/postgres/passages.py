@@ -58,7 +58,7 @@ class Passages(Steps, FullText):
                 return False
             first = self._written.next_passage
             for id, ((number, p), vector, some) in enumerate(zip(passages, made, tokens, strict=True), first):
-                place = (id, number, p.part, p.start, p.end, p.kind, p.asks)
+                place = (id, number, p.part, p.start, p.end, p.kind, bool(p.asks))
                 self._write(_PUT, self._id, *place, vector, some.tobytes(), p.identifiers, p.tools)
             self._written.next_passage += len(passages)
             self._index((id, p.text) for id, (_, p) in enumerate(passages, first))

@@ -40,7 +40,7 @@ class Steps(Database):
                 if (r.number, 0) < mark:  # its passages would never be made
                     raise InputError(f"the number {r.number} was used by another process: open the memory again")
                 place = (r.number, r.id, r.type, r.session, r.speaker, float(r.time), r.tokens, r.position)
-                self._write(sql, self._id, *place, r.record, r.window, r.view, r.milestone, r.archived)
+                self._write(sql, self._id, *place, r.record, bool(r.window), r.view, bool(r.milestone), r.archived)
                 for label in r.labels:
                     self._write(labels, self._id, *label, r.number)
                 if r.number >= head.last:

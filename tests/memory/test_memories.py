@@ -247,10 +247,10 @@ def test_only_what_is_a_namespace_is_listed(tmp_path: Path) -> None:
     assert namespaces(tmp_path / "nothing") == [] == namespaces(tmp_path)
     with open_memories(tmp_path / "memory") as memories:
         say(memories, "日本", "Hello.")
-        (memories.path / "notes").mkdir()
-        (memories.path / "%zz").mkdir()
-        (memories.path / "%zz" / "journal.db").write_text("")
-        (memories.path / "file").write_text("")
+        (Path(memories.path) / "notes").mkdir()
+        (Path(memories.path) / "%zz").mkdir()
+        (Path(memories.path) / "%zz" / "journal.db").write_text("")
+        (Path(memories.path) / "file").write_text("")
         assert memories.namespaces() == ["日本"]
     (tmp_path / "file").write_text("mine")
     with pytest.raises(NotAMemoryError):

@@ -10,17 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Journal
-from tinymem.protocols.settings import NAMESPACE
+from tinymem.protocols.settings import MOVING, NAMESPACE
 from tinymem.steps.checks import a_path
 from tinymem.stores.files import private_file, private_folder, warn_if_open
-from tinymem.stores.journals import has_journal, open_shared
+from tinymem.stores.journals import has_journal, is_address, open_journal, open_shared, shared_names
 
-__all__ = ["INDEX", "MARKER", "check_name", "folder_name", "namespace_folder", "namespaces", "shared_journal"]
+__all__ = ["INDEX", "MARKER", "a_place", "check_name", "folder_name", "namespace_folder", "namespaces",
+           "opened_journal", "shared_journal"]  # fmt: skip
 
 FORMAT = 1
 MARKER = "tinymem.json"  # marks a folder as a memory, and has its format
@@ -68,18 +70,36 @@ def shared_journal(address: str, namespace: str, create: bool) -> Iterator[tuple
         raise
 
 
+def opened_journal(place: str | Path, namespace: str, create: bool = False) -> tuple[Path, Journal]:
+    """Open the journal of a namespace, in a folder or a database; return it after the folder of what is derived."""
+    if is_address(place):
+        with shared_journal(str(place), namespace, create) as opened:
+            return opened
+    folder = namespace_folder(Path(place), namespace, create)
+    return folder, open_journal(folder, create)
+
+
+def a_place(value: str | PathLike[str]) -> str | Path:
+    """Check the place of a memory: a folder, or the address of a database as it is."""
+    return value if isinstance(value, str) and is_address(value) else a_path("path", value)
+
+
 def namespaces(path: str | Path) -> list[str]:
-    """Return the namespaces of the memory in the folder `path`, sorted; none if nothing is there yet.
+    """Return the namespaces of the memory at `path`, sorted; none if nothing is there yet.
+
+    Of a database, only those are returned that its user may use.
 
     Raises:
         NotAMemoryError: The path holds something else.
-        StorageError: The path cannot be read.
+        StorageError: The path cannot be read, or the server not be reached.
 
     >>> import tempfile
     >>> namespaces(tempfile.mkdtemp())
     []
     """
-    path = a_path("path", path)
+    path = a_place(path)
+    if isinstance(path, str):
+        return shared_names(path)
     try:
         _check_memory(path, path / MARKER)
         held = [folder.name for folder in path.iterdir() if has_journal(folder)] if path.exists() else []
@@ -89,8 +109,8 @@ def namespaces(path: str | Path) -> list[str]:
     return sorted(unquote(name) for name in held if _is_folder_name(name))
 
 
-def check_name(journal: Journal, namespace: str) -> None:
-    """Raise StorageError unless the journal belongs to this namespace; a new journal gets the name."""
+def check_name(journal: Journal, namespace: str, is_moving: bool = False) -> None:
+    """Raise StorageError unless the journal belongs to this namespace, and is whole; a new journal gets the name."""
     if (kept := journal.setting(NAMESPACE)) is None:
         journal.keep({NAMESPACE: namespace}, replace=False)
         kept = journal.setting(NAMESPACE)
@@ -98,6 +118,11 @@ def check_name(journal: Journal, namespace: str) -> None:
         raise StorageError(
             f"{journal.location} belongs to another namespace than {namespace!r}: a namespace is opened by its exact "
             "name, and its folder cannot be renamed, copied or linked"
+        )
+    if journal.setting(MOVING) and not is_moving:
+        raise StorageError(
+            f"{journal.location} is not whole yet: run the same `tinymem migrate --from ... --to ...` again, which "
+            "goes on where it stopped, or forget this namespace"
         )
 
 

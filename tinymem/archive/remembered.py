@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from tinymem.errors import EmbedderError, InputError, MissingExtraError
+from tinymem.archive.folders import opened_journal
+from tinymem.errors import EmbedderError, InputError, MissingExtraError, NotAMemoryError
 from tinymem.protocols import Embedder, Journal
 from tinymem.protocols.settings import EMBEDDER_NAME
 from tinymem.registry import DEFAULT_EMBEDDER, embedder_from
-from tinymem.stores.journals import has_journal, open_journal
 
-__all__ = ["name_in", "remembered_embedder", "remembered_name"]
+__all__ = ["name_at", "remembered_embedder", "remembered_name"]
 
 
 def remembered_name(journal: Journal) -> str:
@@ -19,11 +19,13 @@ def remembered_name(journal: Journal) -> str:
     return journal.setting(EMBEDDER_NAME) or DEFAULT_EMBEDDER
 
 
-def name_in(folder: Path) -> str:
-    """Return the name of the embedder of the namespace in `folder`; the default if there is no journal yet."""
-    if not has_journal(folder):
+def name_at(place: str | Path, namespace: str) -> str:
+    """Return the name of the embedder of a namespace; the default if there is no such memory yet."""
+    try:
+        _, journal = opened_journal(place, namespace)
+    except NotAMemoryError:
         return DEFAULT_EMBEDDER
-    with closing(open_journal(folder, create=False)) as journal:
+    with closing(journal):
         return remembered_name(journal)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from dataclasses import replace
@@ -40,7 +41,7 @@ def mcp(
     from tinymem.integrations.mcp.serving import listening, serve_http, serve_stdio
     from tinymem.integrations.mcp.tools import LazyMemory
 
-    target = replace(target, path=target.path.expanduser())  # clients start it without a shell
+    target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
     memory = LazyMemory(partial(target.opened, create=True))
     server = memory_server(memory)
     try:
@@ -71,7 +72,7 @@ def hook(
     Example: tinymem hook stop --path ~/memory
     """
     try:
-        _answer_hook(replace(target, path=target.path.expanduser()), event, max_tokens)
+        _answer_hook(replace(target, path=os.path.expanduser(target.path)), event, max_tokens)
     except TinymemError as error:  # exit status 2 would keep the agent from going on
         typer.echo(f"tinymem: {error}", err=True)
         raise typer.Exit(1) from None

@@ -102,7 +102,7 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
         held = memory.stats()
     seconds = time.perf_counter() - begin
     result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}
-    where = f"in {seconds:.1f} s to {target.path} (namespace {target.namespace})"
+    where = f"in {seconds:.1f} s to {target.shown} (namespace {target.namespace})"
     target.answer(result | {"memory": dataclasses.asdict(held)}, _summary(done, held, where))
     for one in done:
         _report(one)

@@ -42,7 +42,7 @@ def export(
         typer.echo("Nothing was exported; --force overwrites without asking.", err=True)
         raise typer.Exit(1)
     with bar(sys.stderr, "exporting", "steps") as progress:
-        done = export_memory(target.path, to, namespace=target.namespace, vectors=vectors, progress=progress)
+        done = export_memory(target.place, to, namespace=target.namespace, vectors=vectors, progress=progress)
     typer.echo(f"Exported {many(done.steps, 'step')} and {many(done.episodes, 'episode')}.", err=True)
 
 
@@ -58,12 +58,12 @@ def import_file(
     from tinymem.upkeep.importing import import_memory
     from tinymem.upkeep.progress import bar
 
-    path, namespace = target.path, target.namespace
+    path, namespace = target.place, target.namespace
     with bar(sys.stderr, "importing", "steps read and embedded") as progress:
         came = import_memory(path, file, namespace=namespace, embedder=target.embedder, progress=progress)
     scratchpad = " and the scratchpad" if came.scratchpad else ""
     target.answer(
         dataclasses.asdict(came),
-        f"Imported {many(came.steps, 'step')}, {many(came.episodes, 'episode')}{scratchpad} into {path} "
+        f"Imported {many(came.steps, 'step')}, {many(came.episodes, 'episode')}{scratchpad} into {target.shown} "
         f"(namespace {namespace}), and embedded {many(came.embedded, 'passage')}.",
     )

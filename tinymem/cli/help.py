@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-__all__ = ["AGENTS", "FILES", "FIRST", "FORGETTING", "INSIDE", "REPAIR", "Commands"]
+__all__ = ["AGENTS", "FILES", "FIRST", "FORGETTING", "INSIDE", "REPAIR", "SHARED", "Commands"]
 
 # The groups, in the order of the help; a command names its group as its `rich_help_panel`.
 FIRST = "Begin here"
@@ -15,6 +15,7 @@ AGENTS = "Connect agents"
 FILES = "Move it"
 FORGETTING = "Forget"
 REPAIR = "Repair"
+SHARED = "Share it between hosts (PostgreSQL)"
 
 LONGEST = 1_000  # characters of a sentence: all of it
 

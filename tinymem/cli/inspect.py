@@ -71,7 +71,7 @@ def namespaces(target: Target) -> None:
     """
     from tinymem.archive.folders import namespaces as names_in
 
-    names = names_in(target.path)
+    names = names_in(target.place)
     if not names:
         target.check()  # says what to type
     target.answer(names, "\n".join(names))

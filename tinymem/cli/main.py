@@ -17,8 +17,9 @@ from tinymem import __version__
 from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import demo, ingest, watch
+from tinymem.cli.database import migrate, schema, scrub
 from tinymem.cli.files import export, import_file
-from tinymem.cli.help import AGENTS, FILES, FIRST, FORGETTING, INSIDE, REPAIR, Commands
+from tinymem.cli.help import AGENTS, FILES, FIRST, FORGETTING, INSIDE, REPAIR, SHARED, Commands
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
 from tinymem.cli.repair import doctor, rebuild, salvage
 from tinymem.cli.upkeep import forget, reindex, retain
@@ -42,6 +43,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     FILES: {"export": export, "import": import_file},
     FORGETTING: {"forget": forget, "retain": retain},
     REPAIR: {"doctor": doctor, "rebuild": rebuild, "reindex": reindex, "salvage": salvage},
+    SHARED: {"schema": schema, "migrate": migrate, "scrub": scrub},
 }
 
 EPILOG = """Examples:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,10 +27,18 @@ __all__ = [
     "moment",
 ]
 
-MEMORY = Path("memory")  # the default folder
+MEMORY = "memory"  # the default folder
 TIME = "ISO 8601; UTC where it has no zone."
 
-PathOption = Annotated[Path, typer.Option("--path", envvar="TINYMEM_PATH", help="The folder of the memory.")]
+PathOption = Annotated[
+    str,
+    typer.Option(
+        "--path",
+        envvar="TINYMEM_PATH",
+        metavar="PATH",
+        help="The folder of the memory, or the address of a database.",
+    ),
+]
 NamespaceOption = Annotated[
     str, typer.Option("--namespace", envvar="TINYMEM_NAMESPACE", help="The namespace in the memory.")
 ]

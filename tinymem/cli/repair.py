@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,7 @@ def doctor(target: Target, store: StoreOption = "chroma") -> None:
     from tinymem.upkeep.diagnosis import doctor as examine
 
     target.check()
-    found = examine(target.path, target.namespace, store=store)
+    found = examine(target.place, target.namespace, store=store)
     looked_at = ", ".join(_amount(name, value) for name, value in found.counts.items())
     summary = f"{'Sound' if found.sound else many(len(found.findings), 'finding')}: {looked_at or 'nothing'}."
     record = {"sound": found.sound, **dataclasses.asdict(found)}
@@ -43,7 +44,7 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
     from tinymem.upkeep.diagnosis import rebuild as remake
 
     target.check()
-    vectors = remake(target.path, target.namespace, store=store)
+    vectors = remake(target.place, target.namespace, store=store)
     none = "There is no index to make: no step has left the window yet."
     target.answer({"vectors": vectors}, f"The index was made again, of {many(vectors, 'vector')}." if vectors else none)
 
@@ -62,7 +63,7 @@ def salvage(
     """
     from tinymem.upkeep.rescue import salvage_to
 
-    if not target.path.exists():
+    if not os.path.exists(target.path):
         target.check()  # says what to type
     done = salvage_to(file, target.path, target.namespace)
     is_or_are = "is" if done.missing == 1 else "are"

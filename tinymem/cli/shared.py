@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,20 @@ class Target:
     embedder: EmbedderOption = None
     as_json: JsonOption = False
 
+    @property
+    def place(self) -> str | Path:
+        """The folder, or the address of a database."""
+        from tinymem.archive.folders import a_place
+
+        return a_place(self.path)
+
+    @property
+    def shown(self) -> str:
+        """The folder as it was given, or the address without its password."""
+        from tinymem.stores.journals import shown_address
+
+        return shown_address(self.place) if isinstance(self.place, str) else self.path
+
     def opened(self, create: bool = False, writes: bool = False) -> HierarchicalMemory:
         """Open the memory; without an embedder, with the one that it remembers.
 
@@ -44,7 +59,7 @@ class Target:
 
         if not create:
             self.check()
-        memory = HierarchicalMemory(self.path, namespace=self.namespace, embedder=self.embedder, create=create)
+        memory = HierarchicalMemory(self.place, namespace=self.namespace, embedder=self.embedder, create=create)
         memory.long_term.in_background = writes or create
         return memory
 
@@ -53,7 +68,9 @@ class Target:
         from tinymem.archive.folders import folder_name, namespaces
         from tinymem.stores.journals import has_journal
 
-        path, namespace = self.path, self.namespace
+        path, namespace = self.place, self.namespace
+        if isinstance(path, str):
+            return  # opening says it
         folder = path / folder_name(namespace)
         names = namespaces(path)
         if namespace in names or has_journal(folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,17 +76,20 @@ def forget(
 
 
 def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:
-    from tinymem.archive.folders import namespace_folder
+    from tinymem.archive.folders import namespace_folder, opened_journal
     from tinymem.upkeep.forgetting import forget_namespace
 
     target.check()
-    path, namespace = target.path, target.namespace
-    folder = namespace_folder(path, namespace, create=False)
+    if isinstance(place := target.place, str):
+        with closing(opened_journal(place, target.namespace)[1]) as journal:
+            where = journal.location
+    else:
+        where = str(namespace_folder(place, target.namespace, create=False))
     if not dry_run:
-        _be_sure(f"Forget namespace {namespace!r} of {path}, all of it, for good?", yes)
-        forget_namespace(path, namespace)
-    record = {"namespace": namespace, "folder": str(folder), "dry_run": dry_run}
-    target.answer(record, f"{'Would remove' if dry_run else 'Removed'} {folder}.")
+        _be_sure(f"Forget namespace {target.namespace!r} of {target.shown}, all of it, for good?", yes)
+        forget_namespace(place, target.namespace)
+    record = {"namespace": target.namespace, "folder": where, "dry_run": dry_run}
+    target.answer(record, f"{'Would remove' if dry_run else 'Removed'} {where}.")
 
 
 @on_memory()
@@ -138,7 +142,7 @@ def reindex(
 
     target.check()
     with bar(sys.stderr, "reindexing", "passages") as progress:
-        done = embed_again(target.path, embedder, namespace=target.namespace, progress=progress)
+        done = embed_again(target.place, embedder, namespace=target.namespace, progress=progress)
     text = f"Embedded {done.embedded:,} of {many(done.passages, 'passage')}: from {done.before} to {done.after}."
     target.answer(dataclasses.asdict(done), text)
 

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tinymem.archive.folders import folder_name, namespaces
-from tinymem.archive.remembered import name_in, remembered_embedder
+from tinymem.archive.folders import a_place, folder_name, namespaces
+from tinymem.archive.remembered import name_at, remembered_embedder
 from tinymem.errors import ClosedError, InputError, StorageError, warn_hourly, without_content
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter
 from tinymem.registry import embedder_from, known_store, summarizer_from
-from tinymem.steps.checks import a_path
+from tinymem.stores.journals import shown_address
 
 __all__ = ["Memories"]
 
@@ -41,7 +41,7 @@ class _Held:
 
 
 class Memories:
-    """The memories of many users, agents or tasks in the folder `path`, each a namespace of its own.
+    """The memories of many users, agents or tasks in the folder or database `path`, each a namespace of its own.
 
     `open` lends the memory of a namespace for a `with` block. At most `max_open` are open at any time: one that is not
     in use stays open until room is needed, then the least recently used one is closed. No namespace is open twice, so
@@ -81,7 +81,8 @@ class Memories:
             raise InputError(f"timeout must be seconds of 0 or more, not {timeout!r:.80}")
         if "namespace" in options:
             raise InputError("namespace is given to open(), not to Memories: it holds all of them")
-        self.path, self._max_open, self._timeout = a_path("path", path), max_open, timeout
+        self._where, self._max_open, self._timeout = a_place(path), max_open, timeout
+        self.path = shown_address(self._where) if isinstance(self._where, str) else self._where
         self._options: dict[str, Any] = {
             "embedder": None if embedder is None else embedder_from(embedder),
             "store": _named(store),
@@ -112,8 +113,8 @@ class Memories:
             self._give_back(namespace, held)
 
     def namespaces(self) -> list[str]:
-        """List the namespaces that are on disk, open or not, in order."""
-        return namespaces(self.path)
+        """List the namespaces that are there, open or not, in order."""
+        return namespaces(self._where)
 
     def close(self) -> None:
         """Close all memories, those in use once they are given back. Closing twice is no error.
@@ -174,7 +175,7 @@ class Memories:
     def _opened(self, namespace: str, held: _Held) -> _Held:
         try:
             options = {**self._options, "embedder": self._options["embedder"] or self._remembered(namespace)}
-            memory = HierarchicalMemory(self.path, namespace=namespace, **options)
+            memory = HierarchicalMemory(self._where, namespace=namespace, **options)
         except BaseException:
             self._remove(namespace)
             raise
@@ -184,7 +185,7 @@ class Memories:
         return held
 
     def _remembered(self, namespace: str) -> Embedder:
-        name = name_in(self.path / folder_name(namespace))
+        name = name_at(self._where, namespace)
         if name not in self._embedders:
             self._embedders.setdefault(name, remembered_embedder(name))
         return self._embedders[name]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN", "INDEX_FAULT",
-           "INDEX_REQUEST", "MARK", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "REINDEXING", "REWRITES", "SCRATCHPAD",
-           "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
+           "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "REINDEXING", "REWRITES",
+           "SCRATCHPAD", "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
 MARK = "made"  # the mark: "STEP PASSAGES"
@@ -22,6 +22,7 @@ FENCE_KEY = "fence_key"  # the key, in hexadecimal digits, that fences are deriv
 FILLED = "store_filled"  # names of the stores whose files may hold vectors, a line each
 INDEX_FAULT = "index_fault"  # why passages could not be written to the vector store when it was last tried
 INDEX_REQUEST = "index_request"  # when a process asked the one that has the vector store to close it
+MOVING = "moving"  # while the journal is made as a copy of another one, which is not whole yet
 NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
 OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
 OUTDATED = "index_outdated"  # ids of passages whose metadata in the vector store has changed

@@ -71,7 +71,7 @@ def an_aware_time(name: str, value: Time | None, error: type[InputError] = Input
 def a_path(name: str, value: str | PathLike[str]) -> Path:
     """Check a path of the file system, given as text or as a path."""
     if isinstance(value, str) and value.startswith(("postgresql:", "postgres:")):  # it may hold a password
-        raise InputError(f"{name} must be a folder here: only HierarchicalMemory opens the address of a database")
+        raise InputError(f"{name} must be a folder or a file here, not the address of a database")
     try:
         return Path(value)
     except TypeError:  # bytes too

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tinymem.upkeep.exporting import Exported, export_memory
     from tinymem.upkeep.findings import Diagnosis, Finding
     from tinymem.upkeep.importing import Imported, import_memory
+    from tinymem.upkeep.migration import Migrated, migrate
     from tinymem.upkeep.reindexing import Reindexed, reindex
     from tinymem.upkeep.rescue import Salvaged, salvage
     from tinymem.upkeep.retention import Retention, RetentionReport, Retired
@@ -20,12 +21,13 @@ else:
         "exporting": "Exported export_memory",
         "findings": "Diagnosis Finding",
         "importing": "Imported import_memory",
+        "migration": "Migrated migrate",
         "reindexing": "Reindexed reindex",
         "rescue": "Salvaged salvage",
         "retention": "Retention RetentionReport Retired",
     })  # fmt: skip
 
 __all__ = [
-    "Diagnosis", "Exported", "Finding", "Imported", "Reindexed", "Retention", "RetentionReport", "Retired",
-    "Salvaged", "doctor", "export_memory", "import_memory", "rebuild", "reindex", "salvage",
+    "Diagnosis", "Exported", "Finding", "Imported", "Migrated", "Reindexed", "Retention", "RetentionReport", "Retired",
+    "Salvaged", "doctor", "export_memory", "import_memory", "migrate", "rebuild", "reindex", "salvage",
 ]  # fmt: skip

@@ -10,11 +10,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from tinymem.archive.folders import INDEX, namespace_folder
+from tinymem.archive.folders import INDEX, a_place, namespace_folder, opened_journal
 from tinymem.archive.indexing.index import Index
 from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
 from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
-from tinymem.steps.checks import a_path, a_text
+from tinymem.steps.checks import a_text
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.doctor_journal import examine, texts_of
 from tinymem.upkeep.findings import REBUILD, Diagnosis, Finding
@@ -37,7 +37,7 @@ def doctor(
     that another process holds is a finding, too.
 
     Args:
-        path: The memory's folder.
+        path: The memory's folder, or its address in a database.
         namespace: The namespace that is checked.
         store: The name of the store that the memory is opened with.
         timeout: The seconds after which the check of the index ends. It is read in a process of its own, since a
@@ -60,8 +60,14 @@ def doctor(
     (True, 1)
     """
     known_store(a_text("store", store))
-    folder = namespace_folder(a_path("path", path), namespace, create=False)
-    counts, findings = examine(folder)
+    place = a_place(path)
+    if isinstance(place, str):
+        _, journal = opened_journal(place, namespace)
+        counts, findings = examine(lambda: journal)
+        counts.pop("in_index", None)  # there is none
+        return Diagnosis(tuple(findings), counts)
+    folder = namespace_folder(place, namespace, create=False)
+    counts, findings = examine(lambda: open_journal(folder, create=False))
     if "in_index" in counts:
         findings += _of_index(folder, store, timeout)
     return Diagnosis(tuple(findings), counts)
@@ -71,10 +77,10 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
     """Make the index of a memory again from the vectors in its journal. Nothing is embedded.
 
     The old index is deleted unread. A damaged full-text index is made again, too. A memory from which no step has left
-    the window has no index, and gets none. A store in memory has nothing to rebuild.
+    the window has no index, and gets none; nor does one in a database. A store in memory has nothing to rebuild.
 
     Args:
-        path: The memory's folder.
+        path: The memory's folder, or its address in a database.
         namespace: The namespace whose index is made.
         store: The name of the store that the memory is opened with.
 
@@ -95,10 +101,11 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
     0
     """
     known_store(a_text("store", store))
-    folder = namespace_folder(a_path("path", path), namespace, create=False)
-    with closing(open_journal(folder, create=False)) as journal:
+    place = a_place(path)
+    folder, journal = opened_journal(place, namespace)
+    with closing(journal):
         journal.renew_terms(texts_of)
-        if not journal.setting(FILLED) and not journal.any_archived():
+        if isinstance(place, str) or (not journal.setting(FILLED) and not journal.any_archived()):
             return 0
         erase_store(store, folder / INDEX)
         with closing(store_from(store, folder / INDEX)) as opened:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.protocols import FiledStep, Journal
 from tinymem.protocols.settings import EMBEDDER, FILLED, MARK, WATERMARK
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
-from tinymem.stores.journals import open_journal
 from tinymem.upkeep.findings import AGAIN, REBUILD, REINDEX, RESTORE, Finding
 
 __all__ = ["examine", "texts_of"]
@@ -22,12 +20,12 @@ COUNTS = ("steps", "passages", "terms", "dimensions", "in_index")
 _MARK = re.compile("([0-9]{1,18}) [0-9]{1,18}")
 
 
-def examine(folder: Path) -> tuple[dict[str, int], list[Finding]]:
-    """Count the contents of the journal in `folder`, and find its faults."""
+def examine(open_journal: Callable[[], Journal]) -> tuple[dict[str, int], list[Finding]]:
+    """Count the contents of a journal, and find its faults; it is closed then."""
     counts: dict[str, int] = {}
     findings: list[Finding] = []
     try:
-        with closing(open_journal(folder, create=False)) as journal:
+        with closing(open_journal()) as journal:
             for look in (_files, _terms, _vectors, _steps, _settings):
                 try:
                     findings += look(journal, counts)

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TextIO
 
 from tinymem.archive.archive import fence_key
-from tinymem.archive.folders import namespace_folder
+from tinymem.archive.folders import a_place, opened_journal
 from tinymem.errors import FormatError, InputError, StepError, StorageError, shown
 from tinymem.protocols import Journal, StepRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.render import own_blocks
-from tinymem.steps.checks import a_callable, a_path
+from tinymem.steps.checks import a_callable
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
 from tinymem.stores.files import opener
-from tinymem.stores.journals import open_journal
 from tinymem.upkeep.export_format import (
     Header,
     calls_line,
@@ -32,7 +31,7 @@ from tinymem.upkeep.export_format import (
 )
 from tinymem.upkeep.progress import Progress, unseen
 
-__all__ = ["Exported", "export_journal", "export_memory"]
+__all__ = ["Exported", "export_journal", "export_memory", "lines_of"]
 
 AT_ONCE = 64  # steps that are read at once
 
@@ -61,7 +60,7 @@ def export_memory(
     has the memory as it was at the beginning. Only a small part of it is held at once.
 
     Args:
-        path: The memory's folder.
+        path: The memory's folder, or its address in a database.
         file: A path, whose file is replaced, or a text stream.
         namespace: The namespace that is written.
         vectors: Write the vectors, too.
@@ -86,8 +85,8 @@ def export_memory(
     >>> import_memory(folder, f"{folder}.jsonl", namespace="copy").steps
     1
     """
-    folder = namespace_folder(a_path("path", path), namespace, create=False)
-    with closing(open_journal(folder, create=False)) as journal:
+    _, journal = opened_journal(a_place(path), namespace)
+    with closing(journal):
         return export_journal(journal, file, vectors, progress)
 
 
@@ -98,7 +97,7 @@ def export_journal(
     advance = a_callable("progress", progress) or unseen
     with journal.reading() as held, _opened(file) as stream:
         counts = held.counts()["steps"], len(held.summaries())
-        for done, line in enumerate(_lines(held, counts, vectors)):
+        for done, line in enumerate(lines_of(held, counts, vectors)):
             stream.write(line)
             if done % AT_ONCE == 0:
                 advance(min(done, counts[0]), counts[0])
@@ -124,8 +123,8 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
         raise StorageError(f"{file} cannot be written: {reason}; choose another, or make room") from error
 
 
-def _lines(journal: Journal, counts: tuple[int, int], vectors: bool) -> Iterator[str]:
-    """All lines, in order."""
+def lines_of(journal: Journal, counts: tuple[int, int], vectors: bool = False) -> Iterator[str]:
+    """Yield all lines, in order; `counts` are those of steps and summaries."""
     fingerprint = journal.setting(EMBEDDER) or ""
     yield header_line(Header(journal.setting(EMBEDDER_NAME), fingerprint, journal.next_number(), counts[0]))
     key = fence_key(journal)

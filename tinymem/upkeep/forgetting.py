@@ -5,19 +5,26 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from tinymem.archive.archive import Archive
-from tinymem.archive.folders import MARKER, folder_name, namespace_folder
-from tinymem.errors import StorageError, TinymemError
+from tinymem.archive.folders import MARKER, a_place, folder_name, namespace_folder
+from tinymem.errors import NotAMemoryError, StorageError, TinymemError
 from tinymem.recall.fusion import Filter
 from tinymem.recall.passages import tool_name
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import a_path, a_text, one_of
+from tinymem.steps.checks import a_text, one_of
 from tinymem.steps.serialization import STEP_TYPES
-from tinymem.stores.journals import check_unused, has_journal, has_steps, journal_files
+from tinymem.stores.journals import (
+    check_unused,
+    erase_shared,
+    has_journal,
+    has_steps,
+    journal_files,
+    open_shared,
+)
 
 __all__ = ["chosen", "forget_namespace", "number_of", "undone_on_failure"]
 
@@ -73,7 +80,11 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
         NotAMemoryError: There is no such memory or namespace.
         StorageError: It is open somewhere, or a file cannot be removed; a second call continues.
     """
-    folder = namespace_folder(a_path("path", path), namespace, create=False)
+    place = a_place(path)
+    if isinstance(place, str):
+        erase_shared(place, namespace)
+        return
+    folder = namespace_folder(place, namespace, create=False)
     check_unused(folder)
     try:
         for child in {*folder.iterdir()} - journal_files(folder):
@@ -89,8 +100,12 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
 
 
 @contextmanager
-def undone_on_failure(path: Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
-    """Remove the folders and files of a new namespace if the block fails, and then call `also`."""
+def undone_on_failure(path: str | Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
+    """Remove a new namespace, with its folders and files, if the block fails, and then call `also`."""
+    if isinstance(path, str):
+        with _undone_in_database(path, namespace):
+            yield
+        return
     folder, marker = path / folder_name(namespace), path / MARKER
     try:
         made = [place for place in (folder, path, *path.parents) if not place.exists()]
@@ -111,6 +126,27 @@ def undone_on_failure(path: Path, namespace: str, also: Callable[[], object] | N
         if also is not None:
             also()
         raise
+
+
+@contextmanager
+def _undone_in_database(address: str, namespace: str) -> Iterator[None]:
+    had_steps = _has_steps(address, namespace)
+    try:
+        yield
+    except BaseException:
+        with suppress(TinymemError):
+            if had_steps is None and _has_steps(address, namespace) is False:
+                erase_shared(address, namespace)
+        raise
+
+
+def _has_steps(address: str, namespace: str) -> bool | None:
+    """Return whether a namespace of a database holds a step, or did so; None if there is no such namespace."""
+    try:
+        with closing(open_shared(address, namespace, create=False)[0]) as journal:
+            return journal.next_number() > 1
+    except NotAMemoryError:
+        return None
 
 
 def _empty(folder: Path) -> None:

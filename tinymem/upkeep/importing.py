@@ -13,7 +13,7 @@ import numpy as np
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.folders import namespace_folder
+from tinymem.archive.folders import a_place, namespace_folder, shared_journal
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, TokenIds, Vectors
@@ -69,7 +69,7 @@ def import_memory(
     new namespace, whatever the file says.
 
     Args:
-        path: The memory's folder, made if there is none.
+        path: The memory's folder, made if there is none, or its address in a database.
         file: The file, which is not trusted.
         namespace: A new namespace.
         embedder: The embedder of the namespace, or its name.
@@ -89,10 +89,9 @@ def import_memory(
         with _place(f"{file}, line {number}"):
             header = read_header(value)
         new = None if embedder is None else embedder_from(embedder)
-        advance, place = a_callable("progress", progress) or unseen, a_path("path", path)
+        advance, place = a_callable("progress", progress) or unseen, a_place(path)
         with undone_on_failure(place, namespace):
-            folder = namespace_folder(place, namespace, create=True)
-            archive = Archive(folder, new, ExactStore, counter_from(None))  # no store is opened here
+            archive = _archive(place, namespace, new)
             try:
                 with archive.journal.together():
                     came = _Import(archive, header, namespace)
@@ -104,6 +103,14 @@ def import_memory(
         return Imported(came.steps, came.episodes, came.scratchpad, _embed(archive, came, advance))
     finally:
         archive.close()
+
+
+def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:
+    """Make the archive of a new namespace; no store is opened here."""
+    if isinstance(place, str):
+        with shared_journal(place, namespace, create=True) as (folder, journal):
+            return Archive(folder, embedder, ExactStore, counter_from(None), journal=journal, in_memory=True)
+    return Archive(namespace_folder(place, namespace, create=True), embedder, ExactStore, counter_from(None))
 
 
 def _values(file: Path) -> Generator[tuple[int, Any], None, None]:

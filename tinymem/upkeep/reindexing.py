@@ -9,17 +9,16 @@ from pathlib import Path
 from tinymem.archive.archive import Archive
 from tinymem.archive.catalog.files import CATALOG, CatalogFiles
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.folders import INDEX, namespace_folder
+from tinymem.archive.folders import INDEX, a_place, opened_journal
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.query.analysis import embedded
-from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, store_from, token_embedder_from
-from tinymem.steps.checks import a_callable, a_path
+from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, shared_store, store_from, token_embedder_from
+from tinymem.steps.checks import a_callable
 from tinymem.steps.content import clean
 from tinymem.steps.serialization import load_step
-from tinymem.stores.journals import open_journal
 from tinymem.upkeep.progress import Progress, unseen
 
 __all__ = ["Reindexed", "reindex"]
@@ -57,7 +56,7 @@ def reindex(
     of a passage. Afterwards, the memory opens with the new embedder when none is given.
 
     Args:
-        path: The memory's folder.
+        path: The memory's folder, or its address in a database.
         embedder: The new embedder, or its name.
         namespace: The namespace that is reindexed.
         store: The store that the memory is opened with.
@@ -80,10 +79,10 @@ def reindex(
     >>> reindex(folder, "hashing").embedded
     1
     """
-    new, index = embedder_from(embedder), known_store(store)
+    new, place = embedder_from(embedder), a_place(path)
+    index = known_store(shared_store(store) if isinstance(place, str) else store)
     advance = a_callable("progress", progress) or unseen
-    folder = namespace_folder(a_path("path", path), namespace, create=False)
-    journal = open_journal(folder, create=False)
+    folder, journal = opened_journal(place, namespace)
     try:
         before, done = journal.setting(EMBEDDER) or new.fingerprint, 0
         if before != new.fingerprint:
@@ -95,7 +94,7 @@ def reindex(
         journal.scrub("it is reindexed", "old vectors stay")
         if before != new.fingerprint:
             _erase_catalog(folder)
-        _make_index(folder, new, index)
+        _make_index(folder, new, index, opened_journal(place, namespace)[1] if isinstance(place, str) else None)
         return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
     finally:
         journal.close()
@@ -134,9 +133,17 @@ def _texts(journal: Journal, passages: list[Place]) -> dict[int, str]:
         raise FormatError(f"{journal.location} is damaged: {error}") from error
 
 
-def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore) -> None:
+def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore, shared: Journal | None) -> None:
     """Clear the index of old vectors, embed what nobody has embedded yet, and fill the index again."""
-    archive = Archive(folder, embedder, lambda: store_from(store, folder / INDEX), counter_from(None), create=False)
+    archive = Archive(
+        folder,
+        embedder,
+        lambda: store_from(store, folder / INDEX),
+        counter_from(None),
+        create=False,
+        in_memory=shared is not None,
+        journal=shared,
+    )
     try:
         archive.index.clear()
         archive.embed_pending()

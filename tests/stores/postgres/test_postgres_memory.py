@@ -15,9 +15,12 @@ from postgres_server import ESCAPED, PASSWORD, PostgresServer
 from wire import Wire
 
 from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep
+from tinymem.archive.folders import namespaces
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
 from tinymem.stores.chroma.store import ChromaStore
-from tinymem.upkeep import export_memory
+from tinymem.stores.postgres.values import hash_of
+from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex, salvage
+from tinymem.upkeep.forgetting import forget_namespace
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 Open = Callable[..., HierarchicalMemory]
@@ -174,13 +177,53 @@ def test_no_password_is_shown(open_memory: Open, postgres: PostgresServer, tmp_p
     assert f"postgresql://tinymem@127.0.0.1:{postgres.port}/postgres" in shown
     with pytest.raises(StorageError) as wrong:
         open_memory(postgres.url("nothing"))
-    calls: list[Callable[[], object]] = [
-        lambda: Memories(postgres.url()),
-        lambda: export_memory(postgres.url(), tmp_path / "file.jsonl"),
-    ]
-    told = [shown, str(wrong.value)]
-    for call in calls:
-        with pytest.raises(InputError, match="only HierarchicalMemory opens") as refused:
-            call()
-        told.append(str(refused.value))
-    assert not [text for text in told if PASSWORD in text or ESCAPED in text]
+    shown_too = [shown, str(wrong.value), repr(Memories(postgres.url()))]
+    assert not [text for text in shown_too if PASSWORD in text or ESCAPED in text]
+
+
+def test_many_namespaces_of_a_database_are_lent(postgres: PostgresServer, tmp_path: Path) -> None:
+    names = [f"{tmp_path.name}/{name}" for name in ("ann", "bob", "cid")]
+    with Memories(postgres.url(), max_open=2) as memories:
+        for name in names:
+            with memories.open(name) as memory:
+                memory.add(MessageStep("user", f"I am {name}."))
+        assert {*names} <= {*memories.namespaces()}
+        assert len(memories) == 2
+        with memories.open(names[0]) as memory:
+            assert [step.text for step in memory.steps] == [f"I am {names[0]}."]
+
+
+def test_upkeep_works_on_a_database(open_memory: Open, postgres: PostgresServer, tmp_path: Path) -> None:
+    url, name = postgres.url(), tmp_path.name
+    with filled(HierarchicalMemory(url, namespace=name, window_tokens=500)) as memory:
+        steps = memory.stats().steps
+    exported = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    assert export_memory(url, exported[0], namespace=name).steps == steps
+    assert import_memory(url, exported[0], namespace=f"{name} copy").steps == steps
+    export_memory(url, exported[1], namespace=f"{name} copy")
+    assert exported[0].read_bytes() == exported[1].read_bytes()
+    with pytest.raises(InputError, match="is in use"):
+        import_memory(url, exported[0], namespace=name)
+    found = doctor(url, name)
+    assert (found.findings, found.counts["steps"], found.counts["dimensions"]) == ((), steps, 256)
+    done = reindex(url, "hashing:64", namespace=name)
+    assert done.embedded == done.passages
+    assert open_memory(embedder="hashing:64").recall("Where is staging?", max_tokens=300).items
+    with psycopg.connect(url) as db:
+        db.execute("DELETE FROM tinymem.terms WHERE namespace = %s", (hash_of(name),))
+    assert not doctor(url, name).sound
+    assert rebuild(url, name) == 0
+    assert doctor(url, name).sound
+    forget_namespace(url, f"{name} copy")
+    with pytest.raises(NotAMemoryError):
+        export_memory(url, exported[1], namespace=f"{name} copy")
+    with pytest.raises(InputError, match="must be a folder or a file here"):
+        next(iter(salvage(url, name)))
+
+
+def test_a_failed_import_leaves_no_namespace(postgres: PostgresServer, tmp_path: Path) -> None:
+    header = '{"tinymem_export":1,"embedder":"static","fingerprint":"f","next_number":4,"steps":3}'
+    (tmp_path / "bad.jsonl").write_text(f"{header}\n")
+    with pytest.raises(InputError, match="cut off"):
+        import_memory(postgres.url(), tmp_path / "bad.jsonl", namespace=tmp_path.name)
+    assert tmp_path.name not in namespaces(postgres.url())

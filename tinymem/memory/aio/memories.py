@@ -44,8 +44,8 @@ class AsyncMemories(Facade[Memories]):
         return self._opened()
 
     @property
-    def path(self) -> Path:
-        """The folder."""
+    def path(self) -> Path | str:
+        """The folder, or the address without its password."""
         return self.memories.path
 
     @asynccontextmanager

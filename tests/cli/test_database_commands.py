@@ -1,0 +1,95 @@
+"""The command line on memories in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import Run
+from commands import tinymem as tinymem  # the fixture
+from postgres_server import ESCAPED, PASSWORD, PostgresServer
+
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive.folders import namespaces
+
+pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+
+
+@pytest.fixture(autouse=True)
+def namespace(tinymem: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new namespace, which commands are about."""
+    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TINYMEM_NAMESPACE", tmp_path.name)
+    return tmp_path.name
+
+
+def test_every_command_works_on_an_address(
+    tinymem: Run, postgres: PostgresServer, namespace: str, tmp_path: Path
+) -> None:
+    url = postgres.url()
+    said = []
+
+    def run(*args: str, status: int = 0) -> str:
+        done = tinymem(*args, "--path", url)
+        assert done.status == status, done
+        said.append(done.out + done.err)
+        return done.out + done.err
+
+    shown = f"postgresql://tinymem@127.0.0.1:{postgres.port}/postgres"
+    assert shown in run("ingest", "--sample")
+    steps = int(json.loads(run("stats", "--json"))["steps"])
+    assert steps > 100
+    assert "8417" in run("recall", "which port has the API", "-k", "1")
+    for command in (["context", "why did the tills fail"], ["explain", "tills"], ["get", "3"], ["show"], ["inspect"]):
+        assert run(*command)
+    assert run("doctor").startswith(f"Sound: {steps} steps")
+    assert namespace in run("namespaces").splitlines()
+    assert f"Exported {steps} steps" in run("export", "memory.jsonl")
+    assert f"Imported {steps} steps" in run("import", "memory.jsonl", "--namespace", f"{namespace} copy")
+    assert run("forget", "--type", "task", "--yes").startswith("Forgot")
+    assert run("retain", "--max-steps", "100", "--yes").startswith("Forgot")
+    assert run("rebuild").startswith("There is no index to make")
+    assert "Embedded" in run("reindex", "--embedder", "hashing:64")
+    assert f"{shown} namespace" in run("forget", "--everything", "--yes", "--namespace", f"{namespace} copy")
+    assert f"{namespace} copy" not in namespaces(url)
+    assert "there is no memory at" in run("stats", "--namespace", f"{namespace} copy", status=2)
+    assert "must be a folder or a file here" in run("salvage", "steps.jsonl", status=2)
+    assert not [text for text in said if PASSWORD in text or ESCAPED in text]
+
+
+def test_a_memory_is_copied_to_a_database_and_back(tinymem: Run, postgres: PostgresServer, namespace: str) -> None:
+    with HierarchicalMemory("memory", namespace=namespace, embedder="hashing") as memory:
+        memory.add(MessageStep("user", "The ladder is behind the shed."))
+    done = tinymem("migrate", "--from", "memory", "--to", postgres.url())
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(f"{namespace}: 1 step and 1 passage are the same in both places (SHA-256 ")
+    done = tinymem("migrate", "--from", postgres.url(), "--to", "back", "--namespace", namespace, "--json")
+    assert [one["namespace"] for one in json.loads(done.out)] == [namespace]
+    for place in ("memory", "back", postgres.url()):
+        tinymem("export", f"{len(place)}.jsonl", "--path", place)
+    assert len({file.read_bytes() for file in Path().glob("*.jsonl")}) == 1
+    assert len([*Path().glob("*.jsonl")]) == 3
+
+
+def test_tables_are_made_and_printed(tinymem: Run, postgres: PostgresServer) -> None:
+    assert "CREATE TABLE passages" in tinymem("schema").out
+    first = tinymem("migrate", postgres.url())
+    assert first.status == 0 and PASSWORD not in first.out
+    again = tinymem("migrate", postgres.url(), "--json")
+    assert json.loads(again.out)["before"] == json.loads(again.out)["after"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("migrate",), ("migrate", "folder"), ("migrate", "--from", "a"), ("migrate", "postgresql://a/b", "--to", "c"),
+     ("scrub",), ("migrate", "--from", "a", "--to", "b"), ("recall", "what", "--path", "postgresql://me:%zz@h/db")],
+)  # fmt: skip
+def test_a_mistake_is_one_line(tinymem: Run, args: tuple[str, ...]) -> None:
+    done = tinymem(*args)
+    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+def test_a_scrub_says_how_much_is_left(tinymem: Run, postgres: PostgresServer) -> None:
+    done = tinymem("scrub", "--path", postgres.url())
+    assert done.status == 0 and done.out.startswith("The tables take ")

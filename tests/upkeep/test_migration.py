@@ -1,0 +1,134 @@
+"""Memories that are copied from a folder to a database and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_server import PostgresServer
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.archive.folders import opened_journal
+from tinymem.errors import InputError, NotAMemoryError, StorageError
+from tinymem.protocols.settings import FENCE_KEY
+from tinymem.upkeep import export_memory, migrate
+
+pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+
+
+def filled(path: str | Path, namespace: str, steps: int = 30) -> None:
+    with HierarchicalMemory(path, namespace=namespace, window_tokens=300) as memory:
+        memory.add(TaskStep(task="Ship version 2.4", id="task"))
+        for at in range(steps):
+            text = f"Attempt {at}: the build of module {at} failed on Windows because of a lock. " * 3
+            memory.add(ActionStep(thought=text, tool_name="bash", observation="exit 1", id=f"step-{at}"))
+        memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}], session="s1")
+        memory.add(MessageStep("user", "Ann\0 \x1a likes pears.", id="ann", metadata={"user": "ann"}))
+        memory.forget("step-1")
+        memory.mark("step-2")
+        memory.scratchpad.observe("the port is 8443")
+        memory.flush()
+
+
+def exported(path: str | Path, namespace: str, file: Path, vectors: bool) -> bytes:
+    export_memory(path, file, namespace=namespace, vectors=vectors)
+    return file.read_bytes()
+
+
+@pytest.fixture
+def namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
+    return tmp_path.name
+
+
+def test_a_memory_goes_to_a_database_and_back(postgres: PostgresServer, tmp_path: Path, namespace: str) -> None:
+    places: list[str | Path] = [tmp_path / "one", postgres.url(), tmp_path / "two"]
+    filled(places[0], namespace)
+    seen: list[tuple[int, int | None]] = []
+    there = migrate(places[0], places[1], namespace=namespace, progress=lambda *done: seen.append(done))
+    back = migrate(places[1], places[2])
+    assert [one for one in back if one.namespace == namespace] == there
+    assert (there[0].namespace, there[0].steps) == (namespace, 32)
+    assert there[0].passages >= 32
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1][0] == seen[-1][1]
+    for vectors in (True, False):
+        assert len({exported(place, namespace, tmp_path / "file", vectors) for place in places}) == 1
+    texts = []
+    for place in places:
+        with HierarchicalMemory(place, namespace=namespace, window_tokens=300, create=False) as memory:
+            assert memory.recall("pears", max_tokens=300, where={"user": "ann"}).items
+            texts.append((memory.recall("Where is staging?", max_tokens=500).text, memory.context().messages))
+    assert texts[0] == texts[1] == texts[2]
+    assert migrate(places[0], places[1], namespace=namespace) == there  # it is there, and the same
+
+
+@pytest.mark.parametrize("to_database", [True, False])
+@pytest.mark.parametrize("calls", range(1, 9, 2))
+def test_an_interrupted_copy_goes_on(
+    calls: int, to_database: bool, postgres: PostgresServer, tmp_path: Path, namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    places: list[str | Path] = [tmp_path / "folder", postgres.url()]
+    source, target = places if to_database else places[::-1]
+    for name in ("STEPS", "PASSAGES"):
+        monkeypatch.setattr(f"tinymem.upkeep.migration.{name}", 10)
+    filled(source, namespace)
+
+    def stop(done: int, total: int | None, left: list[int] = [calls]) -> None:  # noqa: B006 (it counts down)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        migrate(source, target, namespace=namespace, progress=stop)
+    with pytest.raises(StorageError, match="not whole yet: run the same"):
+        HierarchicalMemory(target, namespace=namespace)
+    migrate(source, target, namespace=namespace)
+    assert len({exported(place, namespace, tmp_path / "file", True) for place in places}) == 1
+
+
+def test_what_is_there_is_not_touched(postgres: PostgresServer, tmp_path: Path, namespace: str) -> None:
+    for place in (tmp_path / "one", tmp_path / "two"):
+        filled(place, namespace, 3)
+    before = exported(tmp_path / "two", namespace, tmp_path / "file", True)
+    with pytest.raises(InputError, match="is in use"):
+        migrate(tmp_path / "one", tmp_path / "two")
+    assert exported(tmp_path / "two", namespace, tmp_path / "file", True) == before
+
+
+def test_a_copy_that_was_changed_is_found(tmp_path: Path, namespace: str) -> None:
+    filled(tmp_path / "one", namespace, 3)
+    migrate(tmp_path / "one", tmp_path / "two")
+    with HierarchicalMemory(tmp_path / "two", namespace=namespace) as memory:
+        memory.add(MessageStep("user", "another"))
+    with pytest.raises(StorageError, match="is not the same as"):
+        migrate(tmp_path / "one", tmp_path / "two")
+
+
+def test_the_key_of_fences_goes_with_a_memory(tmp_path: Path, namespace: str) -> None:
+    filled(tmp_path / "one", namespace, 3)
+    migrate(tmp_path / "one", tmp_path / "two")
+    keys = set()
+    for place in ("one", "two"):
+        with closing(opened_journal(tmp_path / place, namespace)[1]) as journal:
+            keys.add(journal.setting(FENCE_KEY))
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda folder: migrate(folder, folder), InputError, "two places"),
+        (lambda folder: migrate(folder / "nothing", folder / "other"), NotAMemoryError, "no memory at"),
+        (lambda folder: migrate(folder / "nothing", folder / "other", namespace="a"), NotAMemoryError, "no memory at"),
+    ],
+)
+def test_what_cannot_be_copied_is_refused(
+    call: Callable[[Path], Any], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=said):
+        call(tmp_path)
