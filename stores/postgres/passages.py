@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from psycopg import OperationalError
+from psycopg.errors import LockNotAvailable
 
 from tinymem.protocols import Embedded, EmbeddedPassage, Mark, PassageRow, Place, SummaryRow, TokenIds, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, MARK
 from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.fulltext import FullText
+from tinymem.stores.postgres.pool import Connection
 from tinymem.stores.postgres.steps import Steps
 from tinymem.stores.postgres.values import halves
 from tinymem.stores.waiting import Waiting
@@ -91,6 +96,32 @@ class Passages(Steps, FullText):
         """Return the length of the vectors; None if there are none yet."""
         rows = self._read("SELECT vector_dims(vector) FROM passages WHERE namespace = %s LIMIT 1", (self._id,))
         return int(rows[0][0]) if rows else None
+
+    @contextmanager
+    def turn(self, seconds: float) -> Iterator[bool]:
+        """Be the only one who makes passages of this namespace; False if another still does after `seconds`.
+
+        The lock is one of a transaction, on a connection of its own: it is free once that ends, as when this process is
+        killed, and a pooler in between does no harm. Where connections are few, there is no lock.
+        """
+        self._check_open()
+        with self._pool.spare() as connection:
+            yield connection is None or self._locked(connection, seconds)
+
+    def _locked(self, connection: Connection, seconds: float) -> bool:
+        """Begin a transaction that has the lock; a lost connection is no reason to wait."""
+        wait = "SELECT true FROM pg_advisory_xact_lock(%s)" if seconds else "SELECT pg_try_advisory_xact_lock(%s)"
+        try:
+            with connection.pipeline():
+                connection.execute("BEGIN")
+                connection.execute(f"SET LOCAL lock_timeout = {round(1_000 * seconds)}".encode())
+                found = connection.execute(wait.encode(), (self._id,))
+            row = found.fetchone()
+            return row is None or bool(row[0])
+        except LockNotAvailable:
+            return False
+        except OperationalError:
+            return True
 
     def begin_waiting(self) -> Waiting:
         """Return an empty record of the passages from the mark on that wait to be embedded."""

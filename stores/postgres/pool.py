@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import psycopg
@@ -49,7 +51,7 @@ class Pool:
 
     def __init__(self, url: str, timeout: float) -> None:
         self.address, self._url, self._timeout = address(url), url, timeout
-        self._free = threading.Semaphore(SIZE)
+        self._free, self._spare = threading.Semaphore(SIZE), threading.Semaphore(SIZE // 2)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._halfvec = 0  # the number of pgvector's type in this database
@@ -85,6 +87,23 @@ class Pool:
                     self._idle.append(connection)
         finally:
             self._free.release()
+
+    @contextmanager
+    def spare(self) -> Iterator[Connection | None]:
+        """Lend a connection for longer; None where half of all are lent so, since their users need others besides."""
+        if not self._spare.acquire(blocking=False):
+            yield None
+            return
+        try:
+            connection = self.take()
+            try:
+                yield connection
+            finally:
+                with suppress(psycopg.Error):
+                    connection.rollback()
+                self.give(connection)
+        finally:
+            self._spare.release()
 
     def drop_idle(self) -> None:
         """Close the connections that nobody uses."""

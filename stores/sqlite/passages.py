@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from tinymem.protocols import Embedded, EmbeddedPassage, Ids, Mark, PassageRow, Place, SummaryRow, TokenIds, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
@@ -99,6 +100,11 @@ class Passages(Steps):
                 return self._fulltext.search(query, waiting if is_current else NOTHING, among)  # type: ignore[arg-type]
             except (TypeError, ValueError, IndexError, MemoryError) as error:  # FTS5's tables contradict each other
                 raise self.damaged(f"in the full text, {error}") from error
+
+    @contextmanager
+    def turn(self, seconds: float) -> Iterator[bool]:
+        """Give True: only processes of this machine make passages here, and the first one's are stored."""
+        yield True
 
     def begin_waiting(self) -> Waiting:
         """Return an empty record of the passages from the mark on that wait to be embedded."""

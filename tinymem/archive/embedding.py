@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 256  # passages that are embedded at once
 STEPS = 16  # steps that are read at once to be cut into passages
+TURN = 5.0  # seconds in which another host may embed what waits, before this one does it too
 SLOW = 1.0  # seconds; after a failure that took longer, questions do not try the embedder either
 
 Batch = list[tuple[int, PassageRow]]  # passages with the numbers of their steps
@@ -147,8 +148,8 @@ class Embedding(ABC):
         """
         if self.journal.waiting_tokens() < at_least:
             return 0
-        with self._embedding:  # one thread at a time, or one of them would work in vain
-            if self.journal.waiting_tokens() < at_least:  # another thread has done it
+        with self._embedding, self.journal.turn(0 if once else TURN) as is_ours:  # or one of them would work in vain
+            if self.journal.waiting_tokens() < at_least or (once and not is_ours):  # another one has done it, or does
                 return 0
             return self._embed_pending(advance, once)
 

@@ -235,6 +235,12 @@ class Journal(Protocol):
         ascending order, no others are found.
         """
 
+    def turn(self, seconds: float) -> AbstractContextManager[bool]:
+        """Be the only one who makes passages, where several hosts may; False if another still does after `seconds`.
+
+        Nothing rests on it: what two make at once is stored once. It saves them the work.
+        """
+
     def begin_waiting(self) -> Waiting:
         """Return the passages that wait to be embedded: none yet, from the mark on."""
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from wire import Wire
 
 from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep
 from tinymem.archive.folders import namespaces
+from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
+from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.postgres.values import hash_of
 from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex, salvage
@@ -40,6 +42,9 @@ for line in sys.stdin:
         print(memory.forget(text), flush=True)
     elif verb == "window":
         print([step.text for step in memory.steps], flush=True)
+    elif verb == "embed":  # and never end
+        turn = memory.long_term.journal.turn(0)
+        print(turn.__enter__(), flush=True)
 memory.close()
 """
 
@@ -132,6 +137,7 @@ def test_an_add_takes_three_round_trips(open_memory: Open, wire: Wire, wired: st
         memory.add(MessageStep("user", f"another {at}"))
         taken.append(wire.round_trips - before)
     assert taken == [3] * 5
+    memory.close()  # before the wire
 
 
 def test_two_hosts_share_a_memory_and_one_is_killed(postgres: PostgresServer, tmp_path: Path) -> None:
@@ -151,6 +157,55 @@ def test_two_hosts_share_a_memory_and_one_is_killed(postgres: PostgresServer, tm
     assert again.close() == other.close() == ""
     held = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert "journal.db" not in held
+
+
+class Counting(HashingEmbedder):
+    """Counts the documents that it embeds."""
+
+    documents = 0
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.documents += len(texts)
+        return super().embed_documents(texts)
+
+
+def test_one_host_at_a_time_embeds(open_memory: Open) -> None:
+    embedders = [Counting(64), Counting(64)]
+    one, other = (open_memory(embedder=embedder) for embedder in embedders)
+    for memory in (one, other):
+        memory.long_term.in_background = False
+    one.add(MessageStep("user", "The staging server is at 10.0.0.7."))
+    with one.long_term.journal.turn(0) as is_ours:
+        assert is_ours
+        other.long_term.catch_up(once=True)
+        assert embedders[1].documents == 0
+        with other.long_term.journal.turn(0.05) as is_ours:
+            assert not is_ours
+    other.long_term.catch_up(once=True)
+    one.long_term.catch_up(once=True)
+    assert [embedder.documents for embedder in embedders] == [0, 1]
+
+
+def test_a_host_that_is_killed_while_it_embeds_is_not_waited_for(
+    postgres: PostgresServer, open_memory: Open, tmp_path: Path
+) -> None:
+    memory = open_memory()
+    host = Host(postgres.url(), tmp_path.name, tmp_path / "one")
+    assert host.do("embed all") is True
+    with memory.long_term.journal.turn(0) as is_ours:
+        assert not is_ours
+    host.kill()
+    with memory.long_term.journal.turn(60) as is_ours:
+        assert is_ours
+
+
+def test_few_connections_leave_out_the_turn(open_journal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinymem.stores.postgres.pool.SIZE", 2)
+    url = open_journal()._url + "?application_name=few"
+    journals = [open_journal(name, url=url) for name in "ab"]
+    with journals[0].turn(0) as first, journals[1].turn(0) as second:
+        assert first and second
+        assert journals[1].rows() == []  # a connection is left
 
 
 def test_a_memory_in_a_database_remembers_its_embedder(open_memory: Open) -> None:
