@@ -56,7 +56,10 @@ class Database(Transactions):
     @property
     def mark(self) -> Mark:
         """The mark up to which passages were made."""
-        kept = self.setting(MARK) or "1 0"
+        return self._mark_in({MARK: self.setting(MARK)})
+
+    def _mark_in(self, settings: Mapping[str, str | None]) -> Mark:
+        kept = settings.get(MARK) or "1 0"
         try:
             step, passages = map(int, kept.split())
         except ValueError as error:

@@ -7,17 +7,16 @@ that the rarest words of a query are known without searching for the others.
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 
 import numpy as np
 
-from tinymem.protocols import Ids, Vectors
+from tinymem.protocols import Ids, Mark, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
 from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.values import hash_of
 from tinymem.stores.stems import Stems
 from tinymem.stores.waiting import NOTHING, Waiting
@@ -25,13 +24,12 @@ from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
 __all__ = ["FullText"]
 
-_FREQUENCIES = "SELECT stem, passages FROM stems WHERE namespace = %s AND stem = ANY(%s::bigint[])"
 _PUT = "INSERT INTO terms VALUES (%s, %s, %s, %s::bigint[], %s::integer[])"
 _COUNT = (
     "INSERT INTO stems SELECT %s, stem, count FROM unnest(%s::bigint[], %s::bigint[]) new(stem, count) "
     "ON CONFLICT (namespace, stem) DO UPDATE SET passages = stems.passages + excluded.passages"
 )
-_OCCURRENCES = "SELECT nth, passages, times, lengths FROM occurrences(%s, %s::bigint[])"
+_OCCURRENCES = "SELECT * FROM occurrences(%s, %s::bigint[], %s::bigint[], %s, %s)"
 _REMOVE = """
 WITH gone AS (DELETE FROM terms WHERE namespace = %(ns)s AND passage = ANY(%(ids)s::bigint[]) RETURNING stems, length),
 lost AS (SELECT stem, count(*) times FROM gone, unnest(gone.stems) stem GROUP BY stem),
@@ -90,34 +88,32 @@ class FullText(Database):
         Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
         ascending order, no others are found.
         """
-        with self.snapshot():
-            is_current = isinstance(waiting, Waiting) and waiting.since == self.mark
-            return self._search(query, waiting if is_current else NOTHING, among)  # type: ignore[arg-type]
+        with self._lock, guarded(self._location):
+            since = waiting.since if isinstance(waiting, Waiting) else None
+            found = self._search(query, waiting if isinstance(waiting, Waiting) else NOTHING, since, among)
+            found = found or self._search(query, NOTHING, None, among)
+            assert found is not None, "nothing waits, so no mark is compared"
+            return found
 
-    def _search(self, query: str, waiting: Waiting, among: Ids | None) -> tuple[Ids, Vectors]:
-        rarest = self._rarest([*self._stems.of_words(words(query)[:MAX_WORDS])], waiting)
-        head = self._known()
-        assert head is not None
+    def _search(
+        self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None
+    ) -> tuple[Ids, Vectors] | None:
+        """Return the passages by BM25; None if the mark is not `since` any more."""
+        stems = [*dict.fromkeys(self._stems.of_words(words(query)[:MAX_WORDS]))]
+        hashes = [self._hash(stem) for stem in stems]
+        waits = [waiting.count(stem) for stem in stems]
+        head, rows = self._read_whole(_OCCURRENCES, (self._id, hashes, waits, MAX_TERMS, MAX_POSTINGS))
+        if since is not None and since != self._mark_in(head.settings):
+            return None
         count = head.passages + len(waiting)
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
-        return ranked(self._occurrences(rarest, waiting), count, mean, among)
+        return ranked(
+            (waiting.added_to(stems[nth - 1], _sorted(columns)) for nth, *columns in rows), count, mean, among
+        )
 
-    def _rarest(self, stems: Sequence[str], waiting: Waiting) -> list[str]:
-        """Return the stems that passages have, rarest first: up to MAX_TERMS, and MAX_POSTINGS passages in sum."""
-        hashes = {stem: self._hash(stem) for stem in stems}
-        held = dict(self._read(_FREQUENCIES, (self._id, list(hashes.values()))))
-        counted = {stem: held.get(hash, 0) + waiting.count(stem) for stem, hash in hashes.items()}
-        found = sorted((stem for stem in stems if counted[stem]), key=counted.__getitem__)[:MAX_TERMS]
-        postings = list(accumulate(counted[stem] for stem in found))
-        return found[: max(1, bisect_right(postings, MAX_POSTINGS))]
 
-    def _occurrences(self, stems: Sequence[str], waiting: Waiting) -> list[Occurrences]:
-        nothing = Occurrences(*(np.zeros(0, np.int64) for _ in range(3)))
-        held = {}
-        for nth, *columns in (
-            self._read(_OCCURRENCES, (self._id, [self._hash(stem) for stem in stems])) if stems else ()
-        ):
-            ids, times, lengths = (np.array(column, np.int64) for column in columns)
-            order = np.argsort(ids, kind="stable")
-            held[nth] = Occurrences(ids[order], times[order], lengths[order])
-        return [waiting.added_to(stem, held.get(nth, nothing)) for nth, stem in enumerate(stems, 1)]
+def _sorted(columns: Sequence[Sequence[int] | None]) -> Occurrences:
+    """Return the passages of a stem, their counts and lengths, in the order of their ids."""
+    ids, times, lengths = (np.array(column or (), np.int64) for column in columns)
+    order = np.argsort(ids, kind="stable")
+    return Occurrences(ids[order], times[order], lengths[order])

@@ -41,6 +41,8 @@ _SUMMARY = (
 class Passages(Steps, FullText):
     """The table `passages`, and the full-text index."""
 
+    _newest: tuple[int, int] | None = None  # the last passage of a version, so that it is asked for once
+
     def put_passages(
         self,
         since: Mark,
@@ -72,6 +74,8 @@ class Passages(Steps, FullText):
 
     def passages(self, after: int = 0, limit: int = 2_000) -> list[EmbeddedPassage]:
         """Return up to `limit` passages with ids above `after`, in order."""
+        if self._newest and self._newest == (self._seen_version(), after):
+            return []
         return list(map(EmbeddedPassage._make, self._read(_GET, (self._id, after, limit))))
 
     def places(self, number: int) -> list[Place]:
@@ -86,7 +90,18 @@ class Passages(Steps, FullText):
 
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""
-        return self._number("SELECT max(id) FROM passages WHERE namespace = %s", (self._id,))
+        version = self._seen_version()
+        if version is None or not self._newest or self._newest[0] != version:
+            last = self._number("SELECT max(id) FROM passages WHERE namespace = %s", (self._id,))
+            self._newest = None if version is None else (version, last)
+            return last
+        return self._newest[1]
+
+    def _seen_version(self) -> int | None:
+        """Return the version that a snapshot reads; None outside of one, and while this journal writes."""
+        with self._lock, guarded(self._location):
+            head = None if self._is_writing else self._known()
+            return head.version if head else None
 
     def passages_until(self, last: int) -> int:
         """Count the passages with ids up to `last`."""

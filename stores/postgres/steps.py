@@ -21,6 +21,12 @@ _LIMITS = {
     **{"since": "time >= %s", "until": "time <= %s", "before": "time < %s"},
 }
 _LABELLED = " AND number IN (SELECT step FROM labels WHERE namespace = steps.namespace AND name = %s AND value = %s)"
+_WAITING = """
+SELECT (SELECT position + tokens FROM steps WHERE namespace = %(ns)s ORDER BY number DESC LIMIT 1)
+    - (SELECT position FROM steps WHERE namespace = %(ns)s AND number >= coalesce(
+        (SELECT split_part(value, ' ', 1)::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)
+        ORDER BY number LIMIT 1)
+"""
 _HIGHEST = "\U0010ffff"  # the character behind all others
 
 
@@ -144,10 +150,7 @@ class Steps(Database):
 
     def waiting_tokens(self) -> int:
         """Return the tokens of the steps from the mark on."""
-        with self.snapshot():
-            sql = "SELECT position FROM steps WHERE namespace = %s AND number >= %s ORDER BY number LIMIT 1"
-            first = self._read(sql, (self._id, self.mark.step))
-            return self.end() - int(first[0][0]) if first else 0
+        return self._number(_WAITING, {"ns": self._id})
 
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""

@@ -28,6 +28,7 @@ Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 Statement: TypeAlias = tuple[str, Values]
 
 ASKING, PAUSE = 5.0, 0.05  # seconds in which a lost server is asked what became of a commit, and between two tries
+REPEATABLE = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 OLD = "1 day"  # after which a writer that did not close is gone
 _FIND = "SELECT name, identity FROM namespaces WHERE id = %s"
 _BUMP = (
@@ -133,7 +134,7 @@ class Transactions:
             if self._held is not None:
                 yield
                 return
-            self._held, self._begin_with = self._pool.take(), "BEGIN ISOLATION LEVEL REPEATABLE READ"
+            self._held, self._begin_with = self._pool.take(), REPEATABLE
             with self._ended():
                 yield
 
@@ -303,6 +304,26 @@ class Transactions:
         self._begin_with = None
         rows: list[Any] = more[0].fetchall()
         return rows
+
+    def _read_whole(self, sql: str, values: Values) -> tuple[Head, list[Any]]:
+        """Return the head, and the rows of a statement, of one state: in one round trip, or of an open snapshot."""
+        with self._lock, guarded(self._location):
+            self._check_open()
+            if self._held is not None:
+                rows = self._read(sql, values)
+                assert self._head is not None
+                return self._head, rows
+            for is_last in (False, True):
+                self._held = self._pool.take()
+                try:
+                    head, (found, _) = self._with_head(REPEATABLE, "", (sql, values), ("ROLLBACK", ()))
+                    return head, found.fetchall()
+                except psycopg.OperationalError as error:
+                    if not is_lost(self._held, error) or is_last:
+                        raise
+                finally:
+                    self._end()
+        raise AssertionError("the second time returns or raises")
 
     def _read_alone(self, sql: str, values: Values) -> list[Any]:
         for is_last in (False, True):

@@ -43,9 +43,10 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, tinym
         AND n.name COLLATE "C" >= left(pattern, -1) AND n.name COLLATE "C" < left(pattern, -1) || U&'\+10FFFF'
 $$;
 
--- The text search. Row-level security keeps the GIN index from being used, since @> is not leakproof: so this checks the
--- namespace once, and then searches with its owner's rights. Without OFFSET 0 the planner may read the whole table.
-CREATE FUNCTION occurrences(wanted bigint, hashes bigint[])
+-- The text search: the occurrences of the rarest stems, up to `most_stems`, and `most_passages` in sum. Row-level security
+-- keeps the GIN index from being used, since @> is not leakproof: so this checks the namespace once, and then searches
+-- with its owner's rights. Without OFFSET 0 the planner may read the whole table.
+CREATE FUNCTION occurrences(wanted bigint, hashes bigint[], waiting bigint[], most_stems bigint, most_passages bigint)
 RETURNS TABLE (nth bigint, passages bigint[], times integer[], lengths bigint[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, tinymem, pg_temp SET plan_cache_mode = force_custom_plan AS $$
@@ -54,11 +55,20 @@ BEGIN
     IF NOT (uses_all() OR wanted IN (SELECT usable())) THEN
         RAISE insufficient_privilege USING MESSAGE = 'permission denied for this namespace';
     END IF;
-    RETURN QUERY SELECT a.nth, array_agg(t.passage), array_agg(t.times), array_agg(t.length)
-        FROM unnest(hashes) WITH ORDINALITY a(stem, nth) CROSS JOIN LATERAL (
-            SELECT terms.passage, terms.times[array_position(terms.stems, a.stem)] AS times, terms.length FROM terms
-            WHERE terms.namespace = wanted AND terms.stems @> ARRAY[a.stem] OFFSET 0) t
-        GROUP BY a.nth;
+    RETURN QUERY WITH asked AS (
+        SELECT a.stem, a.nth, a.waits + coalesce(s.passages, 0) AS found
+        FROM unnest(hashes, waiting) WITH ORDINALITY a(stem, waits, nth)
+        LEFT JOIN stems s ON s.namespace = wanted AND s.stem = a.stem
+    ), counted AS (
+        SELECT stem, nth, row_number() OVER rarest AS place, sum(found) OVER rarest AS all_found
+        FROM asked WHERE found > 0 WINDOW rarest AS (ORDER BY found, nth)
+    ), chosen AS (
+        SELECT * FROM counted WHERE place = 1 OR (place <= most_stems AND all_found <= most_passages)
+    )
+    SELECT c.nth, t.passages, t.times, t.lengths FROM chosen c CROSS JOIN LATERAL (
+        SELECT array_agg(terms.passage) AS passages,
+            array_agg(terms.times[array_position(terms.stems, c.stem)]) AS times, array_agg(terms.length) AS lengths
+        FROM terms WHERE terms.namespace = wanted AND terms.stems @> ARRAY[c.stem] OFFSET 0) t ORDER BY c.place;
 END
 $$;
 

@@ -140,6 +140,29 @@ def test_an_add_takes_three_round_trips(open_memory: Open, wire: Wire, wired: st
     memory.close()  # before the wire
 
 
+def test_a_recall_takes_at_most_eight_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:
+    memory, other = filled(open_memory(wired, window_tokens=500)), open_memory()
+    memory.long_term.in_background = False
+
+    def taken(**more: Any) -> int:
+        before = wire.round_trips
+        assert memory.recall("Which module failed on Windows?", max_tokens=600, **more).items
+        return wire.round_trips - before
+
+    memory.recall("what", max_tokens=100)
+    assert taken() <= 6
+    assert taken(type="action") <= 6
+    assert taken(since=1_700_000_000) <= 7
+    other.add(MessageStep("user", "Module 77 failed on Windows, too."))
+    other.flush()
+    assert taken() <= 8
+    memory.context("Which module failed?", max_tokens=2_000)  # reads what the other has added to the window
+    before = wire.round_trips
+    memory.context("Which module failed?", max_tokens=2_000)
+    assert wire.round_trips - before <= 8
+    memory.close()  # before the wire
+
+
 def test_two_hosts_share_a_memory_and_one_is_killed(postgres: PostgresServer, tmp_path: Path) -> None:
     one, other = (Host(postgres.url(), tmp_path.name, tmp_path / name) for name in ("one", "other"))
     assert one.do("add The staging server is at 10.0.0.7.") == 1
