@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tinymem.cli.shared import Target, on_memory
+from tinymem.cli.sockets import address, listening
 from tinymem.errors import InputError, NotAMemoryError, TinymemError
 
 __all__ = ["hook", "mcp"]
@@ -38,7 +39,7 @@ def mcp(
     Example: tinymem mcp --path ~/memory --namespace work
     """
     from tinymem.integrations.mcp.server import memory_server
-    from tinymem.integrations.mcp.serving import listening, serve_http, serve_stdio
+    from tinymem.integrations.mcp.serving import serve_http, serve_stdio
     from tinymem.integrations.mcp.tools import LazyMemory
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
@@ -49,10 +50,8 @@ def mcp(
             serve_stdio(server)
             return
         listener = listening(host, port)
-        place = f"[{host}]" if ":" in host else host
         secret = token or secrets.token_urlsafe(24)
-        where = f"http://{place}:{listener.getsockname()[1]}/mcp"
-        typer.echo(f"{where}  token: {'the one that was given' if token else secret}", err=True)
+        typer.echo(f"{address(host, listener)}/mcp  token: {'the one that was given' if token else secret}", err=True)
         serve_http(server, listener, host, secret)
     finally:
         memory.close()

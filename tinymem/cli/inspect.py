@@ -3,31 +3,98 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tinymem.cli.shared import Target, on_memory
+from tinymem.errors import InputError, StorageError
+from tinymem.steps.terminal import many
+
+if TYPE_CHECKING:
+    from tinymem.cli.inspector.view import View
 
 __all__ = ["get", "inspect", "namespaces", "show", "stats"]
 
+LISTED, WRITTEN = 50, 2_000  # steps of a report and of a page in a file, the newest
 LEAST_ID = 10  # characters of an id; a shorter number is a step's number
 
 
 @on_memory()
 def inspect(
     target: Target,
-    steps: Annotated[int, typer.Option(min=0, help="How many of the newest steps to list.")] = 50,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=0, help="How many of the newest steps to list, or to write. Default: 50; for --html 2,000."),
+    ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Serve a page that shows the memory (extra: inspect).")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write that page, with the newest steps, to a file.")
+    ] = None,
+    ask: Annotated[
+        list[str] | None,
+        typer.Option("--ask", metavar="QUESTION", help="With --html: a question that the file answers; repeatable."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The token budget of a context on the page.")] = 8_000,
+    host: Annotated[str, typer.Option(help="With --web: the address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="With --web: the port; 0 takes a free one.")] = 0,
 ) -> None:
-    """Print what a memory holds: tokens by tier, and its newest steps one by one.
+    """Print what a memory holds, or show it on a page: timeline, recall, context, episodes.
 
-    Example: tinymem inspect --steps 20
+    The page opens in a browser under the address that is printed, which has a secret token. It is served on this
+    machine only, and nothing on it comes from anywhere else. A file has the same page without a server.
+
+    Example: tinymem inspect --web
     """
-    from tinymem.memory.inspection.report import report_of
-
+    if web and html:
+        raise InputError("give --web or --html, not both")
+    if ask and not html:
+        raise InputError("--ask belongs to --html: a page that is served answers every question")
     with target.opened() as memory:
-        report = report_of(memory, steps)
+        if not web and not html:
+            from tinymem.memory.inspection.report import report_of
+
+            report = report_of(memory, LISTED if steps is None else steps)
+        else:
+            from tinymem.cli.inspector.view import View
+
+            memory.max_tokens = max_tokens
+            if html:
+                _write_page(target, View(memory), html, WRITTEN if steps is None else steps, ask or ())
+            else:
+                _serve_page(View(memory), host, port)
+            return
     target.answer({"steps": report.steps, "tokens": report.tokens} | dataclasses.asdict(report), report)
+
+
+def _serve_page(view: View, host: str, port: int) -> None:
+    from tinymem.cli.inspector.server import LOOPBACK, serve
+    from tinymem.cli.sockets import address, listening
+
+    listener, token = listening(host, port), secrets.token_urlsafe(24)
+    where = address(host, listener)
+    typer.echo(f"{where}/?token={token}\nCtrl-C ends it.", err=True)
+    serve(view, listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
+
+
+def _write_page(target: Target, view: View, file: Path, steps: int, questions: Sequence[str]) -> None:
+    from tinymem.cli.inspector.page import page
+    from tinymem.cli.inspector.snapshot import snapshot
+    from tinymem.stores.files import opener
+
+    data = snapshot(view, steps, questions)
+    text = page(data)
+    try:
+        with open(file, "w", encoding="utf-8", opener=opener) as out:
+            out.write(text)
+    except OSError as error:
+        raise StorageError(f"{file} cannot be written: {error.strerror or error}") from error
+    written, held = len(data["steps"]), data["overview"]["steps"]
+    record = {"file": str(file), "steps": written, "of": held, "characters": len(text)}
+    target.answer(record, f"Wrote {written:,} of {many(held, 'step')} to {file}.")
 
 
 @on_memory()

@@ -15,7 +15,7 @@ from tinymem.memory.tracing import traced
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.render import one_line
-from tinymem.recall.search import Search
+from tinymem.recall.search import NEXT_BEST, Search
 from tinymem.steps.checks import Time, a_number, a_text, an_aware_time, some_tokens, whole_number
 from tinymem.steps.ids import utc_now
 
@@ -145,10 +145,13 @@ class ReadingMemory(BaseMemory):
         self._filter(**filters)
         return memory_tools(self, filters, lambda step: passes(step, self._filter(**filters)))
 
-    def explain(self, query: str, max_tokens: int = 1_000, *, now: Time | None = None) -> Explanation:
+    def explain(
+        self, query: str, max_tokens: int = 1_000, *, now: Time | None = None, next_best: int = NEXT_BEST
+    ) -> Explanation:
         """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
 
-        The next best passages follow, with the reason why each is left out. Print the result; rich shows it in colour.
+        The `next_best` passages follow, with the reason why each is left out. Print the result; rich shows it in
+        colour. `tinymem.recall.features.FEATURES` says what each feature means.
 
         >>> import tempfile
         >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
@@ -158,4 +161,4 @@ class ReadingMemory(BaseMemory):
         """
         with self._opened():
             when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
-        return self._search.explain(a_text("query", query), budget, when)
+        return self._search.explain(a_text("query", query), budget, when, whole_number("next_best", next_best))

@@ -7,7 +7,8 @@ whole memory, and max-sim is always taken over the same table of token vectors.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,33 +20,45 @@ from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY, closeness
 from tinymem.recall.query.identifiers import NUMBER, PATH, classes
 
-__all__ = ["NAMES", "features"]
+__all__ = ["FEATURES", "NAMES", "Feature", "features"]
 
-NAMES = (
-    "cosine",  # with the question, or with the closest passage of a long one; like bm25, a share of the memory's best
-    "bm25",
-    "max_sim",
-    "step_cosine",  # of the best passage of the same step
-    "step_bm25",
-    "before_cosine",  # the step before, in the same session
-    "before_bm25",
-    "after_cosine",
-    "after_bm25",
-    "around_max_sim",  # the better of the steps before and after
-    "session",  # mean of the session's three best passages, by cosine + bm25
-    "answers",  # bm25 of the step before, where that one asks
-    "speaker",  # 1 where the speaker is named in the question
-    "reply",  # 1 for what an assistant said to a person; what it says after a tool's output is a finding
-    "milestone",  # 1 for final answers, pinned steps, and what the user marked
-    "dated",  # 1 in the spans of time that the question names, falling to 0 by days
-    "day",  # as session, of the passages of a day
-    "introduces",  # where the question is a stretch of a run: ln(1 + identifiers that come up here first),
-    "typed",  # and that the agent has typed, wherever they came up; not counting those that the stretch itself shows
-    "typed_share",  # of the identifiers here that the stretch does not show: the share that the agent has typed
-    "paths",  # ln(1 + paths that stand here)
-    "named",  # where it is a question: the rare identifiers of the question that stand here
-    "slices",  # of what was said: ln(passages of the step); a long log of a tool may well have the answer in one
-)
+
+class Feature(NamedTuple):
+    """The meaning of a feature, and the family that people see it in."""
+
+    family: str
+    meaning: str
+
+
+FEATURES: Mapping[str, Feature] = {
+    "cosine": Feature("meaning", "closeness to the question, or of a long one to its closest part; 1 is the best here"),
+    "bm25": Feature("words", "rare words shared with the question; 1 is the best in this memory"),
+    "max_sim": Feature("meaning", "closeness word by word: for each word of the question, the closest word here"),
+    "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
+    "step_bm25": Feature("words", "bm25 of the best passage of the same step"),
+    "before_cosine": Feature("around", "cosine of the step before, in the same session"),
+    "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
+    "after_cosine": Feature("around", "cosine of the step after, in the same session"),
+    "after_bm25": Feature("around", "bm25 of the step after, in the same session"),
+    "around_max_sim": Feature("around", "max_sim of the better of the steps before and after"),
+    "session": Feature("around", "mean of the three best passages of the session, by cosine + bm25"),
+    "answers": Feature("around", "bm25 of the step before, where that one asks"),
+    "speaker": Feature("who and when", "1 where the speaker is named in the question"),
+    # what an assistant says after a tool's output is a finding
+    "reply": Feature("who and when", "1 for what an assistant said to a person"),
+    "milestone": Feature("who and when", "1 for final answers, pinned steps, and what the user marked"),
+    "dated": Feature("who and when", "1 in the spans of time that the question names, falling to 0 by days"),
+    "day": Feature("around", "mean of the three best passages of the day, by cosine + bm25"),
+    # these four are 0 where the query is a question; they do not count what the stretch itself shows
+    "introduces": Feature("identifiers", "ln(1 + identifiers that come up here first)"),
+    "typed": Feature("identifiers", "ln(1 + identifiers that the agent has typed, wherever they came up)"),
+    "typed_share": Feature("identifiers", "share of the identifiers here that the agent has typed"),
+    "paths": Feature("identifiers", "ln(1 + paths that stand here)"),
+    "named": Feature("identifiers", "rare identifiers of the question that stand here"),
+    # a long log of a tool may well have the answer in one passage
+    "slices": Feature("who and when", "ln(passages of the step), of what was said"),
+}
+NAMES = tuple(FEATURES)
 
 CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
 

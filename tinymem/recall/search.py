@@ -22,9 +22,9 @@ from tinymem.recall.query.analysis import Query
 from tinymem.recall.results import Explanation, LeftOut, Recall
 from tinymem.steps.step import Step
 
-__all__ = ["Past", "Search"]
+__all__ = ["NEXT_BEST", "Past", "Search"]
 
-NEXT_BEST = 5  # passages that an explanation names, though they did not come back
+NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
 
 
 class Past(Protocol):
@@ -118,9 +118,9 @@ class Search:
         limits = Limits(diversity, min_relevance, k, ids)
         return self._packed(text, budget, now, hidden, only, limits)[0]
 
-    def explain(self, text: str, budget: int, now: datetime) -> Explanation:
+    def explain(self, text: str, budget: int, now: datetime, next_best: int = NEXT_BEST) -> Explanation:
         """Return what `recall` gives, and the best of what it does not, with reasons."""
-        return Explanation(text, budget, *self._packed(text, budget, now, limits=Limits(left_out=NEXT_BEST)))
+        return Explanation(text, budget, *self._packed(text, budget, now, limits=Limits(left_out=next_best)))
 
     def score(self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None) -> Scored:
         """Return the candidates for `text` among the `allowed` rows of the catalog, with their features and scores.

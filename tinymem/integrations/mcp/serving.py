@@ -9,10 +9,9 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, BinaryIO, TypeAlias, cast
 
-from tinymem.errors import InputError
 from tinymem.integrations.mcp.sdk import web_app
 
-__all__ = ["TokenGate", "listening", "serve_http", "serve_stdio"]
+__all__ = ["TokenGate", "serve_http", "serve_stdio"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
@@ -56,15 +55,6 @@ class TokenGate:
         headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
         await send({"type": "http.response.start", "status": 401, "headers": headers})
         await send({"type": "http.response.body", "body": b"a bearer token is needed\n"})
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there; port 0 takes a free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        raise InputError(f"cannot listen at {host} port {port}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def serve_http(server: Any, listener: socket.socket, host: str, token: str) -> None:

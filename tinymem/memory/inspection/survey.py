@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinymem.errors import InputError
 from tinymem.memory.context.window import fixed_steps
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.protocols import StepRow
 
-__all__ = ["EpisodeLine", "Memory", "SessionLine", "StepLine", "Survey", "Tier", "survey"]
+__all__ = ["EpisodeLine", "Memory", "SessionLine", "StepLine", "Survey", "Tier", "line_values", "survey"]
 
 Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
 Tallied: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `Journal.tally` gives them
@@ -124,18 +124,7 @@ class Survey:
 
     def _line(self, step: Step, tokens: int, shortened: bool = False) -> StepLine:
         tier = "fixed" if step.id in self._fixed else "window" if step.id in self._tokens else "archive"
-        text = step.text
-        return StepLine(
-            number=step.step_number or 0,
-            tier=tier,
-            type=step.type,
-            who=first_words(_who(step), NAME),
-            tokens=tokens,
-            characters=len(text),
-            pinned=step.pinned,
-            shortened=shortened,
-            words=first_words(text, WORDS),
-        )
+        return StepLine(**line_values(step, tier, tokens, shortened))
 
 
 class _OfJournal(Survey):
@@ -186,6 +175,22 @@ def survey(memory: Memory) -> Survey:
     if isinstance(memory, HierarchicalMemory):
         return _OfJournal(memory)
     raise InputError(f"memory must be a HierarchicalMemory or a MemoryManager, not {type(memory).__name__}")
+
+
+def line_values(step: Step, tier: str, tokens: int, shortened: bool, words: int = WORDS) -> dict[str, Any]:
+    """Return the fields of a StepLine, with first words of at most so many cells."""
+    text = step.text
+    return {
+        "number": step.step_number or 0,
+        "tier": tier,
+        "type": step.type,
+        "who": first_words(_who(step), NAME),
+        "tokens": tokens,
+        "characters": len(text),
+        "pinned": step.pinned,
+        "shortened": shortened,
+        "words": first_words(text, words),
+    }
 
 
 def _who(step: Step) -> str:

@@ -1,0 +1,311 @@
+"""The inspector: what its server answers and refuses, the page it sends, and the page in a file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run, interruptible
+from commands import tinymem as tinymem  # the fixture
+from hostile import HOSTILE
+from memories import START
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.cli.inspector.page import page, to_json
+from tinymem.cli.inspector.snapshot import BUDGETS, snapshot
+from tinymem.cli.inspector.view import View
+
+pytest.importorskip("starlette", reason="the extra inspect is not installed")
+pytest.importorskip("httpx", reason="starlette's test client needs it")
+
+from starlette.testclient import TestClient
+
+from tinymem.cli.inspector.server import application
+
+TOKEN = "a-token"
+ENDS = "</script><script>alert(1)</script><!-- <script> ]]> \u2028 {{data}}"
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    """A memory of two sessions, with text that would be markup."""
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing", max_tokens=600) as opened:
+        opened.add(TaskStep("Find out where staging runs.", timestamp=START))
+        opened.add(ActionStep("Look.", tool_name="ping", observation=ENDS, session="may", timestamp=START))
+        opened.add(MessageStep("user", HOSTILE.replace("\ud800", ""), speaker="<b>Ann</b>", timestamp=START))
+        opened.add_steps([MessageStep("user", f"Lot {i} has {i * 7} crates.", session="june") for i in range(60)])
+        opened.flush()
+        yield opened
+
+
+@pytest.fixture
+def client(memory: HierarchicalMemory) -> TestClient:
+    return TestClient(application(View(memory), TOKEN, {"127.0.0.1"}), base_url="http://127.0.0.1:8000")
+
+
+@pytest.fixture
+def call(client: TestClient) -> Call:
+    def calling(name: str, expect: int = 200, **values: Any) -> Any:
+        answer = client.post(f"/api/{name}", json=values, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == expect, answer.text
+        return answer.json()
+
+    return calling
+
+
+# -- who is let in
+
+
+@pytest.mark.parametrize("query", ["", "?token=", "?token=A-TOKEN", "?token=a-token2", "?token=%C3%A9"])
+def test_the_page_needs_the_token(client: TestClient, query: str) -> None:
+    answer = client.get(f"/{query}")
+    assert answer.status_code == 403 and "script" not in answer.text
+
+
+@pytest.mark.parametrize("header", ["", TOKEN, "Bearer ", "Bearer wrong", f"Basic {TOKEN}"])
+def test_every_call_needs_the_token(client: TestClient, memory: HierarchicalMemory, header: str) -> None:
+    for name in ("overview", "steps", "forget", "no-such-call"):
+        answer = client.post(f"/api/{name}?token={TOKEN}", json={"session": "june"}, headers={"Authorization": header})
+        assert answer.status_code == 403 and "june" not in answer.text
+    assert memory.stats().steps == 63
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "localhost"])
+def test_a_request_to_another_host_is_refused(client: TestClient, host: str) -> None:
+    answer = client.get(f"/?token={TOKEN}", headers={"Host": host})
+    assert answer.status_code == 421 and "script" not in answer.text
+
+
+def test_nothing_is_changed_by_opening_an_address(client: TestClient, memory: HierarchicalMemory) -> None:
+    header = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.get("/api/forget?session=june&expected=60", headers=header).status_code == 405
+    assert memory.stats().steps == 63
+
+
+def test_every_answer_forbids_caches_frames_and_other_sources(client: TestClient) -> None:
+    for answer in (client.get("/"), client.get(f"/?token={TOKEN}"), client.post("/api/x"), client.get("/nothing")):
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy and "*" not in policy
+
+
+# -- what is answered
+
+
+def test_the_overview_counts_tiers_and_sessions(call: Call, memory: HierarchicalMemory) -> None:
+    found, stats = call("overview"), memory.stats()
+    assert found["steps"] == stats.steps == sum(tier["steps"] for tier in found["tiers"].values())
+    assert [one["session"] for one in found["sessions"]] == [None, "may", "june"]
+    assert found["questions"] == ["Find out where staging runs."] and found["max_tokens"] == 600
+
+
+def test_steps_come_in_slices(call: Call) -> None:
+    found = call("steps", start=10, stop=13)
+    assert (found["count"], [line["number"] for line in found["lines"]]) == (63, [11, 12, 13])
+    assert call("steps", start=0, stop=10**9)["count"] == 63
+    assert call("steps", start=0, stop=9, session="may", tier="archive")["count"] == 1
+    assert call("place", number=11, session="june") == {"place": 7}
+    assert sum(one["steps"] for one in call("segments")["segments"]) == 63
+
+
+def test_a_step_is_opened_whole(call: Call) -> None:
+    found = call("step", number=2)
+    assert found["parts"][-1]["text"] == ENDS and found["tier"] == "archive" and found["left"]
+    assert "no step" in call("step", 400, number=99)["error"]
+
+
+def test_a_recall_says_what_missed_and_why(call: Call, memory: HierarchicalMemory) -> None:
+    found = call("recall", query="Which lot has 70 crates?", budget=120)
+    explained = memory.explain("Which lot has 70 crates?", 120)
+    assert [item["step"] for item in found["items"]] == [item.step.step_number for item in explained.items]
+    assert found["tokens"] == explained.recalled.tokens <= 120
+    assert found["left_out"][0]["reason"] == explained.left_out[0].reason and len(found["left_out"]) == 12
+
+
+def test_a_context_is_shown_message_by_message(call: Call, memory: HierarchicalMemory) -> None:
+    found = call("context", query="crates", budget=400)
+    built = memory.context("crates", max_tokens=400)
+    assert [one["role"] for one in found["parts"]] == [message["role"] for message in built.messages]
+    assert found["tokens"] == built.tokens and {"fixed", "window", "recall"} <= {one["tier"] for one in found["parts"]}
+    assert "tokens" in call("context", 400, query=None, budget=1)["error"]
+
+
+def test_episodes_open_into_their_steps(call: Call) -> None:
+    found = call("episodes", start=0, stop=10)
+    newest = found["episodes"][0]
+    assert found["count"] >= 2 and newest["steps"] > 1 and f"#{newest['first']}" not in ("#1",)
+    lines = call("episode", first=newest["first"], last=newest["last"])["lines"]
+    assert len(lines) == newest["steps"] and lines[0]["number"] == newest["first"]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("memory", {}), ("__init__", {"memory": 1}), ("_timeline", {}), ("steps", {}), ("step", {"number": "x"}),
+        ("steps", {"start": -1, "stop": 2}), ("steps", {"start": "0", "stop": 2}),
+        ("steps", {"start": 0, "stop": 2, "evil": 1}), ("segments", {"tier": "up"}),
+        ("recall", {"query": 5, "budget": 100}), ("recall", {"query": "x", "budget": 0}),
+        ("forget", {}), ("forget", {"ids": "x"}), ("forget", {"before": "soon"}),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_answered_in_words(call: Call, memory: HierarchicalMemory, name: str, values: Any) -> None:
+    assert call(name, 400, **values)["error"]
+    assert memory.stats().steps == 63
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b'"' + b"x" * 1_000_001])
+def test_a_request_that_is_no_object_is_refused(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/overview", content=body, headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 400 and answer.json()["error"]
+
+
+# -- forgetting
+
+
+def test_forgetting_counts_first_and_then_removes_what_was_confirmed(call: Call, memory: HierarchicalMemory) -> None:
+    assert call("forget", session="june") == {"steps": 60, "forgotten": False}
+    assert memory.stats().steps == 63
+    assert call("steps", start=0, stop=1)["count"] == 63
+    assert call("forget", session="june", expected=60) == {"steps": 60, "forgotten": True}
+    assert memory.stats().steps == call("steps", start=0, stop=1)["count"] == 3
+
+
+def test_nothing_is_forgotten_where_the_number_has_changed(call: Call, memory: HierarchicalMemory) -> None:
+    count = call("forget", session="june")["steps"]
+    memory.add_message("user", "One more lot.", session="june")
+    assert "count again" in call("forget", 400, session="june", expected=count)["error"]
+    assert memory.stats().steps == 64
+
+
+def test_a_step_that_another_process_adds_is_shown(call: Call, memory: HierarchicalMemory) -> None:
+    before = call("overview")["version"]
+    with HierarchicalMemory(memory.path, create=False) as other:
+        other.add_message("user", "From elsewhere.")
+    assert call("version")["version"] != before
+    assert call("steps", start=63, stop=99)["lines"][0]["words"] == "From elsewhere."
+
+
+# -- the page
+
+
+class Elements(HTMLParser):
+    """The elements of a page: their attributes, and the text of scripts and styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {"script": [], "style": []}
+        self._inside = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag in self.texts:
+            self.texts[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in self.texts:
+            self.texts[self._inside][-1] += data
+
+
+def hashed(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def test_the_policy_lets_in_exactly_what_stands_in_the_page(client: TestClient) -> None:
+    answer = client.get(f"/?token={TOKEN}")
+    seen = Elements(answer.text)
+    data, program = seen.texts["script"]
+    (style,) = seen.texts["style"]
+    policy = answer.headers["content-security-policy"]
+    assert f"script-src {hashed(program)};" in policy and f"style-src {hashed(style)};" in policy
+    assert json.loads(data) is None and "connect-src 'self'" in policy
+    assert TOKEN not in answer.text
+
+
+def test_the_page_names_no_other_place(client: TestClient) -> None:
+    text = client.get(f"/?token={TOKEN}").text.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|@import|url\(", text)
+    for tag, attributes in Elements(text).found:
+        assert "src" not in attributes and not any(name.startswith("on") for name in attributes), tag
+        assert "style" not in attributes, tag
+        assert (attributes.get("href") or "#").startswith(("#", "data:")), tag
+
+
+def test_the_program_makes_no_markup_of_text(client: TestClient) -> None:
+    program = Elements(client.get(f"/?token={TOKEN}").text).texts["script"][1]
+    wrong = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc"
+    assert not re.search(wrong, program)
+
+
+def test_a_file_holds_its_data_and_no_text_can_end_it(memory: HierarchicalMemory) -> None:
+    data = snapshot(View(memory), 1_000, ["Which lot has 70 crates?", ENDS])
+    seen = Elements(page(data))
+    assert len(seen.texts["script"]) == 2
+    assert json.loads(seen.texts["script"][0]) == json.loads(to_json(data))
+    assert json.loads(seen.texts["script"][0])["steps"][1]["parts"][-1]["text"] == ENDS
+    (policy,) = (one["content"] for _, one in seen.found if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy and hashed(seen.texts["script"][1]) in policy and "connect-src 'none'" in policy
+
+
+def test_a_file_has_the_newest_steps_and_answers_for_every_budget(memory: HierarchicalMemory) -> None:
+    data = snapshot(View(memory), 5)
+    assert [step["number"] for step in data["steps"]] == [59, 60, 61, 62, 63]
+    assert data["steps"][-1]["parts"][0]["text"] == "Lot 59 has 413 crates."
+    assert [*data["recalls"]] == ["Find out where staging runs."] == data["overview"]["questions"]
+    assert [found["budget"] for found in data["recalls"]["Find out where staging runs."]] == [*BUDGETS]
+    assert [found["budget"] for found in data["contexts"]] == [*BUDGETS]
+    assert snapshot(View(memory), 0)["steps"] == []
+
+
+# -- the commands
+
+
+def test_html_writes_a_file_for_its_owner(tinymem: Run, memory: HierarchicalMemory, tmp_path: Path) -> None:
+    done = tinymem("inspect", "--html", "page.html", "--ask", "Where is staging?", "--steps", "7")
+    assert (done.status, done.out) == (0, "Wrote 7 of 63 steps to page.html.\n")
+    written = tmp_path / "page.html"
+    assert "Where is staging?" in written.read_text("utf-8")
+    assert os.name != "posix" or written.stat().st_mode & 0o777 == 0o600
+    assert tinymem("inspect", "--html", "no/such/folder.html").status == 1
+    assert json.loads(tinymem("inspect", "--html", "page.html", "--json").out)["steps"] == 63
+
+
+@pytest.mark.parametrize("args", [["--web", "--html", "x.html"], ["--ask", "Why?"], ["--web", "--ask", "Why?"]])
+def test_options_that_contradict_each_other(tinymem: Run, memory: HierarchicalMemory, args: list[str]) -> None:
+    done = tinymem("inspect", *args)
+    assert done.status == 2 and len(done.err.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
+def test_web_serves_until_it_is_interrupted(memory: HierarchicalMemory) -> None:
+    pytest.importorskip("uvicorn")
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [*interruptible(), "inspect", "--web", "--path", str(memory.path)]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr
+        where = running.stderr.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", where)
+        with urllib.request.urlopen(where) as answer:
+            assert b"tinymem" in answer.read()
+        running.send_signal(2)
+        written = running.stderr.read()
+        assert running.wait(60) in (0, 130) and "Traceback" not in written

@@ -1,0 +1,120 @@
+"""A memory's timeline in slices, the parts of a context, and the next best of a recall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from memories import START, sentences
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.errors import InputError
+from tinymem.memory import Shares
+from tinymem.memory.inspection.parts import context_parts
+from tinymem.memory.inspection.timeline import Timeline
+from tinymem.messages.tokens import PER_REPLY
+from tinymem.recall.features import FEATURES
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[HierarchicalMemory]:
+    """Sixty steps in two sessions by turns; all but the newest have left the window."""
+    shares = Shares(episodes=0.1)
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing", max_tokens=600, shares=shares) as opened:
+        opened.add(TaskStep("Count the crates.", timestamp=START))
+        opened.add_steps(
+            [
+                MessageStep("user", text, session="odd" if i % 2 else "even", timestamp=START)
+                for i, text in enumerate(sentences(58))
+            ]
+        )
+        opened.add(ActionStep("Look.", tool_name="ls", observation="none", session="odd", timestamp=START))
+        yield opened
+
+
+def numbers(timeline: Timeline) -> list[int]:
+    return [line.number for line in timeline.lines(0, 1_000)]
+
+
+def test_slices_are_the_history(memory: HierarchicalMemory) -> None:
+    timeline = Timeline(memory)
+    assert len(timeline) == 60
+    lines = [line for start in range(0, 60, 7) for line in timeline.lines(start, start + 7)]
+    history = [*memory.history()]
+    assert [(line.number, line.id, line.session, line.type, line.time) for line in lines] == [
+        (step.step_number, step.id, step.session, step.type, step.timestamp) for step in history
+    ]
+    assert timeline.lines(60, 70) == () and timeline.lines(5, 5) == ()
+
+
+def test_a_step_says_when_it_left_the_window(memory: HierarchicalMemory) -> None:
+    lines = Timeline(memory).lines(0, 60)
+    held = {step.step_number for step in memory.steps}
+    assert {line.number for line in lines if line.tier != "archive"} == held and 1 < len(held) < 30
+    assert {line.number for line in lines if line.left is None} == held
+    assert [line.number for line in lines if line.tier == "fixed"] == [1]
+
+
+@pytest.mark.parametrize("session", ["odd", "even", "e*", "none"])
+def test_filters_leave_what_passes(memory: HierarchicalMemory, session: str) -> None:
+    expected = [step.step_number for step in memory.history(session)]
+    assert numbers(Timeline(memory, session=session)) == expected
+    in_window = {step.step_number for step in memory.steps}
+    assert numbers(Timeline(memory, session=session, tier="window")) == [n for n in expected if n in in_window]
+    assert numbers(Timeline(memory, session=session, tier="archive")) == [n for n in expected if n not in in_window]
+    assert numbers(Timeline(memory, session=session, type="action")) == ([60] if session == "odd" else [])
+
+
+def test_an_unknown_tier_is_an_error(memory: HierarchicalMemory) -> None:
+    with pytest.raises(InputError, match="tier must be one of window, archive"):
+        Timeline(memory, tier="episodes")
+
+
+def test_forgotten_steps_leave_no_hole(memory: HierarchicalMemory) -> None:
+    before = Timeline(memory)
+    memory.forget([step.id for step in memory.history(limit=20)][3:17:2])
+    after = Timeline(memory)
+    assert len(after) == 53
+    assert numbers(after) == [step.step_number for step in memory.history()]
+    assert [line.number for line in before.lines(0, 20)] == numbers(after)[:13]  # counted before, read after
+    assert (after.place(1), after.place(4), after.place(5), after.place(99)) == (0, 3, 3, 53)
+    assert [line.number for line in after.between(3, 7)] == [3, 5, 7]
+
+
+@pytest.mark.parametrize("most", [1, 7, 60, 1_000])
+def test_segments_add_up(memory: HierarchicalMemory, most: int) -> None:
+    timeline, stats = Timeline(memory), memory.stats()
+    segments = timeline.segments(most)
+    assert len(segments) <= most and timeline.segments(0) == ()
+    assert (segments[0].first, segments[-1].last) == (1, 60)
+    assert sum(one.steps for one in segments) == stats.steps
+    assert sum(one.tokens for one in segments) == stats.tokens
+    assert sum(one.window for one in segments) == stats.window_tokens
+    assert {one.session for one in Timeline(memory, session="odd").segments(most)} == {"odd"}
+
+
+def test_the_parts_of_a_context_add_up_in_order(memory: HierarchicalMemory) -> None:
+    memory.scratchpad.store("port", 8443)
+    memory.medium_term.settle()
+    context = memory.context(sentences(58)[3], max_tokens=2_000)
+    parts = context_parts(context, memory.long_term.counter)
+    assert [part.entry.message for part in parts] == context.messages
+    assert sum(part.tokens for part in parts) + PER_REPLY == context.tokens
+    assert [part.stable for part in parts] == [True] * context.stable + [False] * (len(parts) - context.stable)
+    assert list(dict.fromkeys(part.tier for part in parts)) == ["fixed", "episodes", "window", "scratchpad", "recall"]
+    fixed = sum(item.tokens for item in context.items if item.tier == "fixed")
+    assert sum(part.tokens for part in parts if part.tier == "fixed") == fixed
+
+
+def test_as_many_of_the_next_best_are_named_as_are_asked_for(memory: HierarchicalMemory) -> None:
+    explained = [memory.explain("crates", 60, next_best=count) for count in (0, 5, 12)]
+    assert [len(one.left_out) for one in explained] == [0, 5, 12]
+    assert explained[2].left_out[:5] == explained[1].left_out
+    assert explained[0].recalled == explained[1].recalled == explained[2].recalled
+
+
+def test_every_feature_of_a_score_has_a_meaning(memory: HierarchicalMemory) -> None:
+    for item in memory.explain("crates", 300).items:
+        assert item.why.keys() <= FEATURES.keys()
+    assert all(feature.family and feature.meaning for feature in FEATURES.values())

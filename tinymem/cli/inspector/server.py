@@ -1,0 +1,144 @@
+"""The server of the page: on loopback, for whoever has the token, and for no other site that a browser has open."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tinymem.cli.inspector.page import page, policy, to_json
+from tinymem.cli.inspector.view import View
+from tinymem.errors import InputError, MissingExtraError, TinymemError
+
+if TYPE_CHECKING:
+    import socket
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+try:
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise MissingExtraError("tinymem inspect --web", "inspect") from error
+
+__all__ = ["LOOPBACK", "application", "serve"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+CALLS = ("overview", "version", "steps", "segments", "place", "step", "recall", "context", "episodes", "episode",
+         "forget")  # fmt: skip
+LONGEST = 1_000_000  # bytes of a request
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": f"{policy('self')}; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # the address has the token
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def application(view: View, token: str, hosts: Collection[str]) -> Starlette:
+    """Return the app that shows a view to those who have the token.
+
+    Args:
+        view: The view of an open memory.
+        token: The secret that the page's address has, and every call.
+        hosts: The names that a request may be sent to. A site whose own name was made to point here is refused.
+    """
+
+    async def show(request: Request) -> Response:
+        if not _same(request.query_params.get("token", ""), token):
+            return PlainTextResponse("This address has no valid token: take the one that the terminal shows.\n", 403)
+        return Response(page(), media_type="text/html")
+
+    async def call(request: Request) -> Response:
+        if not _same(request.headers.get("authorization", ""), f"Bearer {token}"):
+            return _answer({"error": "the token is missing or wrong"}, 403)
+        try:
+            values = _values(await request.body())
+            method = _method(view, request.path_params["name"], values)
+            return _answer(await run_in_threadpool(method, **values))
+        except TinymemError as error:
+            return _answer({"error": str(error)}, 400 if isinstance(error, ValueError) else 500)
+
+    routes = [Route("/", show), Route("/api/{name}", call, methods=["POST"])]
+    app = Starlette(routes=routes)
+    app.add_middleware(_Guard, hosts=frozenset(hosts))
+    return app
+
+
+def serve(view: View, listener: socket.socket, hosts: Collection[str], token: str) -> None:
+    """Serve the page until the process is interrupted. Nothing is logged: addresses have the token."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("tinymem inspect --web", "inspect") from error
+
+    app = application(view, token, hosts)
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+class _Guard:
+    """Refuses requests to other hosts, and puts the headers of security on every answer."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message.get("headers", ()), *added]
+            await send(message)
+
+        if scope["type"] == "http" and self._is_refused(scope):
+            await PlainTextResponse("This host is not served here.\n", 421)(scope, receive, guarded)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _is_refused(self, scope: Scope) -> bool:
+        given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        return len(given) != 1 or _without_port(given[0]) not in self._hosts
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(), wanted.encode())
+
+
+def _values(body: bytes) -> dict[str, Any]:
+    if len(body) > LONGEST:
+        raise InputError(f"a request has {LONGEST:,} bytes at most")
+    try:
+        values = json.loads(body or b"{}")
+    except ValueError:
+        raise InputError("a request must be JSON") from None
+    if not isinstance(values, dict):
+        raise InputError("a request must be a JSON object")
+    return values
+
+
+def _method(view: View, name: str, values: Mapping[str, Any]) -> Callable[..., Any]:
+    if name not in CALLS:
+        raise InputError(f"there is no call {name[:40]!r}")
+    method: Callable[..., Any] = getattr(view, name)
+    try:
+        inspect.signature(method).bind(**values)
+    except TypeError as error:
+        raise InputError(f"{name}: {error}") from None
+    return method
+
+
+def _answer(value: Any, status: int = 200) -> Response:
+    return Response(to_json(value), status, media_type="application/json")

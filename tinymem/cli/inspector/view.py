@@ -1,0 +1,239 @@
+"""The view of a memory that the page shows: each public method answers one kind of request, as values for JSON."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinymem.cli.options import moment
+from tinymem.cli.shared import excerpt_record
+from tinymem.errors import InputError
+from tinymem.memory.context.context import current_task
+from tinymem.memory.inspection.parts import ContextPart, context_parts
+from tinymem.memory.inspection.survey import survey
+from tinymem.memory.inspection.timeline import Timeline, TimelineStep
+from tinymem.recall.features import FEATURES
+from tinymem.steps.checks import some_texts, whole_number
+from tinymem.steps.content import as_text, thawed
+from tinymem.steps.terminal import first_words, many
+
+if TYPE_CHECKING:
+    from tinymem.archive.episodes import Episode
+    from tinymem.memory.hierarchy import HierarchicalMemory
+
+__all__ = ["View"]
+
+Record = dict[str, Any]
+
+SLICE = 500  # steps or episodes of one answer at most
+SEGMENTS = 240  # bars of the overview
+NEXT_BEST = 12  # passages that just missed
+LONGEST_TEXT = 200_000  # characters of a part that are shown
+QUESTION = 240  # cells of a question that the page proposes
+
+
+class View:
+    """A memory as the page sees it. Any number of threads may ask."""
+
+    def __init__(self, memory: HierarchicalMemory) -> None:
+        self.memory = memory
+        self._lock = threading.Lock()
+        self._state = -1
+        self._timelines: dict[tuple[str | None, ...], Timeline] = {}
+
+    def overview(self) -> Record:
+        """Return the numbers of the memory: its tiers, its sessions, and what its features mean."""
+        seen = survey(self.memory)
+        if seen.stats is None:
+            raise InputError("only a HierarchicalMemory can be inspected")
+        stats, episodes = seen.stats, self.memory.medium_term.known()
+        return {
+            "path": seen.path,
+            "namespace": stats.namespace,
+            "embedder": stats.embedder,
+            "store": stats.store,
+            "bytes": stats.bytes_on_disk,
+            "passages": stats.passages,
+            "steps": stats.steps,
+            "tokens": stats.tokens,
+            "max_tokens": self.memory.max_tokens,
+            "tiers": {tier.name: {"steps": tier.steps, "tokens": tier.tokens} for tier in seen.tiers},
+            "episodes": len(episodes),
+            "covered": min(stats.archived_steps, sum(one.last - one.first + 1 for one in episodes)),
+            "sessions": [vars(session) for session in seen.sessions()],
+            "features": {name: feature._asdict() for name, feature in FEATURES.items()},
+            "questions": self._questions(),
+            **self.version(),
+        }
+
+    def version(self) -> Record:
+        """Return a number that changes when another process has written."""
+        return {"version": self.memory.long_term.journal.version()}
+
+    # -- the timeline -------------------------------------------------------------------------------------------------
+
+    def steps(
+        self, start: int, stop: int, session: str | None = None, type: str | None = None, tier: str | None = None
+    ) -> Record:
+        """Return a slice of the timeline, and how many steps there are in it."""
+        timeline = self._timeline(session, type, tier)
+        whole_number("start", start)
+        lines = timeline.lines(start, min(whole_number("stop", stop), start + SLICE))
+        return {"count": len(timeline), "start": start, "lines": [_line(line) for line in lines]}
+
+    def segments(self, session: str | None = None, type: str | None = None, tier: str | None = None) -> Record:
+        """Return the timeline in sums, for the overview above it."""
+        return {"segments": [vars(one) for one in self._timeline(session, type, tier).segments(SEGMENTS)]}
+
+    def place(
+        self, number: int, session: str | None = None, type: str | None = None, tier: str | None = None
+    ) -> Record:
+        """Return the place of a step in the timeline."""
+        return {"place": self._timeline(session, type, tier).place(number)}
+
+    def step(self, number: int) -> Record:
+        """Return one step, whole but for what is longer than a page can show."""
+        found = self.memory.get(number).step_number or 0  # an error in words where there is none
+        return next(self.whole(found, found + 1))
+
+    def whole(self, first: int, stop: int) -> Iterator[Record]:
+        """Yield the steps with numbers from `first` up to `stop`, whole but for what is longer than a page can show."""
+        for line in self._timeline().between(first, stop - 1):
+            step = self.memory.get(line.number)
+            parts = [
+                {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
+                for part in step.parts()
+            ]
+            yield {**_line(line), "speaker": step.speaker, "parts": parts, "metadata": thawed(step.metadata)}
+
+    # -- recall, and the context --------------------------------------------------------------------------------------
+
+    def recall(self, query: str, budget: int) -> Record:
+        """Return what comes back for a question within a budget, why, and what just missed."""
+        begin = time.perf_counter()
+        found = self.memory.explain(query, budget, next_best=NEXT_BEST)
+        milliseconds = (time.perf_counter() - begin) * 1000
+        return {
+            "query": query,
+            "budget": budget,
+            "tokens": found.recalled.tokens,
+            "note": found.recalled.note,
+            "milliseconds": round(milliseconds, 1),
+            "items": [excerpt_record(item) for item in found.items],
+            "left_out": [
+                excerpt_record(one.excerpt) | {"rank": one.rank, "reason": one.reason} for one in found.left_out
+            ],
+        }
+
+    def context(self, query: str | None, budget: int) -> Record:
+        """Return the prompt as it would be sent now, message by message, with what is left out of the window."""
+        begin = time.perf_counter()
+        context = self.memory.context(query or None, max_tokens=budget)
+        milliseconds = (time.perf_counter() - begin) * 1000
+        out = [item.step for item in context.items if item.tier == "out"]
+        return {
+            "query": query,
+            "budget": budget,
+            "tokens": context.tokens,
+            "note": context.recalled.note,
+            "milliseconds": round(milliseconds, 1),
+            "parts": [_part(part) for part in context_parts(context, self.memory.long_term.counter)],
+            "out": [{"number": step.step_number, "words": first_words(step.text, 120)} for step in out],
+        }
+
+    # -- episodes -----------------------------------------------------------------------------------------------------
+
+    def episodes(self, start: int, stop: int) -> Record:
+        """Return a slice of the episodes, the newest first, and how many there are."""
+        every = self.memory.medium_term.known()[::-1]
+        shown = every[whole_number("start", start) : min(whole_number("stop", stop), start + SLICE)]
+        return {"count": len(every), "start": start, "episodes": [self._episode(episode) for episode in shown]}
+
+    def episode(self, first: int, last: int) -> Record:
+        """Return the steps that an episode covers."""
+        return {"lines": [_line(line) for line in self._timeline(tier="archive").between(first, last)[:SLICE]]}
+
+    # -- forgetting ---------------------------------------------------------------------------------------------------
+
+    def forget(
+        self,
+        ids: Sequence[str] = (),
+        session: str | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        before: str | None = None,
+        expected: int | None = None,
+    ) -> Record:
+        """Count the steps that would go; forget them only where that is the `expected` number, which people confirmed.
+
+        Raises:
+            InputError: There are more or fewer now.
+        """
+        named = {"session": session, "speaker": speaker, "tool": tool, "type": type}
+        filters: dict[str, Any] = {name: value for name, value in named.items() if value}
+        if before:
+            filters["before"] = moment("before", before)
+        ids = some_texts("ids", ids)
+        count = self.memory.forget(ids, **filters, dry_run=True)
+        if expected is None:
+            return {"steps": count, "forgotten": False}
+        if count != expected:
+            raise InputError(f"there are {many(count, 'step')} now, not {expected:,}: count again")
+        self.memory.long_term.in_background = True  # the index is written again
+        self.memory.forget(ids, **filters)
+        with self._lock:
+            self._timelines.clear()
+        return {"steps": count, "forgotten": True}
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _timeline(self, session: str | None = None, type: str | None = None, tier: str | None = None) -> Timeline:
+        """Return the timeline, which is kept until somebody writes."""
+        chosen = session, type, tier
+        with self._lock:
+            state = self.memory.long_term.journal.version()
+            if state != self._state:
+                self._state = state
+                self._timelines.clear()
+            if chosen not in self._timelines:
+                self._timelines[chosen] = Timeline(self.memory, session=session, type=type, tier=tier)
+            return self._timelines[chosen]
+
+    def _questions(self) -> list[str]:
+        """Propose questions: the current task, if there is one."""
+        task = current_task(self.memory.steps)
+        return [first_words(task.text, QUESTION)] if task else []
+
+    def _episode(self, episode: Episode) -> Record:
+        archive = self.memory.long_term
+        archived = [row.tokens for row in archive.journal.outline(episode.first - 1, episode.last) if not row.window]
+        sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": archive.counter.count(str(episode))}
+        return {name: getattr(episode, name) for name in ("first", "last", "session", "summary")} | sizes
+
+
+def _line(line: TimelineStep) -> Record:
+    return dict(vars(line))
+
+
+def _part(part: ContextPart) -> Record:
+    message = part.entry.message
+    return {
+        "tier": part.tier,
+        "kind": part.entry.kind,
+        "role": message["role"],
+        "text": as_text(message.get("content") or ""),
+        "calls": [_call(call) for call in message.get("tool_calls") or ()],
+        "tokens": part.tokens,
+        "stable": part.stable,
+        "shortened": part.entry.shortened,
+        "steps": [step.step_number for step in part.entry.steps if step.step_number is not None],
+    }
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    """Render a call of a tool as people write it."""
+    function = call.get("function") or {}
+    return f"{function.get('name', '')}({function.get('arguments', '')})"

@@ -1,0 +1,147 @@
+"""The timeline of a memory: its steps in order, filtered, read from the journal a slice at a time."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tinymem.memory.context.context import fixed_steps
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.memory.inspection.survey import StepLine, line_values
+from tinymem.protocols import StepOutline, StepRow
+from tinymem.steps.checks import a_text, one_of, whole_number
+from tinymem.steps.ids import moment
+from tinymem.steps.serialization import load_step
+
+__all__ = ["Segment", "Timeline", "TimelineStep"]
+
+TIERS = ("fixed", "window", "archive")
+WORDS = 160  # cells of a step's first words
+
+
+@dataclass(frozen=True)
+class TimelineStep(StepLine):
+    """A step in short, and its place in time.
+
+    `left` is when it left the window: None while it is in it, and where that was not noted.
+    """
+
+    id: str
+    session: str | None
+    time: datetime
+    left: datetime | None
+    milestone: bool
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive steps of a timeline, in sums: one bar of its overview.
+
+    `session` is the one with the most tokens; `window` has the tokens of the steps that are in the window.
+    """
+
+    first: int
+    last: int
+    steps: int
+    tokens: int
+    window: int
+    session: str | None
+
+
+class Timeline:
+    """The steps of a memory in order. Only their numbers are held, so that a memory of any length can be shown.
+
+    Args:
+        memory: The memory.
+        session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+        type: Only steps of this type, as in `"action"`.
+        tier: Only steps of this tier: `"window"`, fixed steps included, or `"archive"`.
+
+    >>> with HierarchicalMemory() as memory:
+    ...     added = memory.add_messages([{"role": "user", "content": text} for text in "abc"])
+    ...     timeline = Timeline(memory)
+    ...     len(timeline), [line.words for line in timeline.lines(1, 3)]
+    (3, ['b', 'c'])
+    """
+
+    def __init__(
+        self,
+        memory: HierarchicalMemory,
+        *,
+        session: str | None = None,
+        type: str | None = None,
+        tier: str | None = None,
+    ) -> None:
+        limits = {name: a_text(name, value) for name, value in (("session", session), ("type", type)) if value}
+        self._journal = memory.long_term.journal
+        self._fixed = {step.id for step in fixed_steps(memory.steps)}
+        numbers: Iterable[int] = self._journal.matching(limits)
+        if tier:
+            one_of("tier", tier, *TIERS[1:])
+            held = {row.number for row in self._journal.window()}
+            numbers = (number for number in numbers if (number in held) == (tier == "window"))
+        self._numbers = array("q", numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def place(self, number: int) -> int:
+        """Return the place of the step of this number; of the next one where it is not there."""
+        return bisect_left(self._numbers, whole_number("number", number))
+
+    def lines(self, start: int, stop: int) -> tuple[TimelineStep, ...]:
+        """Return the steps from the place `start` up to `stop`, as far as they are still there."""
+        wanted = self._numbers[whole_number("start", start) : whole_number("stop", stop)]
+        return tuple(map(self._line, self._rows(wanted)))
+
+    def between(self, first: int, last: int) -> tuple[TimelineStep, ...]:
+        """Return the steps from number `first` to `last`."""
+        return self.lines(self.place(first), self.place(last + 1))
+
+    def segments(self, most: int) -> tuple[Segment, ...]:
+        """Return the whole timeline in at most `most` segments of as many steps each."""
+        if not self._numbers or whole_number("most", most) < 1:
+            return ()
+        held, size = set(self._numbers), -(-len(self._numbers) // most)
+        rows = self._journal.outline(self._numbers[0] - 1, self._numbers[-1])
+        steps = [row for row in rows if row.number in held]
+        return tuple(_segment(steps[at : at + size]) for at in range(0, len(steps), size))
+
+    def _rows(self, numbers: Sequence[int]) -> Iterator[StepRow]:
+        """Yield the rows of these steps, one read for each run of consecutive numbers."""
+        start = 0
+        for at in range(1, len(numbers) + 1):
+            if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
+                wanted = {*numbers[start:at]}
+                rows = self._journal.rows(numbers[start] - 1, at - start)
+                yield from (row for row in rows if row.number in wanted)
+                start = at
+
+    def _line(self, row: StepRow) -> TimelineStep:
+        tier = "fixed" if row.window and row.id in self._fixed else "window" if row.window else "archive"
+        return TimelineStep(
+            **line_values(load_step(row.record), tier, row.tokens, row.view is not None, WORDS),
+            id=row.id,
+            session=row.session,
+            time=moment(row.time),
+            left=None if row.archived is None else moment(row.archived),
+            milestone=bool(row.milestone),
+        )
+
+
+def _segment(steps: Sequence[StepOutline]) -> Segment:
+    tokens: Counter[str | None] = Counter()
+    for step in steps:
+        tokens[step.session] += step.tokens
+    return Segment(
+        first=steps[0].number,
+        last=steps[-1].number,
+        steps=len(steps),
+        tokens=tokens.total(),
+        window=sum(step.tokens for step in steps if step.window),
+        session=tokens.most_common(1)[0][0],
+    )
