@@ -1,13 +1,15 @@
-"""The pages on memories and on their upkeep: their code runs, and their commands are commands."""
+"""The pages: their code runs and prints what they show, and their commands are commands."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pages import REPOSITORY, commands, run_python
+from pages import REPOSITORY, blocks, commands, run_page
+from servers import KEY, chat_answer_with, openai_server
 from typer.testing import CliRunner
 
 from tinymem.cli.main import app
@@ -15,12 +17,36 @@ from tinymem.cli.main import app
 DOCS = REPOSITORY / "docs"
 
 
-@pytest.mark.parametrize("name", ["formats.md", "memories.md", "upkeep.md"])
-def test_the_code_on_the_page_runs(
+ELSEWHERE = ("adapters.md", "agents.md", "embedders.md", "integrations.md", "strategies.md")  # have tests of their own
+SOURCES = (REPOSITORY / "tinymem").is_dir()
+PAGES = sorted(DOCS.glob("*.md"))
+WITH_CODE = [page.name for page in PAGES if any(block.language == "python" for block in blocks(page))]
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_CODE if name not in ELSEWHERE])
+def test_the_code_on_the_page_runs_and_prints_what_is_shown(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_python(DOCS / name, capsys) >= 3
+    shown = [block for block in blocks(DOCS / name) if block.language in ("python", "bash") and not block.title]
+    assert run_page(DOCS / name, monkeypatch, capsys) == len(shown) >= 1
+
+
+def test_the_model_of_the_tutorial_can_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = [block.code for block in blocks(DOCS / "tutorial.md") if block.title == "llm.py"]
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with openai_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        server.chat = lambda body: chat_answer_with("15432.")
+        names: dict[str, Any] = {"__name__": "page"}
+        exec(compile(code, "llm.py", "exec"), names)
+        assert names["model"]([{"role": "user", "content": "Which port?"}]) == "15432."
+        names["client"].close()
+
+
+def test_every_page_with_code_has_a_test_that_runs_it() -> None:
+    tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    assert [name for name in ELSEWHERE if name not in WITH_CODE or f'"docs" / "{name}"' not in tests] == []
 
 
 @pytest.mark.parametrize("page", sorted([REPOSITORY / "README.md", *DOCS.rglob("*.md")]), ids=lambda page: page.name)
@@ -31,7 +57,7 @@ def test_commands_that_are_shown_have_these_options(page: Path) -> None:
         assert [word for word in call if word.startswith("--") and word not in told.output] == []
 
 
-@pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
+@pytest.mark.skipif(not SOURCES, reason="the tests run beside an installed wheel")
 def test_benchmarks_that_are_named_can_be_run() -> None:
     pages = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), REPOSITORY / "benchmarks" / "README.md"]
     named = {name for page in pages for name in re.findall(r"python -m\s+(benchmarks[\w.]*)", page.read_text("utf-8"))}

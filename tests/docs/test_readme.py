@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from pages import REPOSITORY, blocks, commands, missing_links, run_python
+from pages import REPOSITORY, blocks, commands, missing_links, run_page
 
 from tinymem.cli.main import main
 
@@ -21,7 +21,7 @@ def test_every_python_block_runs_and_prints_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_python(README, capsys) >= 3
+    assert run_page(README, monkeypatch, capsys, with_commands=False) >= 3
 
 
 def test_the_commands_and_the_first_example_stand_on_the_first_screen() -> None:

@@ -108,9 +108,12 @@ class ActionStep(Step):
     ['assistant', 'tool']
 
     Args:
-        thought: The model's thought, in words; `reasoning` is another name for it.
+        thought: The model's thought, in words.
         tool_calls: One or several (parallel) calls, each with its own observation and error.
-        tool_name, tool_args: One call in short; `action` is a call whose arguments are not known.
+        tool_name: The name of one call, in short.
+        tool_args: Its arguments.
+        reasoning: Another name for `thought`.
+        action: The one call, where its arguments are not known.
         observation: The result of the one call or of the code.
         error: The error that came instead, or beside it.
         code: The code that the agent ran.
