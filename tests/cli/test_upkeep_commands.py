@@ -15,8 +15,8 @@ from commands import tinymem as tinymem  # the fixture
 from memories import START, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
+from tinymem.steps.progress import bar
 from tinymem.steps.terminal import many
-from tinymem.upkeep.progress import bar
 
 COMMANDS = ("export", "import", "forget", "retain", "reindex")
 
@@ -237,6 +237,9 @@ def test_reindexing_is_what_the_error_says(tinymem: Run, memory: Path) -> None:
         (["export", "x.jsonl"], "exporting"),
         (["import", "m.jsonl", "--namespace", "copy"], "importing"),
         (["reindex", "--embedder", "hashing:64"], "reindexing"),
+        (["rebuild"], "rebuilding"),
+        (["forget", "--speaker", "Ann", "--yes"], "forgetting"),
+        (["recall", "ladder"], "opening"),
     ],
 )
 def test_progress_is_shown_on_a_terminal_only(tinymem: Run, memory: Path, args: list[str], doing: str) -> None:

@@ -35,6 +35,7 @@ from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
+from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import is_milestone
@@ -153,16 +154,20 @@ class Archive(Indexing):
 
         While the embedder fails, passages that wait for it are included, without vectors.
         """
+        return self.read_catalog()
+
+    def read_catalog(self, progress: Progress = unseen) -> Catalog:
+        """Return the catalog, and report while its files are made: of a large memory that is opened here first."""
         for use_files in (True, True, True, False):
             with self.journal.snapshot(), suppress(OutdatedError):
-                return self._brought_up(use_files)
+                return self._brought_up(use_files, progress)
         raise AssertionError("no file is used at last, so nothing can be out of date")
 
     def holds(self, catalog: Catalog) -> bool:
         """Return whether the catalog is the one that this process uses, so that nothing in it was forgotten."""
         return self._catalog is catalog
 
-    def _brought_up(self, use_files: bool) -> Catalog:
+    def _brought_up(self, use_files: bool, progress: Progress) -> Catalog:
         """Return the catalog as the snapshot of the journal has it. Raises OutdatedError where its files cannot."""
         # Within one snapshot, or another process might reindex the journal halfway through.
         if (version := self.journal.version()) != self._seen:  # another process has written
@@ -175,7 +180,7 @@ class Archive(Indexing):
         if self._catalog is None or self._is_makeshift(self._catalog, table):
             self._drop_catalog()
         try:
-            if use_files and (mapped := self._mapped(len(table))) is not None:
+            if use_files and (mapped := self._mapped(len(table), progress)) is not None:
                 self._catalog, self._is_mapped = mapped, True
                 return mapped
             if self._catalog is None or self._is_mapped:
@@ -189,7 +194,7 @@ class Archive(Indexing):
             raise self.journal.damaged(error) from error
         return self._catalog
 
-    def _mapped(self, vocabulary: int) -> Catalog | None:
+    def _mapped(self, vocabulary: int, progress: Progress) -> Catalog | None:
         """Return the catalog from its files; None where it must be read into memory.
 
         That is while it is small, and while the embedder fails, since passages that wait for it are in no file.
@@ -198,7 +203,7 @@ class Archive(Indexing):
             return None
         if not self._files.exist and self.journal.last_passage() <= IN_MEMORY:
             return None
-        return self._files.catalog(self.journal, self._dimensions, vocabulary)
+        return self._files.catalog(self.journal, self._dimensions, vocabulary, progress)
 
     def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
         """Return whether waiting passages of the catalog were embedded, or it was made without the embedder."""

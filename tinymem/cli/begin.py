@@ -91,7 +91,7 @@ def ingest(
 
 def _ingest(target: Target, files: Sequence[Path]) -> None:
     from tinymem.cli.ingestion.ingest import ingest_files
-    from tinymem.upkeep.progress import bar
+    from tinymem.steps.progress import bar
 
     begin = time.perf_counter()
     with target.opened(create=True) as memory:

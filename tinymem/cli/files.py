@@ -33,8 +33,8 @@ def export(
 
     Example: tinymem export memory.jsonl
     """
+    from tinymem.steps.progress import bar
     from tinymem.upkeep.exporting import export_memory
-    from tinymem.upkeep.progress import bar
 
     target.check()
     to = sys.stdout if file == Path("-") else file
@@ -55,8 +55,8 @@ def import_file(
 
     Example: tinymem import memory.jsonl --namespace restored
     """
+    from tinymem.steps.progress import bar
     from tinymem.upkeep.importing import import_memory
-    from tinymem.upkeep.progress import bar
 
     path, namespace = target.place, target.namespace
     with bar(sys.stderr, "importing", "steps read and embedded") as progress:

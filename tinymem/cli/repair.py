@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -41,10 +42,12 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
 
     Example: tinymem rebuild --path ./memory
     """
+    from tinymem.steps.progress import bar
     from tinymem.upkeep.diagnosis import rebuild as remake
 
     target.check()
-    vectors = remake(target.place, target.namespace, store=store)
+    with bar(sys.stderr, "rebuilding", "vectors") as progress:
+        vectors = remake(target.place, target.namespace, store=store, progress=progress)
     none = "There is no index to make: no step has left the window yet."
     target.answer({"vectors": vectors}, f"The index was made again, of {many(vectors, 'vector')}." if vectors else none)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -62,6 +63,16 @@ class Target:
         memory = HierarchicalMemory(self.place, namespace=self.namespace, embedder=self.embedder, create=create)
         memory.long_term.in_background = writes or create
         return memory
+
+    @contextmanager
+    def searched(self) -> Iterator[HierarchicalMemory]:
+        """Open the memory to search it, and show the progress where a large one is opened on this machine first."""
+        from tinymem.steps.progress import bar
+
+        with self.opened() as memory:
+            with bar(sys.stderr, "opening", "passages") as progress:
+                memory.long_term.read_catalog(progress)
+            yield memory
 
     def check(self) -> None:
         """Raise NotAMemoryError, which says what to type, where there is no such memory."""

@@ -58,6 +58,8 @@ def forget(
 
     Example: tinymem forget --speaker Ann --before 2025-01-01 --dry-run
     """
+    from tinymem.steps.progress import bar
+
     filters: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
     times = {"before": before, "since": since, "until": until}
     filters |= {name: moment(name, text) for name, text in times.items()}
@@ -70,7 +72,8 @@ def forget(
         count = memory.forget(id or (), **filters, dry_run=True)
         if count and not dry_run:
             _be_sure(f"Forget {many(count, 'step')} of namespace {target.namespace!r} for good?", yes)
-            count = memory.forget(id or (), **filters)
+            with bar(sys.stderr, "forgetting", "parts") as progress:
+                count = memory.forget(id or (), **filters, progress=progress)
     said = f"{'Would forget' if dry_run else 'Forgot'} {many(count, 'step')}."
     target.answer({"steps": count, "dry_run": dry_run}, said)
 
@@ -137,7 +140,7 @@ def reindex(
 
     Example: tinymem reindex --embedder sentence-transformers:all-MiniLM-L6-v2
     """
-    from tinymem.upkeep.progress import bar
+    from tinymem.steps.progress import bar
     from tinymem.upkeep.reindexing import reindex as embed_again
 
     target.check()

@@ -23,11 +23,11 @@ from tinymem.steps.checks import Time, a_callable, a_text, an_aware_time, one_of
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
+from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.redaction import Redact
 from tinymem.steps.step import Message, Step, Style, some_steps
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import chosen, forget_namespace, number_of
-from tinymem.upkeep.progress import Progress, unseen
 from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.strategy import PruneReport, Prunes
 
@@ -124,8 +124,6 @@ class BaseMemory(StepCollection):
         if self._closed:
             raise ClosedError(f"the memory at {self.path} is closed: open it again")
 
-    # -- the window ---------------------------------------------------------------------------------------------------
-
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the window, oldest first; `stats().steps` counts those of the archive too."""
@@ -172,8 +170,6 @@ class BaseMemory(StepCollection):
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._opened():
             self.short_term.restore(report)
-
-    # -- single steps, and the numbers --------------------------------------------------------------------------------
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole.
@@ -265,19 +261,20 @@ class BaseMemory(StepCollection):
             self.short_term.catch_up()
             return stats_of(self.long_term, self.namespace, self._store_name)
 
-    def export(self, file: str | Path | TextIO, *, vectors: bool = False) -> Exported:
+    def export(self, file: str | Path | TextIO, *, vectors: bool = False, progress: Progress | None = None) -> Exported:
         """Write all that the memory holds as lines of JSON, which `tinymem.import_memory` reads.
 
         Args:
             file: A path or a text stream.
             vectors: Write vectors too, so that an import with the same embedder embeds nothing.
+            progress: Called with the number of steps that are written, and of all.
 
         Raises:
             StorageError: The file cannot be written.
         """
         with self._opened():
             self._scratchpad.keep()
-        return export_journal(self.long_term.journal, file, vectors)
+        return export_journal(self.long_term.journal, file, vectors, progress)
 
     def flush(self, progress: Progress | None = None) -> None:
         """Wait until all steps are embedded, and those that were archived are summarised and in the index.
@@ -315,6 +312,7 @@ class BaseMemory(StepCollection):
         type: str | None = None,
         where: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> int:
         """Remove steps for good, wherever they are: those with one of the ids, and those that all filters let pass.
 
@@ -332,6 +330,7 @@ class BaseMemory(StepCollection):
             type: Only steps of this type.
             where: Only steps with these values in their metadata, as `{"user": "ann"}`.
             dry_run: Only count.
+            progress: Called with the number of parts that are done, of two: the journal, then the index.
 
         Returns:
             How many steps there are.
@@ -340,13 +339,13 @@ class BaseMemory(StepCollection):
             InputError: Nothing says what to forget.
             StorageError: Another process reads, or holds the index.
 
-        >>> import tempfile
         >>> from tinymem import HierarchicalMemory, MessageStep
-        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
+        >>> with HierarchicalMemory() as memory:
         ...     step = memory.add(MessageStep("user", "My number is 555-0100.", speaker="Ann", session="monday"))
         ...     memory.forget(speaker="Ann", session="monday")
         1
         """
+        advance = a_callable("progress", progress) or unseen
         with self._opened():
             named = [clean(id) for id in some_texts("ids", [ids] if isinstance(ids, str) else ids)]
             only = self._filter(
@@ -359,7 +358,9 @@ class BaseMemory(StepCollection):
             if dry_run or not numbers:
                 return len(numbers)
             self._forgetting.remove(numbers)
+        advance(1, 2)
         self.long_term.purge()
+        advance(2, 2)
         return len(numbers)
 
     def _filter(self, **limits: Any) -> Filter:

@@ -14,7 +14,8 @@ from tinymem.archive.folders import INDEX, a_place, namespace_folder, opened_jou
 from tinymem.archive.indexing.index import Index
 from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
 from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
-from tinymem.steps.checks import a_text
+from tinymem.steps.checks import a_callable, a_text
+from tinymem.steps.progress import Progress, unseen
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.doctor_journal import examine, texts_of
 from tinymem.upkeep.findings import REBUILD, Diagnosis, Finding
@@ -73,7 +74,9 @@ def doctor(
     return Diagnosis(tuple(findings), counts)
 
 
-def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE) -> int:
+def rebuild(
+    path: str | Path, namespace: str = "default", *, store: str = DEFAULT_STORE, progress: Progress | None = None
+) -> int:
     """Make the index of a memory again from the vectors in its journal. Nothing is embedded.
 
     The old index is deleted unread. A damaged full-text index is made again, too. A memory from which no step has left
@@ -83,6 +86,7 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
         path: The memory's folder, or its address in a database.
         namespace: The namespace whose index is made.
         store: The name of the store that the memory is opened with.
+        progress: Called with the number of vectors that are in the new index, and of all.
 
     Returns:
         The number of vectors in the new index.
@@ -101,6 +105,7 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
     0
     """
     known_store(a_text("store", store))
+    advance = a_callable("progress", progress) or unseen
     place = a_place(path)
     folder, journal = opened_journal(place, namespace)
     with closing(journal):
@@ -112,7 +117,8 @@ def rebuild(path: str | Path, namespace: str = "default", *, store: str = DEFAUL
             if getattr(opened, "in_memory", False):
                 return 0
             journal.keep({WATERMARK: "0", OUTDATED: "", INDEX_FAULT: ""})
-            return Index(journal, folder / INDEX, lambda: opened).renew()
+            total = journal.counts()["passages"]
+            return Index(journal, folder / INDEX, lambda: opened).renew(lambda done: advance(done, total))
 
 
 def _of_index(folder: Path, store: str, timeout: float) -> list[Finding]:

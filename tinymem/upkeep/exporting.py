@@ -16,6 +16,7 @@ from tinymem.protocols import Journal, StepRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.render import own_blocks
 from tinymem.steps.checks import a_callable
+from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
 from tinymem.stores.files import opener
@@ -29,7 +30,6 @@ from tinymem.upkeep.export_format import (
     scratchpad_line,
     step_line,
 )
-from tinymem.upkeep.progress import Progress, unseen
 
 __all__ = ["Exported", "export_journal", "export_memory", "lines_of"]
 

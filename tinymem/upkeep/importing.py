@@ -21,6 +21,7 @@ from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.passages import passages_of
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import a_callable, a_path
+from tinymem.steps.progress import Progress, unseen
 from tinymem.stores.exact import ExactStore
 from tinymem.upkeep.export_format import (
     Episodes,
@@ -35,7 +36,6 @@ from tinymem.upkeep.export_format import (
 )
 from tinymem.upkeep.forgetting import undone_on_failure
 from tinymem.upkeep.lines import parsed, text_lines
-from tinymem.upkeep.progress import Progress, unseen
 
 __all__ = ["Imported", "import_memory"]
 

@@ -18,8 +18,8 @@ from tinymem.recall.query.analysis import embedded
 from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, shared_store, store_from, token_embedder_from
 from tinymem.steps.checks import a_callable
 from tinymem.steps.content import clean
+from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import load_step
-from tinymem.upkeep.progress import Progress, unseen
 
 __all__ = ["Reindexed", "reindex"]
 

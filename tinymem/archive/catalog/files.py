@@ -28,6 +28,7 @@ from tinymem.errors import StorageError
 from tinymem.protocols import Ids, Journal
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, REWRITES
 from tinymem.recall.catalog import Catalog
+from tinymem.steps.progress import Progress, unseen
 from tinymem.stores.files import FILE, private_folder
 
 __all__ = ["CATALOG", "CatalogFiles", "OutdatedError"]
@@ -63,10 +64,13 @@ class CatalogFiles:
         """True if there are files, or were."""
         return self._folder.exists()
 
-    def catalog(self, journal: Journal, dimensions: int, vocabulary: int) -> Catalog | None:
+    def catalog(
+        self, journal: Journal, dimensions: int, vocabulary: int, progress: Progress = unseen
+    ) -> Catalog | None:
         """Return the catalog of all passages of the journal, and maybe of some that came after its snapshot.
 
-        It is the same object until something changes. None means that files cannot be used here.
+        It is the same object until something changes. None means that files cannot be used here. `progress` hears of
+        the passages that the files have, after each batch that is added to them.
 
         Raises:
             OutdatedError: Something was forgotten, or the embedder changed, since the snapshot of the journal.
@@ -78,7 +82,7 @@ class CatalogFiles:
             with self._thread:
                 if not self._is_current(journal, origin):
                     with self._locked():
-                        self._follow(journal, origin)
+                        self._follow(journal, origin, progress)
                 return self._catalog
         except TimeoutError as error:
             logger.info("going on without the files of the catalog: %s", error)
@@ -136,14 +140,14 @@ class CatalogFiles:
 
     # -- under the lock -----------------------------------------------------------------------------------------------
 
-    def _follow(self, journal: Journal, origin: Origin) -> None:
+    def _follow(self, journal: Journal, origin: Origin, progress: Progress) -> None:
         """Extend the files up to the journal. Raises ValueError where that is damaged, and OutdatedError.
 
         A snapshot is enough for files of the same origin: who has forgotten a step since waits for the lock, and takes
         its passages out again.
         """
         if self._is_sound(journal, origin):
-            self._extend(journal)
+            self._extend(journal, progress)
             return
         with journal.reading() as now:
             if _origin(now, origin.dimensions, origin.vocabulary) != origin:
@@ -153,16 +157,19 @@ class CatalogFiles:
             except DamagedCatalogError as error:
                 logger.info("the catalog in %s is made from the journal: %s", self._folder, error)
                 self._begin(origin)
-            self._extend(now)
+            self._extend(now, progress)
 
-    def _extend(self, journal: Journal) -> None:
+    def _extend(self, journal: Journal, progress: Progress) -> None:
         assert self._catalog is not None
+        total = None
         try:
             while rows := journal.passages(self._catalog.last_id):
                 piece = self._catalog.following()
                 piece.extend(rows)
                 assert self._state is not None
                 self._keep(self._of(self._state).append(self._state, piece))
+                total = journal.counts()["passages"] if total is None else total
+                progress(len(self._catalog), total)
         except BaseException:
             self._let_go()  # names of passages that were not written
             raise

@@ -207,10 +207,10 @@ class Index:
             if self._journal.setting(OUTDATED) == outdated:  # nobody has added one meanwhile
                 self._journal.keep({OUTDATED: ""})
 
-    def renew(self) -> int:
-        """Clear and fill the store, and return the number of vectors; errors of the store come through."""
+    def renew(self, progress: Callable[[int], object] = id) -> int:
+        """Clear and fill the store, and return the number of vectors; `progress` and errors are as in `follow`."""
         self.clear()
-        return self.follow()
+        return self.follow(progress)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from tinymem.archive.embedding import Embedding
 from tinymem.archive.indexing.background import background
 from tinymem.archive.indexing.index import BATCH, Index, is_held
 from tinymem.errors import StorageError, warn_hourly, without_content
+from tinymem.steps.progress import Progress, unseen
 
 __all__ = ["EXACT_UP_TO", "Indexing"]
 
@@ -168,7 +169,7 @@ class Indexing(Embedding):
         self._held_for = min(2 * self._held_for, LONGEST_HELD)
         return self._held_for
 
-    def flush(self, progress: Callable[[int, int | None], object] = lambda done, total: None) -> None:
+    def flush(self, progress: Progress = unseen) -> None:
         """Wait until all that is embedded now is in the index. Raises what the store raises."""
         self._new_tokens = self.journal.waiting_tokens()
         if not self.journal.any_archived() or self.is_small_in_memory:

@@ -12,8 +12,8 @@ from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival, Linked, Node, new_of
 from tinymem.protocols.rows import LinkRow
+from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.step import Step
-from tinymem.upkeep.progress import Progress, unseen
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
