@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from benchmarks.harness.chart import Chart
 from tinymem.errors import InputError
 
 __all__ = ["command_line", "deliver", "parser_of", "placed", "settle"]
@@ -35,14 +36,21 @@ def placed(document: str, text: str, first: str, last: str) -> str:
     return f"{head}{first}\n\n{text}\n\n{last}{tail}"
 
 
-def settle(program: str, wanted: Mapping[Path, str], write: bool) -> None:
-    """Write the files as they are `wanted`, or end with 1 if one of them is not so."""
-    for path, text in wanted.items():
+def settle(program: str, wanted: Mapping[Path, str | Chart], write: bool) -> None:
+    """Write the files as they are `wanted`, or end with 1 if one of them is not so.
+
+    Of a chart the figures are compared, since another version of matplotlib draws it otherwise.
+    """
+    for path, content in wanted.items():
         if write:
             path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(content.svg() if isinstance(content, Chart) else content, encoding="utf-8")
+        elif not path.exists() or not _is_so(path.read_text(encoding="utf-8"), content):
             sys.exit(f"{program}: {path.name} holds other figures than the results give: run with --write")
+
+
+def _is_so(held: str, wanted: str | Chart) -> bool:
+    return wanted.digest in held if isinstance(wanted, Chart) else held == wanted
 
 
 def deliver(program: str, args: argparse.Namespace, text: Callable[[], str], first: str, last: str) -> None:

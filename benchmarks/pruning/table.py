@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.chart import line_charts
+from benchmarks.harness.chart import Chart, Panel
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.pruning.run import FORMAT
-from tinymem.errors import InputError
+from tinymem.errors import InputError, MissingExtraError
 
 __all__ = ["main", "plot", "table"]
 
@@ -57,15 +57,15 @@ def table(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def plot(record: dict[str, Any]) -> str:
-    """The plot as SVG."""
+def plot(record: dict[str, Any]) -> Chart:
+    """The plot: a panel a set, a line a strategy."""
     budgets = [str(budget) for budget in record["budgets"]]
-    panels = []
+    panels: list[Panel] = []
     for one in record["sets"]:
         chosen = list(one["figures"].items())[:PLOTTED]
         lines = {name: [figures[b]["survive"]["all"] for b in budgets] for name, figures in chosen}
         panels.append((name_of(one), lines))
-    return line_charts(panels, budgets, "tokens beside what always stays", "needles that survive")
+    return Chart(panels, budgets, "tokens beside what always stays", "needles that survive", None, ["semantic_pruning"])
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -79,11 +79,11 @@ def main(given: Sequence[str] | None = None) -> None:
         if not args.write and not args.check:
             print(table(record))
             return
-        wanted = {args.readme.parent / "plots" / "pruning.svg": plot(record)}
+        wanted: dict[Path, str | Chart] = {args.readme.parent / "plots" / "pruning.svg": plot(record)}
         wanted[args.readme] = placed(args.readme.read_text(encoding="utf-8"), table(record), *MARKS)
-    except (InputError, OSError) as error:
+        settle(PROGRAM, wanted, args.write)
+    except (InputError, MissingExtraError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")
-    settle(PROGRAM, wanted, args.write)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Recall by token budget as plots, from the summaries in benchmarks/results: benchmarks/plots/curves.svg has all sets,
 benchmarks/plots/curve.svg those of the front page.
 
-python -m benchmarks.recall.curves --write | --check     put both into place, or exit with 1 if others are there
+    python -m benchmarks.recall.curves --write | --check     put both into place, or exit with 1 if others are there
+    python -m benchmarks.recall --plot RESULTS.jsonl...      draw results of your own
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.harness.chart import line_charts
+from benchmarks.harness.chart import Chart, Panel
 from benchmarks.harness.documents import parser_of, settle
-from benchmarks.harness.summary import read_summary
+from benchmarks.harness.summary import read_summary, summary_path
 from benchmarks.recall.table import Entry, entries
-from tinymem.errors import InputError
+from tinymem.errors import InputError, MissingExtraError
 
-__all__ = ["main", "plot"]
+__all__ = ["draw", "main", "plot"]
 
 HERE = Path(__file__).parents[1]
 PROGRAM = "benchmarks.recall.curves"
@@ -25,18 +26,18 @@ SHOWN = {"": "", "static": "static", "minilm": "MiniLM"}  # embedders that are p
 ACROSS = 3
 
 
-def plot(rows: Sequence[Entry], sets: Sequence[str], across: int = ACROSS) -> str:
+def plot(rows: Sequence[Entry], sets: Sequence[str], across: int = ACROSS) -> Chart:
     """A panel for each of `sets`: a line for each method, `tinymem` standing out."""
-    budgets = sorted({budget for row in rows for budget in row.figures})
+    budgets = sorted({budget for row in rows if row.data in sets and line_name(row) for budget in row.figures})
     names = [name for row in rows if (name := line_name(row))]
     names = sorted(dict.fromkeys(names), key=lambda name: not name.startswith("tinymem"))  # the same colour everywhere
     thick = [name for name in names if name.startswith("tinymem")]
-    panels = []
+    panels: list[Panel] = []
     for one in sets:
         found = {line_name(row): row.figures for row in rows if row.data == one}
         lines = {name: [found[name].get(b, {}).get("recall") for b in budgets] for name in names if name in found}
         panels.append((one, lines))
-    return line_charts(panels, [f"{b:,}" for b in budgets], "tokens", "evidence that comes back", across, thick)
+    return Chart(panels, [f"{b:,}" for b in budgets], "tokens", "evidence that comes back", across, thick)
 
 
 def line_name(row: Entry) -> str:
@@ -44,7 +45,30 @@ def line_name(row: Entry) -> str:
     if not row.figures:
         return ""
     kinds = [shown for part, shown in SHOWN.items() if part == row.adapter or (part and part in row.adapter.lower())]
-    return ", ".join(filter(None, (row.method, kinds[-1]))) if kinds else ""
+    if not kinds:
+        return ""
+    return f"{row.method} ({kinds[-1]})" if kinds[-1] else row.method
+
+
+def draw(results: Sequence[Path]) -> list[Path]:
+    """Draw these results into a file beside the first, or all of benchmarks/results; return the files drawn."""
+    if not results:
+        wanted = _wanted(HERE / "results", HERE / "plots")
+    else:
+        rows = entries(read_summary(path) for path in results)
+        first = summary_path(results[0])
+        out = first.with_name(f"{first.name.removesuffix('.summary.json')}.svg")
+        wanted = {out: plot(rows, list(dict.fromkeys(row.data for row in rows)))}
+    settle(PROGRAM, wanted, write=True)
+    return [*wanted]
+
+
+def _wanted(results: Path, out: Path) -> dict[Path, Chart]:
+    """Return the plots of all summaries in a folder."""
+    rows = entries(read_summary(path) for path in sorted(results.glob("*.summary.json")))
+    sets = list(dict.fromkeys(row.data for row in rows))
+    front = [one for one in FRONT if one in sets]
+    return {out / "curves.svg": plot(rows, sets), out / "curve.svg": plot(rows, front)}
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -56,13 +80,9 @@ def main(given: Sequence[str] | None = None) -> None:
     if not args.write and not args.check:
         parser.error("say --write or --check")
     try:
-        rows = entries(read_summary(path) for path in sorted(args.results.glob("*.summary.json")))
-        sets = list(dict.fromkeys(row.data for row in rows))
-        front = [one for one in FRONT if one in sets]
-        wanted = {args.out / "curves.svg": plot(rows, sets), args.out / "curve.svg": plot(rows, front)}
-    except (InputError, OSError) as error:
+        settle(PROGRAM, _wanted(args.results, args.out), args.write)
+    except (InputError, MissingExtraError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")
-    settle(PROGRAM, wanted, args.write)
 
 
 if __name__ == "__main__":

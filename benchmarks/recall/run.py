@@ -2,6 +2,7 @@
 
     python -m benchmarks.recall --data FILE... --budgets 512,1024,2048 --out RESULTS.jsonl [--method NAME]
     python -m benchmarks.recall        # shows how it works, on a sample that says nothing about quality
+    python -m benchmarks.recall --plot [RESULTS.jsonl...]        # draws recall by budget, and measures nothing
 
 Streams the units of every haystack into a new memory, stops where a query is to be asked, asks it at every budget, and
 writes a line each: {"haystack", "query", "budget", "tokens", "text", "units": [{"id", "start", "end"}], "latency_ms"}.
@@ -182,6 +183,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     result.add_argument(
         "--explain", metavar="QUERY", help="only say what `tinymem` does with the query of this id or text"
     )
+    result.add_argument(
+        "--plot",
+        type=Path,
+        nargs="*",
+        metavar="RESULTS",
+        help="only draw these results, into one file beside the first (default: benchmarks/results, all)",
+    )
     add("--method", choices=METHODS, default="tinymem", help="default: %(default)s")
     add("--embedder", default="static", metavar="NAME", help=f"{EMBEDDERS} (default: %(default)s)")
     add(
@@ -213,7 +221,11 @@ def main(given: Sequence[str] | None = None) -> None:
     args = arguments(given)
     run = Run(args.method, args.budgets, args.embedder, args.store, args.limit, args.weights)
     try:
-        if args.explain is not None:
+        if args.plot is not None:
+            from benchmarks.recall.curves import draw  # it reads what is written here
+
+            print(*draw(args.plot), sep="\n")
+        elif args.explain is not None:
             from benchmarks.recall.explain import explain  # it is made of what is here
 
             print(explain(args.explain, args.data, args.budgets, args.embedder, args.limit))

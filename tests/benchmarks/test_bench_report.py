@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,12 +16,14 @@ from test_benchmarks import agent_run, conversation
 
 import benchmarks.harness.chart
 from benchmarks.fitting.evidence import UNFITTED, Candidates
-from benchmarks.harness.chart import HEIGHT, PITCH_X, PITCH_Y, TOP, line_charts
+from benchmarks.harness.chart import GAP, merged, spread
 from benchmarks.harness.data import read_haystacks
 from benchmarks.harness.methods import Setup
+from benchmarks.harness.summary import read_summary
 from benchmarks.recall import ablation, ablation_table, curves
 from benchmarks.recall import run as recall
 from benchmarks.recall import table as recall_table
+from benchmarks.recall.table import entries
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem.recall import Recall, passages
 from tinymem.recall import fusion as scoring
@@ -167,30 +170,55 @@ def test_curves_have_a_panel_a_set_and_a_line_a_method(tmp_path: Path) -> None:
     }
     for name, text in made.items():
         (tmp_path / f"{name}.summary.json").write_text(text, encoding="utf-8")
+    rows = entries(read_summary(path) for path in sorted(tmp_path.glob("*.summary.json")))
+    chart = curves.plot(rows, ["another", "locomo-dev"])
+    assert [title for title, _ in chart.panels] == ["another", "locomo-dev"]
+    assert dict(chart.panels[1][1]) == {
+        "tinymem (static)": [1.0, 1.0], "tinymem (MiniLM)": [None, 0.25], "bm25": [0.5, 1.0],
+    }  # fmt: skip
     given = ["--results", str(tmp_path), "--out", str(tmp_path)]
     with pytest.raises(SystemExit, match=r"curves\.svg"):
         curves.main([*given, "--check"])
+    pytest.importorskip("matplotlib")
     curves.main([*given, "--write"])
     curves.main([*given, "--check"])
-    drawn = ElementTree.fromstring((tmp_path / "curves.svg").read_text(encoding="utf-8"))
-    texts = [found.text for found in drawn.findall(f"{SVG}text")]
+    texts = texts_in(tmp_path / "curves.svg")
     assert texts.count("another") == texts.count("locomo-dev") == 1
-    assert {"tinymem, static", "tinymem, MiniLM", "bm25"} <= set(texts) and "tinymem, hashing" not in texts
-    lines = [found.attrib["points"].split() for found in drawn.findall(f"{SVG}polyline")]
-    heights = [[TOP + HEIGHT - float(point.split(",")[1]) for point in line] for line in lines]
-    assert heights == [[0, 0], [HEIGHT / 4], [HEIGHT] * 2, [HEIGHT / 2, HEIGHT]]  # tinymem first, in its panel
-    assert "another" not in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    assert texts.count("tinymem (static)") == 2 and "tinymem (hashing)" not in texts  # on the line, and in the legend
+    assert "another" not in texts_in(tmp_path / "curve.svg")
+    (tmp_path / "b.summary.json").write_text(made["b"].replace("1.0", "0.9"), encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"curves\.svg"):
+        curves.main([*given, "--check"])
 
 
-def test_panels_stand_in_rows() -> None:
-    panels = [(f"set {i}", {"a line": [0.0, None, 1.0]}) for i in range(4)]
-    drawn = ElementTree.fromstring(line_charts(panels, ["1", "2", "3"], "tokens", "share", across=3))
-    starts = [found.attrib["points"].split() for found in drawn.findall(f"{SVG}polyline")]
-    first = [tuple(map(float, points[0].split(","))) for points in starts]
-    assert [(x - first[0][0], y - first[0][1]) for x, y in first] == [
-        (0, 0), (PITCH_X, 0), (2 * PITCH_X, 0), (0, PITCH_Y),
-    ]  # fmt: skip
-    assert all(len(points) == 2 for points in starts)
+def test_results_of_ones_own_are_drawn_beside_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    for method in ("tinymem", "bm25"):
+        text = summary(method, "static" * (method == "tinymem"), "mine", b512=0.5, b1024=0.7)
+        (tmp_path / f"mine.{method}.summary.json").write_text(text, encoding="utf-8")
+    recall.main(["--plot", *(str(tmp_path / f"mine.{method}.jsonl") for method in ("tinymem", "bm25"))])
+    assert capsys.readouterr().out == f"{tmp_path / 'mine.tinymem.svg'}\n"
+    assert "tinymem (static), bm25" in texts_in(tmp_path / "mine.tinymem.svg")  # both lines are one
+
+
+def texts_in(drawn: Path) -> list[str]:
+    found = ElementTree.fromstring(drawn.read_text("utf-8")).iter(f"{SVG}text")
+    return [text.text for text in found if text.text]
+
+
+def test_lines_that_lie_on_each_other_are_one() -> None:
+    one, near, far = [0.1, 0.5], [0.105, 0.495], [0.1, 0.6]
+    assert merged([("a", {"one": one, "near": near, "far": far})]) == [["one", "near"], ["far"]]
+    assert merged([("a", {"one": one, "near": near}), ("b", {"one": one, "near": far})]) == [["one"], ["near"]]
+    assert merged([("a", {"one": one}), ("b", {"near": near})]) == [["one"], ["near"]]
+    assert merged([("a", {"one": [None, 0.5], "near": [0.1, 0.5]})]) == [["one"], ["near"]]
+
+
+def test_labels_keep_their_distance() -> None:
+    placed = spread({"a": 0.98, "b": 0.99, "c": 1.0, "d": 0.1})
+    heights = sorted(placed.values())
+    assert [*placed] == ["d", "a", "b", "c"] and placed["d"] == 0.1
+    assert all(high - low >= GAP - 1e-9 for low, high in pairwise(heights)) and heights[-1] <= 1.0
     assert doctest.testmod(benchmarks.harness.chart).failed == 0
 
 
