@@ -366,7 +366,7 @@ def test_tables_are_written_and_checked(results: Path, tmp_path: Path) -> None:
     recall_at = read_summary(results)["sets"][0]["figures"]["512"]["recall"]
     text = readme.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    assert f"| made | {results.stem}" in text and f"{recall_at:.3f} |" in text
+    assert f"| made, 5 queries | {results.stem}" in text and f"{recall_at:.3f} |" in text
     with pytest.raises(InputError):
         placed("no marks", "x", *table.MARKS)
     with pytest.raises(InputError, match="not a summary"):
