@@ -19,7 +19,19 @@ from typing import Any, NamedTuple, Protocol
 
 from tinymem.errors import InputError
 
-__all__ = ["Call", "Claim", "Haystack", "Method", "Query", "Question", "Recalled", "Unit", "read_haystacks", "sha256"]
+__all__ = [
+    "Call",
+    "Claim",
+    "Haystack",
+    "Method",
+    "Query",
+    "Question",
+    "Recalled",
+    "Unit",
+    "lines_of",
+    "read_haystacks",
+    "sha256",
+]
 
 
 @dataclass(frozen=True)
@@ -122,15 +134,24 @@ def read_haystacks(path: Path, limit: int | None = None) -> Iterator[Haystack]:
     """The haystacks of a file, gzip'd JSON lines or plain ones, the first `limit`; InputError names the bad line."""
     number = 0
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if limit is not None and number > limit:
-                    return
-                yield _haystack(json.loads(line))
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path.name}, after line {number}: {error}") from error
+        for number, line in enumerate(lines_of(path), 1):
+            if limit is not None and number > limit:
+                return
+            yield _haystack(json.loads(line))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path.name}, line {number}: not a haystack: {error!r}") from error
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, gzip'd or plain; InputError where it cannot be read on."""
+    number = 0
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                number += 1
+                yield line
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name}, after line {number}: {error}") from error
 
 
 def sha256(path: Path) -> str:

@@ -1,0 +1,168 @@
+"""Public data sets as haystacks: small files made here, in the formats that were published."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import benchmarks.datasets.hashes
+from benchmarks.datasets import hashes
+from benchmarks.datasets.hashes import hashes_of, read_hashes
+from benchmarks.datasets.run import SETS, main
+from benchmarks.harness.data import read_haystacks
+from benchmarks.harness.summary import read_summary
+
+Record = dict[str, Any]
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+
+
+def write(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def converted(name: str, source: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Record]:
+    """The haystacks of a public file, which the benchmark can read."""
+    out = source.parent / "converted.jsonl"
+    main([name, "--from", str(source), "--out", str(out), *options])
+    assert capsys.readouterr().out
+    list(read_haystacks(out))
+    return [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+
+
+def test_locomo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = [
+        {"speaker": "Ann", "dia_id": "D1:1", "text": "I paint."},
+        {"speaker": "Ben", "dia_id": "D1:2", "text": "Look!", "blip_caption": "a red boat", "img_url": ["x"]},
+    ]
+    later = [{"speaker": "Ann", "dia_id": "D10:1", "text": "It sold."}]
+    talk: Record = {"speaker_a": "Ann", "session_10": later, "session_10_date_time": "1:56 pm on 8 May, 2023"}
+    talk |= {"session_1": said, "session_1_date_time": "9:05 am on 1 April, 2023", "session_11_date_time": "unused"}
+    asked: list[Record] = [
+        {"question": "What sold?", "answer": "It", "evidence": ["D10:1; D1:2"], "category": 1},
+        {"question": "Nothing is cited.", "evidence": [], "category": 4},
+        {"question": "Cited wrongly?", "adversarial_answer": "x", "evidence": ["D1:1", "D7:9"], "category": 5},
+    ]
+    source = write(tmp_path / "locomo10.json", [{"sample_id": "conv-26", "conversation": talk, "qa": asked}])
+    (one,) = converted("locomo", source, capsys)
+    assert [unit["text"] for unit in one["units"]] == ["I paint.", "Look! [image: a red boat]", "It sold."]
+    assert [unit["timestamp"] for unit in one["units"]] == ["2023-04-01T09:05:00"] * 2 + ["2023-05-08T13:56:00"]
+    assert [unit["session"] for unit in one["units"]] == ["s1", "s1", "s10"]
+    assert one["queries"] == [
+        {"id": "locomo_0_qa0", "text": "What sold?", "type": "multi-hop", "gold": ["u1", "u2"]},
+        {"id": "locomo_0_qa2", "text": "Cited wrongly?", "type": "adversarial", "gold": ["u0"]},
+    ]
+
+
+def test_realtalk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    turn = {"speaker": "Ann", "dia_id": "D1:1", "clean_text": "Hi.", "date_time": "29.12.2023, 00:51:12"}
+    talk = {"name": {}, "session_1": [turn], "qa": [{"question": "Who?", "evidence": ["D1:1"], "category": 2}]}
+    write(tmp_path / "data" / "Chat_1_Ann_Ben.json", talk)
+    (one,) = converted("realtalk", tmp_path / "data", capsys)
+    assert one["id"] == "Chat_1_Ann_Ben" and one["units"][0]["timestamp"] == "2023-12-29T00:51:12"
+    assert one["queries"] == [{"id": "Chat_1_Ann_Ben_qa0", "text": "Who?", "type": "2", "gold": ["u0"]}]
+
+
+def test_longmemeval_has_no_haystack_for_abstentions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = [
+        {"role": "user", "content": "I moved to Rome.", "has_answer": True},
+        {"role": "assistant", "content": "!"},
+    ]
+    one: Record = {"question_id": "q1", "question_type": "single-session-user", "question": "Where do I live?"}
+    one |= {"question_date": "2023/05/30 (Tue) 20:23", "haystack_dates": ["2023/05/20 (Sat) 00:07"]}
+    source = write(tmp_path / "s.json", [{**one, "haystack_sessions": [session]},
+                                         {**one, "question_id": "q2_abs", "haystack_sessions": [session]}])  # fmt: skip
+    (found,) = converted("longmemeval", source, capsys)
+    assert [(unit["speaker"], unit["timestamp"], unit["session"]) for unit in found["units"]] == [
+        ("user", "2023-05-20T00:07:00", "s0"),
+        ("assistant", "2023-05-20T00:07:00", "s0"),
+    ]
+    assert found["queries"][0]["gold"] == ["u0"] and found["queries"][0]["timestamp"] == "2023-05-30T20:23:00"
+
+
+def test_beam(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "100K" / "3"
+    first = {"role": "user", "id": 0, "time_anchor": "March-15-2024", "content": "A plan? ->-> 1,1"}
+    turns = [[first, {"role": "assistant", "id": 1, "content": "Yes."}], [{"role": "user", "id": 2, "content": "Go"}]]
+    write(folder / "chat.json", [{"batch_number": 1, "turns": turns}])
+    asked = {"knowledge_update": [{"question": "Now?", "source_chat_ids": {"old": [2], "new": [0, 2]}}]}
+    asked |= {"abstention": [{"question": "Unknown?"}]}
+    write(folder / "probing_questions" / "probing_questions.json", asked)
+    (one,) = converted("beam", tmp_path / "100K", capsys)
+    assert one["id"] == "beam_100K_3" and [unit["text"] for unit in one["units"]] == ["A plan?", "Yes.", "Go"]
+    assert {unit["timestamp"] for unit in one["units"]} == {"2024-03-15T00:00:00"}
+    assert [(query["id"], query["gold"]) for query in one["queries"]] == [("3_knowledge_update_0", ["u0", "u2"])]
+
+
+def messages() -> list[Record]:
+    """A run whose last call names an order from its beginning."""
+    filler = [{"role": "assistant", "content": "quiet " * 900}, {"role": "user", "content": "Go on."}] * 3
+    call = {"id": "c", "type": "function", "function": {"name": "cancel", "arguments": '{"order_id": "WX84213"}'}}
+    begin = [{"role": "user", "content": "My order is WX84213, of 2024-05-01."}]
+    return [*begin, *filler, {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "done"}]  # fmt: skip
+
+
+def test_needles_of_a_tau_bench_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write(tmp_path / "gpt-4o-airline.json", [{"task_id": 0, "trial": 9, "traj": messages(), "reward": 1.0}])
+    (one,) = converted("tau-bench", source, capsys)
+    assert one["id"] == "tau_gpt4o_airline:0/9" and one["units"][7]["tool_calls"][0]["name"] == "cancel"
+    (query,) = one["queries"]
+    assert (query["id"], query["cutoff"], query["needle"], query["gold"]) == ("0/9#0", 3, "WX84213", ["u0"])
+    assert all(len(part) <= 1_500 for part in query["text"].split("\n"))
+
+
+def test_a_needle_that_is_near_or_shown_or_common_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = messages()
+    near, shown, common = ([dict(message) for message in run] for _ in range(3))
+    near[1:3] = near[1:2]
+    for message in near[1:4]:
+        message["content"] = "quiet"
+    shown[5]["content"] += " WX84213"
+    for at in (1, 2, 3):
+        common[at] = {"role": "user", "content": f"WX84213 {at}"}
+    for at, given in enumerate((near, shown, common)):
+        write(tmp_path / "runs" / f"case-{at}.traj.json", {"messages": given, "trajectory_format": "x"})
+    assert [one["queries"] for one in converted("mini-swe-agent", tmp_path / "runs", capsys)] == [[], [], []]
+
+
+def test_a_set_is_compared_with_the_one_used_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(tmp_path / "gpt-4o-airline.json", [{"task_id": n, "trial": 9, "traj": messages()} for n in range(3)])
+    made = converted("tau-bench", source, capsys)
+    used = tmp_path / "tau.jsonl"
+    changed = {**made[1], "queries": []}
+    used.write_text("".join(json.dumps(one) + "\n" for one in (made[0], changed)), encoding="utf-8")
+    hashes.main(["--data", str(used), "--out", str(tmp_path / "hashes.json")])
+    monkeypatch.setattr(hashes, "HASHES", tmp_path / "hashes.json")
+    assert read_hashes() == {one["id"]: hashes_of(one) for one in (made[0], changed)}
+    main(["tau-bench", "--from", str(source), "--out", str(tmp_path / "out.jsonl"), "--used"])
+    said = capsys.readouterr().out
+    assert "tau_gpt4o_airline:1/9: other queries than here" in said
+    assert said.endswith("1 not used here, 1 other queries, 1 the same\n")
+    assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
+
+
+def test_the_committed_hashes_are_of_the_sets_in_the_tables() -> None:
+    sets = json.loads(hashes.HASHES.read_text("utf-8"))
+    assert len(sets) >= 8 and sum(map(len, sets.values())) == len(read_hashes())
+    for name, held in sets.items():
+        (measured,) = read_summary(RESULTS / f"{name}.tinymem-static.summary.json")["sets"]
+        assert measured["haystacks"] == len(held), name
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_was_not_published_so_is_refused(name: str, tmp_path: Path) -> None:
+    source = write(tmp_path / "x" / "odd.json", [{"odd": 1}])
+    with pytest.raises(SystemExit, match=r"benchmarks\.datasets: "):
+        main([name, "--from", str(source), "--out", str(tmp_path / "out.jsonl")])
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    assert doctest.testmod(benchmarks.datasets.hashes).failed == 0
