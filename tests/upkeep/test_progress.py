@@ -1,0 +1,75 @@
+"""Progress: whatever may take long calls one kind of function, with the work done and all of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tinymem import HierarchicalMemory, MessageStep
+from tinymem.archive import archive
+from tinymem.archive.catalog.files import CATALOG
+from tinymem.errors import InputError
+from tinymem.upkeep import rebuild
+
+STEPS = 30
+
+
+class Heard:
+    """A progress, and what it was called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, int | None]] = []
+
+    def __call__(self, done: int, total: int | None) -> None:
+        self.calls.append((done, total))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    with HierarchicalMemory(tmp_path / "memory", embedder="hashing", window_tokens=100) as opened:
+        opened.archive([MessageStep("user", f"Shed {n} has code {n * 7}.", id=f"step-{n}") for n in range(STEPS)])
+        opened.flush()
+    return tmp_path / "memory"
+
+
+def test_a_rebuild_counts_vectors(memory: Path) -> None:
+    heard = Heard()
+    assert rebuild(memory, progress=heard) == STEPS
+    assert heard.calls[-1] == (STEPS, STEPS)
+
+
+def test_an_export_counts_steps(memory: Path, tmp_path: Path) -> None:
+    heard = Heard()
+    with HierarchicalMemory(memory) as opened:
+        opened.export(tmp_path / "x.jsonl", progress=heard)
+    assert heard.calls[-1] == (STEPS, STEPS)
+
+
+def test_forgetting_counts_parts(memory: Path) -> None:
+    heard = Heard()
+    with HierarchicalMemory(memory) as opened:
+        assert opened.forget("step-3", dry_run=True, progress=heard) == 1 and heard.calls == []
+        assert opened.forget("step-3", progress=heard) == 1
+    assert heard.calls == [(1, 2), (2, 2)]
+
+
+def test_the_first_opening_counts_passages(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "IN_MEMORY", 0)
+    shutil.rmtree(memory / "default" / CATALOG, ignore_errors=True)
+    for wanted in ([(STEPS, STEPS)], []):  # the files are there the second time
+        heard = Heard()
+        with HierarchicalMemory(memory) as opened:
+            assert len(opened.long_term.read_catalog(heard)) == STEPS
+        assert heard.calls == wanted
+
+
+def test_what_is_no_function_is_refused(memory: Path, tmp_path: Path) -> None:
+    with HierarchicalMemory(memory) as opened:
+        for call in (lambda: opened.forget("step-3", progress=3), lambda: opened.export(tmp_path / "x", progress=3)):  # type: ignore[arg-type]
+            with pytest.raises(InputError, match="progress"):
+                call()
+        assert opened.stats().steps == STEPS
+    with pytest.raises(InputError, match="progress"):
+        rebuild(memory, progress=3)  # type: ignore[arg-type]
