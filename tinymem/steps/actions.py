@@ -48,7 +48,7 @@ class ToolCall:
     """
 
     name: str
-    arguments: Mapping[str, Any] | str = NOTHING
+    arguments: Mapping[str, Any] | str = field(default_factory=lambda: NOTHING)
     id: str = field(default_factory=lambda: f"call_{new_id()}")
     observation: Content | None = None
     error: str | None = None

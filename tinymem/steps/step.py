@@ -91,7 +91,7 @@ class Step:
     speaker: str | None = None
     step_number: int | None = None
     pinned: bool = False
-    metadata: Mapping[str, Any] = NOTHING
+    metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     overlay: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
