@@ -62,8 +62,8 @@ def _bring_up(url: str, as_json: bool) -> None:
 
 
 def _copy(source: str, target: str, namespace: str | None, as_json: bool) -> None:
+    from tinymem.steps.progress import bar
     from tinymem.upkeep.migration import migrate as copy
-    from tinymem.upkeep.progress import bar
 
     with bar(sys.stderr, "copying", "steps and passages, copied and compared") as progress:
         done = copy(source, target, namespace=namespace, progress=progress)

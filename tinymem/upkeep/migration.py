@@ -27,9 +27,9 @@ from tinymem.protocols.settings import (
 )
 from tinymem.recall.passages import slices
 from tinymem.steps.checks import a_callable
+from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import load_step
 from tinymem.upkeep.exporting import lines_of
-from tinymem.upkeep.progress import Progress, unseen
 
 __all__ = ["Migrated", "migrate"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tinymem.cli.options import moment
 from tinymem.cli.shared import excerpt_record
 from tinymem.errors import InputError
-from tinymem.memory.context.context import current_task
+from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.survey import survey
 from tinymem.memory.inspection.timeline import Timeline, TimelineStep

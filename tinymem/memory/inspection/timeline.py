@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tinymem.memory.context.context import fixed_steps
+from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.survey import StepLine, line_values
 from tinymem.protocols import StepOutline, StepRow
