@@ -6,6 +6,7 @@ checked on the text as it is sent, so it holds exactly.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -224,7 +225,7 @@ def pack(
         if not more or not packer.fill(budget - tokens):
             break
     recalled = Recall(text, tokens, tuple(_excerpt(run) for run in _united(packer.chosen)))
-    return recalled, tuple(islice(packer.left_out(), left_out))
+    return recalled, tuple(islice(packer.left_out(), min(left_out, sys.maxsize)))
 
 
 def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes, numbered: bool) -> tuple[str, int]:

@@ -34,7 +34,7 @@ REMEMBERED = 64  # sessions whose histories are held, so that what was seen is n
 
 
 class About(NamedTuple):
-    """What is said of new messages: their session, when they were said, and their metadata."""
+    """Facts about new messages: their session, when they were said, and their metadata."""
 
     session: str
     when: datetime

@@ -32,7 +32,7 @@ class Given(Protocol):
 
 @dataclass(frozen=True)
 class Window:
-    """What a context may show.
+    """The part of a window that a context may show.
 
     Attributes:
         sending: Renders and counts the steps.
