@@ -191,7 +191,7 @@ class MessagesConversation(NativeConversation[BaseMessage]):
         return SystemMessage(content) if role in ("system", "developer") else HumanMessage(content)
 
     def _shortened(self, native: BaseMessage, message: Message) -> BaseMessage:
-        update: dict[str, Any] = {"content": shortened_content(native.content, message)}
+        update: dict[str, Any] = {"content": shortened_content(native.content, message, _read_part)}
         if isinstance(native, AIMessage):
             made = _calls(message)
             update["tool_calls"] = [
@@ -211,6 +211,10 @@ def _content(native: BaseMessage) -> tuple[Any, str]:
         return native.content, ""
     thoughts = [one for block in blocks for one in _thoughts(block)]
     return said([part for block in blocks for part in _parts(block)]), "\n".join(thoughts)
+
+
+def _read_part(part: Any) -> list[Message]:
+    return [one for block in HumanMessage([part]).content_blocks for one in _parts(block)]
 
 
 def _thoughts(block: Any) -> Iterable[str]:

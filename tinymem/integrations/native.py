@@ -17,7 +17,7 @@ from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats import Conversation
 from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.parts import texts_of, with_texts
+from tinymem.messages.formats.parts import text_part, texts_of, with_notes, with_texts
 from tinymem.messages.sendable import name_and_arguments, raw_calls
 from tinymem.recall.results import Excerpt, Recall
 from tinymem.steps.content import as_text, to_json
@@ -133,12 +133,18 @@ def arguments_of(message: Message) -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
-def shortened_content(content: Any, message: Message) -> Any:
-    """Return content of a framework, a text or a list of parts, with the texts of `message`."""
+def shortened_content(
+    content: Any, message: Message, read: Callable[[Any], Sequence[Message]] = lambda part: [part]
+) -> Any:
+    """Return content of a framework, a text or a list of parts, with the texts of `message`.
+
+    A file gives way to the note that `message` has of it; `read` returns the parts of a chat that one part is.
+    """
     if not isinstance(content, (list, tuple)):
         return as_text(message.get("content"))
-    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
-    return [part for part in with_texts(parts, _text_of, texts_of(message.get("content")), _replaced) if part]
+    parts = [text_part(part) if isinstance(part, str) else part for part in content]
+    texts = texts_of(message.get("content"))
+    return [part for part in with_texts(with_notes(parts, read, texts, text_part), _text_of, texts, _replaced) if part]
 
 
 def _text_of(part: Any) -> str | None:
