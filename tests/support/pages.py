@@ -98,8 +98,8 @@ def _write(page: Path, printed_at: dict[int, str]) -> None:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """The calls of `tinymem` in the page's bash blocks, as words."""
-    shown = [line for block in blocks(page) if block.language == "bash" for line in block.code.splitlines()]
+    """The calls of `tinymem` in the page's blocks of a shell, as words; those in a block of `sh` are not run."""
+    shown = [line for block in blocks(page) if block.language in ("bash", "sh") for line in block.code.splitlines()]
     found = [m[1] for line in shown for m in re.finditer(r"(?:^|&& )(tinymem .+)", line)]
     return [shlex.split(call, comments=True) for call in found]
 
