@@ -105,7 +105,7 @@ def test_the_summary_names_versions_and_no_path_and_becomes_a_row(chroma: Path, 
     assert summary["peer"] == {"chromadb": version("chromadb")} and summary["embedder"] == "static"
     assert summary["sets"][0]["units"] == 32 and summary["sets"][0]["queries"] == 3
     assert str(data.parent) not in json.dumps(summary)
-    row = f"| made | chromadb {version('chromadb')}, static |"
+    row = f"| made, 3 queries | chromadb {version('chromadb')}, static |"
     assert table.tables(table.entries([summary])).count(row) == 4  # with intervals, and costs
 
 
