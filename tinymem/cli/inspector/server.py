@@ -1,4 +1,4 @@
-"""The server of the page: on loopback, for whoever has the token, and for no other site that a browser has open."""
+"""The server of the page: on loopback, for those who have the token, and for no other site that a browser has open."""
 
 from __future__ import annotations
 

@@ -47,9 +47,8 @@ class History:
         self.steps: list[Step] = []
         self.ends: list[int] = []
         self._counter = counter
-        self._places: dict[
-            str, tuple[int, int, set[int]]
-        ] = {}  # of the messages of a step, and the steps whole in them
+        # by step: where its messages begin and end, and the numbers of the steps that stand whole in them
+        self._places: dict[str, tuple[int, int, set[int]]] = {}
         self._asked: list[int] = []  # places of the steps that a user said
         self._form: tuple[str, str] = "", ""  # of what is rendered: its style, and its provider's format
         self._rendered: Rendered | None = None
