@@ -871,6 +871,15 @@ function excerpt(item, place, scale, note) {
   );
 }
 
+/** The question and the budget of a view; Enter asks. */
+function askForm(view) {
+  const onsubmit = (event) => {
+    event.preventDefault();
+    view.ask();
+  };
+  return h("form.ask", {onsubmit}, view.input, view.slider.element);
+}
+
 const recall = {
   element: h("div.recall-view"),
 
@@ -901,17 +910,7 @@ const recall = {
         );
     fill(
       this.element,
-      h(
-        "form.ask",
-        {
-          onsubmit: (event) => {
-            event.preventDefault();
-            this.ask();
-          },
-        },
-        this.input,
-        this.slider.element,
-      ),
+      askForm(this),
       h(
         "div.chips",
         {},
@@ -1052,17 +1051,7 @@ const context = {
     this.answer = h("div.answer");
     fill(
       this.element,
-      h(
-        "form.ask",
-        {
-          onsubmit: (event) => {
-            event.preventDefault();
-            this.ask();
-          },
-        },
-        this.input,
-        this.slider.element,
-      ),
+      askForm(this),
       this.answer,
     );
     this.run = newest((query, budget) => this.fetch(query, budget));
