@@ -24,6 +24,7 @@ from tinymem.messages.chains import body_of
 from tinymem.messages.conversion import messages_from_steps
 from tinymem.messages.formats import FORMATS, conversation_from, write_messages
 from tinymem.recall.render import is_block
+from tinymem.steps.step import Style
 
 Chat = list[dict[str, Any]]
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -583,3 +584,13 @@ def test_what_is_archived_behind_a_session_is_known_when_the_history_comes_whole
         assert count(memory) == before
         memory.archive_messages(marked[:1], session="s", on_conflict="add")
         assert count(memory) == before + 1
+
+
+@pytest.mark.parametrize("style", ["tools", "observation"])
+def test_the_style_of_calls_and_results_is_the_one_that_was_asked_for(tmp_path: Path, style: Style) -> None:
+    chat = [*lines("Read it."), *turn("c1", "The port is 8443."), *lines("And now?")]
+    with HierarchicalMemory(tmp_path, max_tokens=2_000) as memory:
+        sent = memory.fit(chat, session="s1", style=style).messages
+    roles = [message["role"] for message in sent]
+    assert ("tool" in roles) == (style == "tools") and problems(sent) == []
+    assert any("8443" in str(message.get("content")) for message in sent)
