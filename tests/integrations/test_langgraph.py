@@ -135,6 +135,7 @@ def test_a_search_finds_the_best_first_with_a_score_for_each(store: TinymemStore
     scores = [item.score or -1 for item in found]
     assert scores == sorted(scores, reverse=True) and all(0 <= score <= 1 for score in scores)
     assert keys(store.search(USERS, query="Who likes pizza?", limit=1)) == ["food"]
+    assert len(store.search(USERS, query="The tax return of a lighthouse", limit=3)) == 3
     assert store.search(("nobody",), query="pasta") == []
 
 

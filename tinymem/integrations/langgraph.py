@@ -199,10 +199,11 @@ def _searched(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
 
 
 def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Held]:
-    """Return `count` items that bear on the query, the best first, or all that do."""
+    """Return the `count` items that bear most on the query, the best first, or all if there are fewer."""
+    session = f"{_session(op.namespace_prefix)}*"
     tokens, seen = max(TOKENS * count, 1_000), -1
     while True:
-        recalled = memory.recall(op.query or "", tokens, session=f"{_session(op.namespace_prefix)}*", diversity=0)
+        recalled = memory.recall(op.query or "", tokens, session=session, diversity=0, min_relevance=0)
         best: dict[str, Any] = {}
         for one in best_first(recalled):
             best.setdefault(one.step.id, one)
