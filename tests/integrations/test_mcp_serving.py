@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import tinymem
+
 pytest.importorskip("mcp")
 
 import anyio
@@ -44,6 +46,14 @@ import atexit, sys
 from tinymem.cli.main import main
 atexit.register(lambda: print("imported", *sys.modules, file=sys.stderr))
 main()
+"""
+
+# A server of the SDK alone, behind the library that reads a command line.
+BARE = """
+import atexit, sys, typer
+from tinymem.integrations.mcp.sdk import new_server
+atexit.register(lambda: print("imported", *sys.modules, file=sys.stderr))
+new_server("none").run()
 """
 
 
@@ -116,15 +126,25 @@ def test_only_the_protocol_reaches_standard_output() -> None:
     assert out == "" and all(text in err for text in ("printed", "written", "to the descriptor"))
 
 
-def test_a_handshake_opens_no_memory(tmp_path: Path) -> None:
-    server = Raw(LISTING, "mcp", *options(tmp_path / "m"))
-    server.ask(READY)
-    assert len(server.ask(request(2, "tools/list"))["result"]["tools"]) == 5
+def imported_at_handshake(code: str, *args: str) -> tuple[dict[str, Any], set[str]]:
+    """Shake hands with a server and list its tools; return its first answer, and what it had imported at its end."""
+    server = Raw(code, *args)
+    answer = server.ask(READY)
+    assert "tools" in server.ask(request(2, "tools/list"))["result"]
     out, err = server.end()
-    (imported,) = (set(line.split()) for line in err.splitlines() if line.startswith("imported "))
-    heavy = {"numpy", "chromadb", "tiktoken", "tokenizers", "sqlite3", "tinymem.memory", "tinymem.embedders"}
-    assert (out, imported & heavy) == ("", set()) and "tinymem.integrations.mcp.server" in imported
-    assert not (tmp_path / "m").exists()
+    (names,) = (set(line.split()[1:]) for line in err.splitlines() if line.startswith("imported "))
+    assert out == ""
+    return answer["result"], names
+
+
+def test_a_handshake_imports_the_sdk_and_opens_no_memory(tmp_path: Path) -> None:
+    answer, names = imported_at_handshake(LISTING, "mcp", *options(tmp_path / "m"))
+    _, bare = imported_at_handshake(BARE)
+    packages, known = ({name.partition(".")[0] for name in some} for some in (names, bare))
+    assert packages - known - sys.stdlib_module_names == set()
+    assert names & {"numpy", "sqlite3", "tinymem.memory", "tinymem.embedders", "tinymem.stores"} == set()
+    assert "tinymem.integrations.mcp.server" in names and not (tmp_path / "m").exists()
+    assert answer["serverInfo"] == {"name": "tinymem", "version": tinymem.__version__}
 
 
 def test_lines_that_are_no_requests_do_not_end_the_server(tmp_path: Path) -> None:

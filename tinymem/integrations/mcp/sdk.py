@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from tinymem import __version__
 from tinymem.errors import MissingExtraError
 
-__all__ = ["ResourceError", "Server", "ToolError", "prompt_error", "quiet", "tool_hints", "web_app"]
+__all__ = ["ResourceError", "ToolError", "new_server", "prompt_error", "tool_hints", "web_app"]
 
 INTERNAL = -32603  # the protocol's code of an error in the server
 
@@ -34,6 +35,27 @@ ResourceError: type[Exception] = _found(*(f"{place}:ResourceError" for place in 
 IS_FIRST = Server.__name__ == "FastMCP"
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep a server that is being made from configuring the process's logging."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+def new_server(instructions: str) -> Any:
+    """Make a server without tools, of the name and version of this package."""
+    with _quiet():
+        if not IS_FIRST:
+            return Server("tinymem", instructions=instructions, version=__version__, log_level="WARNING")
+        server = Server("tinymem", instructions=instructions, log_level="WARNING")
+    server._mcp_server.version = __version__  # FastMCP takes none, and would say the SDK's
+    return server
+
+
 def tool_hints(**hints: bool) -> Any:
     """Return hints about a tool, as `readOnlyHint`."""
     return import_module("mcp.types").ToolAnnotations.model_validate(hints)
@@ -45,17 +67,6 @@ def prompt_error(text: str) -> Exception:
         return ValueError(text)
     error: Exception = import_module("mcp.shared.exceptions").MCPError(INTERNAL, text)
     return error
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep a server that is being made from configuring the process's logging."""
-    root, handler = logging.getLogger(), logging.NullHandler()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
 
 
 def web_app(server: Any, hosts: list[str], origins: list[str]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from tinymem.errors import TinymemError, trace_of, without_content
-from tinymem.integrations.mcp.sdk import ResourceError, Server, ToolError, prompt_error, quiet, tool_hints
+from tinymem.integrations.mcp.sdk import ResourceError, ToolError, new_server, prompt_error, tool_hints
 from tinymem.integrations.mcp.tools import LazyMemory, MemoryTools
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def memory_server(memory: HierarchicalMemory | LazyMemory) -> Any:
         The server; its `run()` speaks over standard input and output.
     """
     tools = MemoryTools(memory if isinstance(memory, LazyMemory) else LazyMemory(lambda: memory))
-    with quiet():
-        server = Server("tinymem", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = new_server(INSTRUCTIONS)
     for name, hints in HINTS.items():
         tool = _answering(getattr(tools, name), ToolError)
         server.add_tool(tool, annotations=tool_hints(**hints), structured_output=False)
