@@ -89,7 +89,8 @@ def test_what_repeats_a_better_one_is_said_to(memory: HierarchicalMemory) -> Non
     explained = memory.explain("On which port does the staging server run?", 500)
     assert {one.reason for one in explained.left_out} == {REPEATS}
     assert sorted([explained.items[0].step.step_number, explained.left_out[0].excerpt.step.step_number]) == [1, 3]  # type: ignore[type-var]
-    assert REPEATS in str(explained)
+    assert explained.left_out[0].repeats == explained.items[0].step.step_number
+    assert f"{REPEATS}, #{explained.left_out[0].repeats}" in str(explained)
 
 
 def test_what_is_too_long_is_passed_over_and_what_comes_after_the_last_is_ranked_below() -> None:
@@ -123,7 +124,7 @@ def test_every_passage_is_brought_back_or_left_out_for_a_reason(budget: int, cou
         assert one.rank == number and one.reason in (REPEATS, TOO_LONG, BELOW)
         assert one.excerpt.tokens >= TOKENS.count(one.excerpt.text)
         if one.reason == REPEATS:
-            assert one.excerpt.text == LONG
+            assert one.excerpt.text == LONG and one.repeats in numbers[: len(found.items)]
         if one.reason != REPEATS:
             assert (one.reason == BELOW) is (number > worst > 0)
 

@@ -18,7 +18,7 @@ from tinymem.cli.options import (
     UntilOption,
     moment,
 )
-from tinymem.cli.shared import Target, excerpt_record, on_memory, print_json
+from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json
 from tinymem.steps.terminal import many
 
 __all__ = ["context", "explain", "recall"]
@@ -100,6 +100,6 @@ def explain(target: Target, question: QuestionArgument, max_tokens: BudgetOption
     with target.searched() as memory:
         found = memory.explain(asked, max_tokens=max_tokens)
     items = [excerpt_record(item) for item in found.items]
-    left = [excerpt_record(one.excerpt) | {"rank": one.rank, "reason": one.reason} for one in found.left_out]
+    left = [left_out_record(one) for one in found.left_out]
     result = {"question": asked, "tokens": found.recalled.tokens, "budget": max_tokens}
     target.answer(result | {"items": items, "left_out": left}, found)

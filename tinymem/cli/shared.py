@@ -20,10 +20,10 @@ from tinymem.errors import NotAMemoryError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
-    from tinymem.recall import Excerpt
+    from tinymem.recall import Excerpt, LeftOut
     from tinymem.steps.terminal import Shown
 
-__all__ = ["Target", "agreed", "excerpt_record", "on_memory", "print_json"]
+__all__ = ["Target", "agreed", "excerpt_record", "left_out_record", "on_memory", "print_json"]
 
 MOST_NAMES = 5  # of namespaces in an error
 
@@ -143,6 +143,11 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
     when = {"timestamp": step.timestamp.isoformat()}
     what = {name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "relevance", "text")}
     return where | when | what | {"why": dict(item.why)}
+
+
+def left_out_record(one: LeftOut) -> dict[str, Any]:
+    """Return a passage that did not come back as JSON has it."""
+    return excerpt_record(one.excerpt) | {"rank": one.rank, "reason": one.reason, "repeats": one.repeats}
 
 
 def _print_report(report: Shown) -> None:

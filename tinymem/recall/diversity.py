@@ -30,7 +30,8 @@ class Repetitions:
     """A register of wordings that finds repetitions. With a `diversity` of 0 nothing is one, with 1 everything."""
 
     def __init__(self, diversity: float = DIVERSITY) -> None:
-        self._least = 1 - a_number("diversity", diversity, 0, 1)
+        self.diversity = a_number("diversity", diversity, 0, 1)
+        self._least = 1 - self.diversity
         self._taken: list[set[int]] = []  # hashed shingles of each wording
         self._known: set[int] = set()  # of all
         self._short: set[tuple[str, ...]] = set()  # short wordings, each with who said it

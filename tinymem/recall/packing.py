@@ -140,7 +140,7 @@ class _Packer:
                 misses += 1
                 continue
             self.taken.add(i)
-            if not self.repetitions.take(text, f"{opened.step.speaker} {opened.parts[at.part].kind}"):
+            if not self.repetitions.take(text, _by(opened, at)):
                 self.repeated.add(i)
                 continue
             self.chosen.append(_Chosen(i, at, opened, text, cost))
@@ -172,7 +172,17 @@ class _Packer:
                 continue
             text = clean(opened.parts[at.part].text[at.start : at.end])
             tokens = self._cost(opened, at.part, text, labels=True, dates=True)
-            yield LeftOut(_excerpt([_Chosen(i, at, opened, text, tokens)]), i + 1, self._reason(i, last))
+            excerpt = _excerpt([_Chosen(i, at, opened, text, tokens)])
+            better = self._better(text, _by(opened, at)) if i in self.repeated else None
+            yield LeftOut(excerpt, i + 1, self._reason(i, last), better)
+
+    def _better(self, text: str, by: str) -> int | None:
+        """Return the number of the step whose chosen passage a text repeats."""
+        for c in self.chosen:
+            alone = Repetitions(self.repetitions.diversity)
+            if alone.take(c.text, _by(c.opened, c.at)) and not alone.take(text, by):
+                return c.at.number
+        return None
 
     def _reason(self, i: int, last: int) -> str:
         if i in self.repeated:
@@ -182,6 +192,11 @@ class _Packer:
         if i > last and len(self.chosen) >= self.most:
             return ENOUGH
         return TOO_LONG if i < last else BELOW
+
+
+def _by(opened: Opened, at: Ranked) -> str:
+    """Return who said a passage, and as what: the same words of somebody else are no repetition."""
+    return f"{opened.step.speaker} {opened.parts[at.part].kind}"
 
 
 def pack(

@@ -78,11 +78,13 @@ class LeftOut:
         excerpt: The passage.
         rank: Its rank among those considered, 1 for the best, by score less the price of its tokens.
         reason: The reason.
+        repeats: The number of the step that says the same in a better passage, where that is the reason.
     """
 
     excerpt: Excerpt
     rank: int
     reason: str
+    repeats: int | None = None
 
 
 REASONS = 3  # features that are shown of a passage, the strongest
@@ -138,7 +140,8 @@ class Explanation(Shown):
 
 
 def _row(one: LeftOut) -> tuple[str, ...]:
-    return *_where(one.excerpt), str(one.rank), one.reason, *_what(one.excerpt)
+    reason = one.reason if one.repeats is None else f"{one.reason}, #{one.repeats}"
+    return *_where(one.excerpt), str(one.rank), reason, *_what(one.excerpt)
 
 
 def _where(item: Excerpt) -> tuple[str, ...]:
