@@ -11,7 +11,7 @@ from tinymem import HierarchicalMemory, MessageStep
 from tinymem.archive import archive
 from tinymem.archive.catalog.files import CATALOG
 from tinymem.errors import InputError
-from tinymem.upkeep import rebuild
+from tinymem.upkeep import Retention, rebuild
 
 STEPS = 30
 
@@ -55,6 +55,14 @@ def test_forgetting_counts_parts(memory: Path) -> None:
     assert heard.calls == [(1, 2), (2, 2)]
 
 
+def test_a_retention_counts_parts(memory: Path) -> None:
+    heard, limits = Heard(), Retention(max_steps=STEPS - 3)
+    with HierarchicalMemory(memory) as opened:
+        assert len(opened.retain(limits, dry_run=True, progress=heard).removed) == 3 and heard.calls == []
+        assert len(opened.retain(limits, progress=heard).removed) == 3
+    assert heard.calls == [(1, 2), (2, 2)]
+
+
 def test_the_first_opening_counts_passages(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "IN_MEMORY", 0)
     shutil.rmtree(memory / "default" / CATALOG, ignore_errors=True)
@@ -67,7 +75,11 @@ def test_the_first_opening_counts_passages(memory: Path, monkeypatch: pytest.Mon
 
 def test_what_is_no_function_is_refused(memory: Path, tmp_path: Path) -> None:
     with HierarchicalMemory(memory) as opened:
-        for call in (lambda: opened.forget("step-3", progress=3), lambda: opened.export(tmp_path / "x", progress=3)):  # type: ignore[arg-type]
+        for call in (
+            lambda: opened.forget("step-3", progress=3),  # type: ignore[arg-type]
+            lambda: opened.retain(Retention(max_steps=1), progress=3),  # type: ignore[arg-type]
+            lambda: opened.export(tmp_path / "x", progress=3),  # type: ignore[arg-type]
+        ):
             with pytest.raises(InputError, match="progress"):
                 call()
         assert opened.stats().steps == STEPS

@@ -113,6 +113,7 @@ def retain(
 
     Example: tinymem retain --max-age 90d --max-bytes 500MB
     """
+    from tinymem.steps.progress import bar
     from tinymem.upkeep.retention import Retention
 
     if max_age is None and max_steps is None and max_bytes is None:
@@ -123,7 +124,8 @@ def retain(
         report = memory.retain(limits, dry_run=True)
         if report.removed and not dry_run:
             _be_sure(_summary(report, "Forget", "?"), yes)
-            report = memory.retain(limits)
+            with bar(sys.stderr, "forgetting", "parts") as progress:
+                report = memory.retain(limits, progress=progress)
     record = dataclasses.asdict(report) | {"reasons": report.reasons, "dry_run": dry_run}
     target.answer(record, _summary(report, "Would forget" if dry_run else "Forgot", f"; {report.kept:,} stay."))
 

@@ -378,7 +378,12 @@ class BaseMemory(StepCollection):
 
     @traced("delete_memory")
     def retain(
-        self, retention: Retention | None = None, *, now: Time | None = None, dry_run: bool = False
+        self,
+        retention: Retention | None = None,
+        *,
+        now: Time | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> RetentionReport:
         """Forget what is over the limits, as `forget` does.
 
@@ -386,6 +391,7 @@ class BaseMemory(StepCollection):
             retention: The limits, the memory's own unless given.
             now: The time that ages are reckoned from.
             dry_run: Only report what would go.
+            progress: Called as in `forget`, but not in a dry run.
 
         Returns:
             What went, and why.
@@ -394,6 +400,12 @@ class BaseMemory(StepCollection):
             InputError: There are no limits.
             StorageError: As in `forget`.
         """
+        advance = a_callable("progress", progress) or unseen
         with self._opened():
             report = self._forgetting.retain(retention, an_aware_time("now", now) or utc_now(), dry_run)
-        return self._forgetting.complete(report)
+        if dry_run:
+            return self._forgetting.complete(report)
+        advance(1, 2)
+        report = self._forgetting.complete(report)
+        advance(2, 2)
+        return report
