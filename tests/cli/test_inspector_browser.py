@@ -58,6 +58,12 @@ class Page:
     def text(self, selector: str) -> str:
         return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
+    def texts(self, selector: str, what: str = "innerText") -> list[str]:
+        found: list[str] = self.run(
+            f"return [...document.querySelectorAll(arguments[0])].map((one) => one.{what})", selector
+        )
+        return found
+
     def click(self, selector: str) -> None:
         self.until("return document.querySelector(arguments[0])", selector).click()
 
@@ -115,7 +121,8 @@ def fill(path: Path) -> None:
     with HierarchicalMemory(path, embedder="hashing", store="exact", max_tokens=600) as memory:
         memory.add(TaskStep("Count the crates.", timestamp=START))
         memory.add(ActionStep(EVIL, tool_name=EVIL, observation=EVIL, session=EVIL, speaker=EVIL, timestamp=START))
-        steps = [MessageStep("user", f"Lot {i} has {i * 7} crates.", session="lots") for i in range(LOTS)]
+        lots = [*range(1, LOTS), 1]  # the last repeats the first
+        steps = [MessageStep("user", f"Lot {i} has {i * 7} crates.", session="lots") for i in lots]
         memory.add_steps([*steps, MessageStep("user", "The gate code is 4711.", session="gate")])
         memory.medium_term.settle()
         memory.long_term.embed_pending()
@@ -166,7 +173,8 @@ def test_the_timeline_has_only_rows_in_sight_and_goes_anywhere(served: str, open
     page.until("return document.querySelector('.list').innerText.includes('4711')")
     assert f"{LOTS + 3:,} steps" in page.text(".count")
     page.click(".list")
-    page.run("document.querySelector('.detail button.icon')?.click(); document.querySelector('.list').focus()")
+    page.until("return !document.querySelector('#detail').hidden")
+    page.run("document.querySelector('#detail button.icon').click(); document.querySelector('.list').focus()")
     page.type("\ue011")  # Home
     page.until("return document.querySelector('.list').innerText.includes('Count the crates.')")
     assert page.run("return document.querySelectorAll('.list .row').length") < 80
@@ -177,6 +185,20 @@ def test_the_timeline_has_only_rows_in_sight_and_goes_anywhere(served: str, open
     )
     page.until("return !document.querySelector('.count').innerText.includes('1,503')")
     assert "archived" not in page.text(".list")
+
+
+def test_rows_are_drawn_ahead_of_where_the_list_moves_to(served: str, opened: Open) -> None:
+    page = opened(served)
+    beyond = """
+        const view = document.querySelector('.list').getBoundingClientRect();
+        const rows = [...document.querySelectorAll('.list .step')].map((row) => row.getBoundingClientRect());
+        return [view.top - Math.min(...rows.map((row) => row.top)),
+                Math.max(...rows.map((row) => row.bottom)) - view.bottom];
+    """
+    page.run("document.querySelector('.list').scrollTop = 20_000")
+    page.until(f"const [above, below] = (() => {{ {beyond} }})(); return above > 1000 && below > 0 && below < 1000")
+    page.run("document.querySelector('.list').scrollTop += 500")
+    page.until(f"const [above, below] = (() => {{ {beyond} }})(); return below > 1000 && above > 0 && above < 1000")
 
 
 def test_text_of_a_memory_never_becomes_markup(served: str, opened: Open) -> None:
@@ -211,6 +233,19 @@ def test_what_comes_back_follows_the_slider(served: str, opened: Open) -> None:
     assert page.run(shown) > few >= 1
     page.click(".excerpt .shares summary")
     assert "constant" in page.text(".excerpt .shares dl") and "score" in page.text(".excerpt .shares dl")
+
+
+def test_what_repeats_a_better_excerpt_names_and_shows_it(served: str, opened: Open) -> None:
+    page = opened(f"{served}#recall")
+    page.fill(".ask input", "How many crates has lot 1?")
+    page.until("return document.querySelector('.missed .reason')")
+    said = next(text for text in page.texts(".missed .reason") if text.startswith("Says what"))
+    number = said.removeprefix("Says what #").removesuffix(" says already.")
+    assert number in page.texts(".excerpt:not(.missed) header .number", "textContent.slice(1)")
+    page.run("document.querySelector('main').scrollTop = 1e6")
+    page.click(".missed .reason .number")
+    chosen = f".excerpt:not(.missed)[data-step='{number}']"
+    page.until(f"const box = document.querySelector(`{chosen}`).getBoundingClientRect(); return box.top >= 0")
 
 
 def test_the_context_is_shown_tier_by_tier(served: str, opened: Open) -> None:

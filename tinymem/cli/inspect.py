@@ -53,7 +53,7 @@ def inspect(
         raise InputError("give --web or --html, not both")
     if ask and not html:
         raise InputError("--ask belongs to --html: a page that is served answers every question")
-    with target.opened() as memory:
+    with target.searched() if html else target.opened() as memory:
         if not web and not html:
             from tinymem.memory.inspection.report import report_of
 

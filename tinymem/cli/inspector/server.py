@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import inspect
 import json
+import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tinymem.cli.inspector.page import page, policy, to_json
@@ -80,9 +82,15 @@ def serve(view: View, listener: socket.socket, hosts: Collection[str], token: st
     except ImportError as error:
         raise MissingExtraError("tinymem inspect --web", "inspect") from error
 
+    threading.Thread(target=_prepare, args=[view], daemon=True).start()  # while a person opens the address
     app = application(view, token, hosts)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _prepare(view: View) -> None:
+    with suppress(TinymemError):  # which the page says
+        view.prepare()
 
 
 class _Guard:

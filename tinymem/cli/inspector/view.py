@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tinymem.cli.options import moment
-from tinymem.cli.shared import excerpt_record
+from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
 from tinymem.memory.inspection.parts import ContextPart, context_parts
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["View"]
 
 Record = dict[str, Any]
+T = TypeVar("T")
 
 SLICE = 500  # steps or episodes of one answer at most
 SEGMENTS = 240  # bars of the overview
@@ -40,11 +41,20 @@ class View:
     def __init__(self, memory: HierarchicalMemory) -> None:
         self.memory = memory
         self._lock = threading.Lock()
-        self._state = -1
-        self._timelines: dict[tuple[str | None, ...], Timeline] = {}
+        self._state = (-1, -1)
+        self._kept: dict[tuple[object, ...], _Kept[Any]] = {}
+
+    def prepare(self) -> None:
+        """Make what a page asks for first, and read what its first question needs."""
+        self.overview()
+        self.segments()
+        self.memory.long_term.read_catalog()
 
     def overview(self) -> Record:
         """Return the numbers of the memory: its tiers, its sessions, and what its features mean."""
+        return self._keep(("overview",), self._overview)
+
+    def _overview(self) -> Record:
         seen = survey(self.memory)
         if seen.stats is None:
             raise InputError("only a HierarchicalMemory can be inspected")
@@ -85,7 +95,9 @@ class View:
 
     def segments(self, session: str | None = None, type: str | None = None, tier: str | None = None) -> Record:
         """Return the timeline in sums, for the overview above it."""
-        return {"segments": [vars(one) for one in self._timeline(session, type, tier).segments(SEGMENTS)]}
+        timeline = self._timeline(session, type, tier)
+        made = self._keep(("segments", session, type, tier), lambda: timeline.segments(SEGMENTS))
+        return {"segments": [vars(one) for one in made]}
 
     def place(
         self, number: int, session: str | None = None, type: str | None = None, tier: str | None = None
@@ -100,8 +112,8 @@ class View:
 
     def whole(self, first: int, stop: int) -> Iterator[Record]:
         """Yield the steps with numbers from `first` up to `stop`, whole but for what is longer than a page can show."""
-        for line in self._timeline().between(first, stop - 1):
-            step = self.memory.get(line.number)
+        timeline = self._timeline()
+        for line, step in timeline.steps(timeline.place(first), timeline.place(stop)):
             parts = [
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
                 for part in step.parts()
@@ -122,9 +134,7 @@ class View:
             "note": found.recalled.note,
             "milliseconds": round(milliseconds, 1),
             "items": [excerpt_record(item) for item in found.items],
-            "left_out": [
-                excerpt_record(one.excerpt) | {"rank": one.rank, "reason": one.reason} for one in found.left_out
-            ],
+            "left_out": [left_out_record(one) for one in found.left_out],
         }
 
     def context(self, query: str | None, budget: int) -> Record:
@@ -185,22 +195,26 @@ class View:
         self.memory.long_term.in_background = True  # the index is written again
         self.memory.forget(ids, **filters)
         with self._lock:
-            self._timelines.clear()
+            self._kept.clear()
         return {"steps": count, "forgotten": True}
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _timeline(self, session: str | None = None, type: str | None = None, tier: str | None = None) -> Timeline:
-        """Return the timeline, which is kept until somebody writes."""
-        chosen = session, type, tier
+        """Return the timeline within these limits."""
+        chosen = ("timeline", session, type, tier)
+        return self._keep(chosen, lambda: Timeline(self.memory, session=session, type=type, tier=tier))
+
+    def _keep(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
+        """Return what `make` makes, made once until somebody writes."""
+        journal = self.memory.long_term.journal
         with self._lock:
-            state = self.memory.long_term.journal.version()
+            state = journal.version(), journal.next_number()
             if state != self._state:
                 self._state = state
-                self._timelines.clear()
-            if chosen not in self._timelines:
-                self._timelines[chosen] = Timeline(self.memory, session=session, type=type, tier=tier)
-            return self._timelines[chosen]
+                self._kept.clear()
+            kept: _Kept[T] = self._kept.setdefault(name, _Kept())
+        return kept.get(make)
 
     def _questions(self) -> list[str]:
         """Propose questions: the current task, if there is one."""
@@ -212,6 +226,20 @@ class View:
         archived = [row.tokens for row in archive.journal.outline(episode.first - 1, episode.last) if not row.window]
         sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": archive.counter.count(str(episode))}
         return {name: getattr(episode, name) for name in ("first", "last", "session", "summary")} | sizes
+
+
+class _Kept(Generic[T]):
+    """A value that is made when it is first asked for, while others who ask wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: list[T] = []
+
+    def get(self, make: Callable[[], T]) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(make())
+            return self._made[0]
 
 
 def _line(line: TimelineStep) -> Record:

@@ -16,11 +16,13 @@ from tinymem.protocols import StepOutline, StepRow
 from tinymem.steps.checks import a_text, one_of, whole_number
 from tinymem.steps.ids import moment
 from tinymem.steps.serialization import load_step
+from tinymem.steps.step import Step
 
 __all__ = ["Segment", "Timeline", "TimelineStep"]
 
 TIERS = ("fixed", "window", "archive")
 WORDS = 160  # cells of a step's first words
+READ = 500  # steps of one read
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,13 @@ class Timeline:
 
     def lines(self, start: int, stop: int) -> tuple[TimelineStep, ...]:
         """Return the steps from the place `start` up to `stop`, as far as they are still there."""
-        wanted = self._numbers[whole_number("start", start) : whole_number("stop", stop)]
-        return tuple(map(self._line, self._rows(wanted)))
+        return tuple(line for line, _ in self.steps(start, stop))
+
+    def steps(self, start: int, stop: int) -> Iterator[tuple[TimelineStep, Step]]:
+        """Yield the steps from the place `start` up to `stop`, each in short and whole."""
+        for row in self._rows(self._numbers[whole_number("start", start) : whole_number("stop", stop)]):
+            step = load_step(row.record)
+            yield self._line(row, step), step
 
     def between(self, first: int, last: int) -> tuple[TimelineStep, ...]:
         """Return the steps from number `first` to `last`."""
@@ -112,19 +119,19 @@ class Timeline:
         return tuple(_segment(steps[at : at + size]) for at in range(0, len(steps), size))
 
     def _rows(self, numbers: Sequence[int]) -> Iterator[StepRow]:
-        """Yield the rows of these steps, one read for each run of consecutive numbers."""
+        """Yield the rows of these steps, one read for each run of consecutive numbers, of READ at most."""
         start = 0
         for at in range(1, len(numbers) + 1):
-            if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
+            if at == len(numbers) or numbers[at] != numbers[at - 1] + 1 or at - start == READ:
                 wanted = {*numbers[start:at]}
                 rows = self._journal.rows(numbers[start] - 1, at - start)
                 yield from (row for row in rows if row.number in wanted)
                 start = at
 
-    def _line(self, row: StepRow) -> TimelineStep:
+    def _line(self, row: StepRow, step: Step) -> TimelineStep:
         tier = "fixed" if row.window and row.id in self._fixed else "window" if row.window else "archive"
         return TimelineStep(
-            **line_values(load_step(row.record), tier, row.tokens, row.view is not None, WORDS),
+            **line_values(step, tier, row.tokens, row.view is not None, WORDS),
             id=row.id,
             session=row.session,
             time=moment(row.time),

@@ -41,6 +41,7 @@ const when = (time) => (time ? dateTime.format(new Date(time)) : null);
 const day = (time) => dateOnly.format(new Date(time));
 const words = (name) => name.replaceAll("_", " ");
 const percent = (share) => (share < 0.01 && share > 0 ? "<1 %" : `${Math.round(share * 100)} %`);
+const SMOOTHLY = {behavior: "smooth", block: "center"};
 const part = (amount, whole) => `${whole > 0 ? Math.min(100, (100 * amount) / whole) : 0}%`;
 
 function bytes(count) {
@@ -287,9 +288,11 @@ function showTiers() {
 // -- the timeline -----------------------------------------------------------------------------------------------------
 
 const SLICE = 100; // rows that are asked for at once
-const KEPT = 40; // slices that are kept
+const KEPT = 120; // slices that are kept
+const AHEAD = 6; // slices that are asked for before they come into sight
 const TALLEST = 12_000_000; // pixels: browsers draw nothing that is much taller
-const MARGIN = 10; // rows beyond the edges
+const BEHIND = 10, // rows beyond the edges of what is in sight,
+  BEFORE = 30; // and where the list moves to
 
 /** A list of any length of which only the rows in sight exist. `fetch(start, stop)` gives {count, lines}. */
 class VirtualList {
@@ -304,6 +307,8 @@ class VirtualList {
       rows: new Map(),
       generation: 0,
       busy: 0,
+      height: 0,
+      direction: 0, // 1 down, -1 up
     });
     this.sheet = h("div.sheet");
     this.element = h("div.list", {tabindex: 0, role: "listbox", "aria-label": "Steps"}, this.sheet);
@@ -314,10 +319,6 @@ class VirtualList {
     }).observe(this.element);
   }
 
-  get height() {
-    return parseFloat(getComputedStyle(this.element).getPropertyValue("--row"));
-  }
-
   /** Begin again, as with another filter, and show the end: the newest steps. */
   async reset(place = null) {
     const generation = ++this.generation;
@@ -326,6 +327,7 @@ class VirtualList {
     this.count = found.count;
     this.slices.clear();
     this.wanted = [];
+    this.direction = 0;
     this.forgetRows();
     this.measure();
     this.show(place ?? this.count - 1, place === null ? "end" : "center");
@@ -333,6 +335,7 @@ class VirtualList {
   }
 
   measure() {
+    this.height = parseFloat(getComputedStyle(this.element).getPropertyValue("--row"));
     this.tall = this.count * this.height;
     this.physical = Math.min(this.tall, TALLEST);
     this.sheet.style.height = `${this.physical}px`;
@@ -365,8 +368,10 @@ class VirtualList {
   async draw() {
     const [first, last] = this.range,
       top = this.element.scrollTop;
-    const start = Math.max(0, first - MARGIN),
-      stop = Math.min(this.count, last + MARGIN);
+    this.direction = Math.sign(top - this.top) || this.direction;
+    this.top = top;
+    const start = Math.max(0, first - (this.direction < 0 ? BEFORE : BEHIND)),
+      stop = Math.min(this.count, last + (this.direction > 0 ? BEFORE : BEHIND));
     for (const [place, row] of this.rows) {
       if (place < start || place >= stop) {
         row.remove();
@@ -396,13 +401,15 @@ class VirtualList {
       row.style.transform = `translateY(${top + place * this.height - top * this.ratio}px)`;
       row.isPlaced = true;
     }
-    row.setAttribute("aria-selected", place === this.selected);
+    const selected = String(place === this.selected);
+    if (row.getAttribute("aria-selected") !== selected) row.setAttribute("aria-selected", selected);
   }
 
-  /** Fetch the slices in sight that are missing, the newest wish first, two at a time. */
+  /** Fetch the slices that are missing, two at a time: those in sight, then those that come into sight next. */
   async load(first, last) {
-    this.wanted = [];
-    for (let at = first; at <= last; at++) if (!this.slices.has(at)) this.wanted.push(at);
+    const next = Array.from({length: AHEAD}, (_, at) => (this.direction < 0 ? first - 1 - at : last + 1 + at));
+    const all = Array.from({length: last - first + 1}, (_, at) => first + at).concat(this.direction ? next : []);
+    this.wanted = all.filter((at) => at >= 0 && at * SLICE < this.count && !this.slices.has(at));
     const work = [];
     while (this.wanted.length && this.busy < 2) work.push(this.loadSlice(this.wanted.shift()));
     await Promise.all(work);
@@ -417,7 +424,7 @@ class VirtualList {
       if (generation !== this.generation) return;
       this.slices.delete(at);
       this.slices.set(at, found.lines);
-      if (this.slices.size > KEPT) this.slices.delete(this.slices.keys().next().value);
+      if (this.slices.size > KEPT) this.slices.delete(this.farthest(at));
     } catch (error) {
       this.slices.delete(at);
       toast(error.message, "error");
@@ -426,6 +433,10 @@ class VirtualList {
       this.busy--;
     }
     await this.draw();
+  }
+
+  farthest(from) {
+    return [...this.slices.keys()].reduce((far, at) => (Math.abs(at - from) > Math.abs(far - from) ? at : far));
   }
 
   /** Scroll to a row: to the "end" or "center" of the view, or no more than needed. */
@@ -508,6 +519,7 @@ const timeline = {
       onpointerdown: (event) => this.scrub(event),
       onpointermove: (event) => event.buttons && this.scrub(event),
     });
+    this.sight = h("i.sight");
     this.sessions = h("nav.sessions", {"aria-label": "Sessions"});
     this.list = new VirtualList(
       (line, place) => {
@@ -573,8 +585,8 @@ const timeline = {
     this.count.textContent = count
       ? `${integer.format(first + 1)} to ${integer.format(last)} of ${many(count, "step")}`
       : "No steps";
-    this.strip.style.setProperty("--from", part(first, count));
-    this.strip.style.setProperty("--to", part(last, count));
+    this.sight.style.left = `min(${part(first, count)}, 100% - 6px)`;
+    this.sight.style.width = part(last - first, count);
   },
 
   showStrip(segments) {
@@ -582,7 +594,7 @@ const timeline = {
     this.longest = Math.max(200, most);
     fill(
       this.strip,
-      h("i.sight"),
+      this.sight,
       ...segments.map((one) =>
         h(
           "span",
@@ -779,10 +791,17 @@ const detail = {
 
 const REASONS = {
   "does not fit": (one, left) => `Does not fit: it costs ${many(one.tokens, "token")}, and ${left} were left.`,
-  "repeats a better one": () => "Says what a better excerpt says already.",
+  "repeats a better one": (one) =>
+    one.repeats ? ["Says what ", better(one.repeats), " says already."] : "Says what a better excerpt says already.",
   "ranked below": (one) => `Rank ${one.rank}: the budget was spent on better ones.`,
   "too little to do with it": () => "Has too little to do with the question.",
 };
+
+/** A link to the excerpt of a step that came back. */
+function better(number) {
+  const show = () => $(`.excerpt:not(.missed)[data-step="${number}"]`)?.scrollIntoView(SMOOTHLY);
+  return h("button.link.number", {onclick: show, title: "Show that excerpt"}, `#${number}`);
+}
 
 const family = (feature) => (memory.features[feature]?.family ?? "other").replaceAll(" ", "-");
 
@@ -845,7 +864,7 @@ function shares(item, scale) {
 function excerpt(item, place, scale, note) {
   return h(
     `article.excerpt${note ? ".missed" : ""}`,
-    {id: note ? null : `excerpt-${place}`},
+    {id: note ? null : `excerpt-${place}`, "data-step": item.step},
     h(
       "header",
       {},
@@ -978,7 +997,7 @@ const recall = {
         h("i", {
           style: {width: part(item.tokens, found.budget), "--relevance": 0.3 + (0.7 * item.relevance) / highest},
           title: `#${item.step}: ${many(item.tokens, "token")}`,
-          onclick: () => $(`#excerpt-${place}`).scrollIntoView({behavior: "smooth", block: "center"}),
+          onclick: () => $(`#excerpt-${place}`).scrollIntoView(SMOOTHLY),
         }),
       ),
       fence > 0 && items.length
@@ -1049,11 +1068,7 @@ const context = {
     });
     this.slider = budgetSlider(this.slider?.value ?? memory.max_tokens, () => this.ask());
     this.answer = h("div.answer");
-    fill(
-      this.element,
-      askForm(this),
-      this.answer,
-    );
+    fill(this.element, askForm(this), this.answer);
     this.run = newest((query, budget) => this.fetch(query, budget));
   },
 
@@ -1251,7 +1266,7 @@ const forgetting = {
       result = h("div.result", {"aria-live": "polite"});
     const field = (name, label, more = {}) => h("label", {}, label, h("input", {name, autocomplete: "off", ...more}));
     const choose = (value, label, checked) =>
-      h("label.choice", {}, h("input", {type: "radio", name: "what", value, checked}), label);
+      h("label.choice", {}, h("input", {type: "radio", name: "what", value, checked}), h("span", {}, label));
     const filters = h(
       "fieldset",
       {},
@@ -1279,7 +1294,9 @@ const forgetting = {
       h("p", {}, "What is forgotten is gone for good: text, vectors, summaries, from every file."),
       ids.length ? choose("ids", `Only step #${number}`, true) : null,
       session ? choose("session", ["All of session ", h("b", {}, session)], !ids.length) : null,
-      choose("filters", "All steps that match:", !ids.length && !session),
+      ids.length || session
+        ? choose("filters", "All steps that match:")
+        : h("p", {}, "All steps that match:", h("input", {type: "hidden", name: "what", value: "filters"})),
       filters,
       result,
       h("footer", {}, h("button", {type: "button", onclick: () => dialog.close()}, "Keep everything"), count),
