@@ -85,6 +85,7 @@ def test_what_no_name_makes_must_be_passed(tmp_path: Path) -> None:
     written(tmp_path / "other", HashingEmbedder(64))
     with sqlite3.connect(tmp_path / "other" / "default" / "journal.db") as db:
         db.execute("UPDATE meta SET value = 'hashing:32' WHERE key = 'embedder_name'")
+    db.close()
     with pytest.raises(EmbedderMismatchError, match=r"remembers by the name hashing:32.*hashing/crc32/32/1 is what"):
         HierarchicalMemory(tmp_path / "other")
 
