@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from tinymem.memory.aio.worker import Worker
 
 __all__ = ["BaseMemory", "Conflict"]
-
-logger = logging.getLogger(__name__)
 
 Conflict: TypeAlias = Literal["error", "skip", "replace"]
 Add: TypeAlias = Callable[[Sequence[Step]], list[Step]]
@@ -348,9 +345,8 @@ class BaseMemory(StepCollection):
         advance = a_callable("progress", progress) or unseen
         with self._opened():
             named = [clean(id) for id in some_texts("ids", [ids] if isinstance(ids, str) else ids)]
-            only = self._filter(
-                since=since, until=until, session=session, speaker=speaker, tool=tool, type=type, where=where
-            )
+            limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool}
+            only = self._filter(**limits, type=type, where=where)
             end = an_aware_time("before", before)
             if not named and only == Filter() and end is None:
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
@@ -358,9 +354,7 @@ class BaseMemory(StepCollection):
             if dry_run or not numbers:
                 return len(numbers)
             self._forgetting.remove(numbers)
-        advance(1, 2)
-        self.long_term.purge()
-        advance(2, 2)
+        self._forgetting.purge(advance)
         return len(numbers)
 
     def _filter(self, **limits: Any) -> Filter:
@@ -403,9 +397,4 @@ class BaseMemory(StepCollection):
         advance = a_callable("progress", progress) or unseen
         with self._opened():
             report = self._forgetting.retain(retention, an_aware_time("now", now) or utc_now(), dry_run)
-        if dry_run:
-            return self._forgetting.complete(report)
-        advance(1, 2)
-        report = self._forgetting.complete(report)
-        advance(2, 2)
-        return report
+        return self._forgetting.complete(report, unseen if dry_run else advance)

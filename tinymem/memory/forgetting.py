@@ -11,6 +11,7 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.steps.ids import utc_now
+from tinymem.steps.progress import Progress
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
 
 __all__ = ["Forgetting"]
@@ -48,9 +49,15 @@ class Forgetting:
         self._window.catch_up()
         return retain(self._archive, limits, self.remove, now, dry_run)
 
-    def complete(self, report: RetentionReport) -> RetentionReport:
-        """Have the index forget what is removed, without the lock, and report the size after that."""
+    def purge(self, advance: Progress) -> None:
+        """Have the index forget what is removed, without the lock: the second of the two parts of forgetting."""
+        advance(1, 2)
         self._archive.purge()
+        advance(2, 2)
+
+    def complete(self, report: RetentionReport, advance: Progress) -> RetentionReport:
+        """Have the index forget what is removed, and report the size after that."""
+        self.purge(advance)
         return replace(report, bytes_after=self._archive.journal.size())
 
     def keep_within_limits(self, added: int) -> None:
