@@ -1,9 +1,11 @@
-"""What all tests share: no network, and where the real weights lie."""
+"""What all tests share: no network, temporary folders in memory, and where the real weights lie."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,22 @@ settings.load_profile("any machine")
 # Before anything imports a library that reads them: whatever would reach for the network fails at once instead.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
+
+MEMORY = Path("/dev/shm")  # a file system in memory, where a commit does not wait for a disk
+ROOM = 2 * 2**30  # bytes; several times what two workers hold at once
+
+
+def temporary_folders() -> str | None:
+    """Where temporary files go: $TINYMEM_TEST_FOLDER, or memory where it has room and programs may run; else as usual."""
+    if chosen := os.environ.get("TINYMEM_TEST_FOLDER"):
+        return chosen
+    if not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        return None
+    return str(MEMORY) if shutil.disk_usage(MEMORY).free >= ROOM else None
+
+
+if folder := temporary_folders():
+    os.environ["TMPDIR"] = tempfile.tempdir = folder  # for child processes, and for this one
 
 
 @pytest.fixture(scope="session")
