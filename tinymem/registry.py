@@ -140,9 +140,9 @@ def is_in_memory(spec: str | VectorStore) -> bool:
 
 def known_store(spec: str | VectorStore) -> str | VectorStore:
     """Return `spec`, if it is a store or the name of one: it is opened when it is first needed, but checked at once."""
-    if not isinstance(spec, str) or spec.partition(":")[0] not in store_names():
-        return store_from(spec, "")
-    return spec
+    if isinstance(spec, str) and spec.partition(":")[0] in _entries_with(STORES, spec):
+        return spec
+    return store_from(spec, "")
 
 
 def shared_store(spec: str | VectorStore) -> str | VectorStore:
@@ -191,15 +191,24 @@ def summarizer_names() -> list[str]:
     return sorted(_entries(SUMMARIZERS))
 
 
+def _shipped(group: str) -> dict[str, EntryPoint]:
+    return {name: EntryPoint(name, value, group) for name, value in _SHIPPED[group].items()}
+
+
 def _entries(group: str) -> dict[str, EntryPoint]:
-    shipped = [EntryPoint(name, value, group) for name, value in _SHIPPED[group].items()]
-    return {entry.name: entry for entry in [*entry_points(group=group), *shipped]}
+    return {entry.name: entry for entry in entry_points(group=group)} | _shipped(group)
+
+
+def _entries_with(group: str, spec: str) -> dict[str, EntryPoint]:
+    """The shipped adapters if `spec` names one, else all: finding the others reads a file of each installed package."""
+    shipped = _shipped(group)
+    return shipped if spec.partition(":")[0] in shipped else _entries(group)
 
 
 def _resolve(group: str, kind: str, spec: str) -> tuple[Any, str]:
     """The callable of the adapter that `spec` names, and the argument behind the colon."""
     name, _, argument = spec.partition(":")
-    entries = _entries(group)
+    entries = _entries_with(group, spec)
     if name not in entries:
         close = get_close_matches(name, entries, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

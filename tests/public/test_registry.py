@@ -14,6 +14,8 @@ from tinymem.errors import InputError
 from tinymem.registry import (
     embedder_from,
     embedder_names,
+    is_in_memory,
+    known_store,
     store_from,
     store_names,
     summarizer_from,
@@ -174,6 +176,15 @@ def test_a_plugin_that_gives_something_else_is_an_error(plugin: str) -> None:
 
 def test_a_plugin_cannot_take_the_name_of_a_shipped_adapter(plugin: str) -> None:
     assert type(embedder_from("static")) is StaticEmbedder
+
+
+def test_a_shipped_adapter_is_found_without_a_look_at_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", None)  # a call fails
+    assert embedder_from("hashing:64").name == "hashing:64"
+    assert known_store("exact") == "exact" and is_in_memory("exact")
+    assert summarizer_from("extractive").name == "extractive"
+    with pytest.raises(TypeError):
+        embedder_from("theirs")
 
 
 def test_the_entry_points_of_pyproject_are_the_shipped_adapters() -> None:
