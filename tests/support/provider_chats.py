@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -20,18 +21,21 @@ MCP_IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 ANTHROPIC_IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
 
+@cache
 def objects() -> st.SearchStrategy[dict[str, Any]]:
     """Arguments as a model means them."""
     values = st.one_of(st.integers(), st.none(), st.floats(), WORDS, st.lists(st.booleans(), max_size=2))
     return st.dictionaries(texts(6), values, max_size=2)
 
 
+@cache
 def arguments() -> st.SearchStrategy[Any]:
     """Arguments as they come: as text, as text that is no JSON or no object, as a mapping, or not at all."""
     broken = st.sampled_from(["", " ", "null", "[1]", '"a"', '{"path": "a', "{'a': 1}", '{"a": NaN}', "[" * 2_000])
     return st.one_of(objects().map(json.dumps), objects(), broken, texts(20), st.none(), st.just([1, 2]))
 
 
+@cache
 def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
     """Content in parts, in the shapes of OpenAI, Anthropic, MCP, Mistral and the Responses API."""
     text = st.one_of(WORDS, LONE).map(lambda value: {"type": "text", "text": value})
@@ -53,6 +57,7 @@ def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
     return st.lists(st.one_of(text, st.sampled_from([IMAGE, FILE, MCP_IMAGE, ANTHROPIC_IMAGE, *others])), max_size=4)
 
 
+@cache
 def said() -> st.SearchStrategy[Any]:
     return st.one_of(WORDS, LONE, parts(), st.none())
 
@@ -70,6 +75,10 @@ DUMPED = {  # what SDKs leave in a message when they dump it
     "images": st.sampled_from([["iVBORw0KGgoAAA"], ["/srv/app/a.png"], [], None]),
     "id": st.just("msg_1"),
 }
+SOME_DUMPED = st.sets(st.sampled_from(sorted(DUMPED)), max_size=3)
+
+
+BESIDE_CALLS = st.one_of(st.none(), st.just(""), said())
 
 
 @st.composite
@@ -96,7 +105,7 @@ def with_ids_by_place(messages: Chat) -> Chat:
 
 
 def _dumped(draw: st.DrawFn, message: dict[str, Any], *without: str) -> dict[str, Any]:
-    keys = draw(st.sets(st.sampled_from(sorted(DUMPED)), max_size=3)) if draw(st.booleans()) else set()
+    keys = draw(SOME_DUMPED) if draw(st.booleans()) else set()
     return message | {key: draw(DUMPED[key]) for key in sorted(keys - message.keys() - set(without))}
 
 
@@ -115,7 +124,7 @@ def _assistant(draw: st.DrawFn) -> Chat:
 def _calls(draw: st.DrawFn, ids: list[Any], shape: Any) -> tuple[dict[str, Any], list[str]]:
     names = [draw(TOOLS) for _ in ids]
     calls = [shape(id, name, draw(arguments())) for id, name in zip(ids, names, strict=True)]
-    message = {"role": "assistant", "content": draw(st.one_of(st.none(), st.just(""), said())), "tool_calls": calls}
+    message = {"role": "assistant", "content": draw(BESIDE_CALLS), "tool_calls": calls}
     if draw(st.integers(0, 5)) == 0:
         del message["content"]
     return _dumped(draw, message), names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def data_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+@cache
 def texts(max_size: int = 40) -> st.SearchStrategy[str]:
     """Any text that a Python string can hold: NUL, control characters and lone surrogates too."""
     awkward = st.sampled_from(
@@ -67,6 +69,7 @@ IMAGE: dict[str, Any] = {
 FILE: dict[str, Any] = {"type": "file", "file": {"file_id": "file-1"}}
 
 
+@cache
 def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
     """A list of content parts: texts, images, files, refusals, parts with a key of their own."""
     text = texts(20).map(lambda t: {"type": "text", "text": t})
@@ -75,19 +78,23 @@ def parts() -> st.SearchStrategy[list[dict[str, Any]]]:
     return st.lists(st.one_of(text, cached, refusal, st.just(IMAGE), st.just(FILE)), max_size=3)
 
 
+@cache
 def contents() -> st.SearchStrategy[str | list[dict[str, Any]]]:
     return st.one_of(texts(), texts(200), parts())
 
 
+@cache
 def json_values() -> st.SearchStrategy[Any]:
     leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts(10))
     return st.recursive(leaves, lambda v: st.one_of(st.lists(v, max_size=3), _objects(v)), max_leaves=6)
 
 
+@cache
 def _objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(texts(8), values, max_size=3)
 
 
+@cache
 def timestamps() -> st.SearchStrategy[datetime]:
     zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
     return st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=zones)
@@ -116,6 +123,7 @@ def tool_calls(answered: st.SearchStrategy[bool], arguments: st.SearchStrategy[A
     return st.builds(call, texts(8), arguments, st.none() | contents(), st.none() | texts(), answered)
 
 
+@cache
 def actions() -> st.SearchStrategy[ActionStep]:
     """Actions with up to three tool calls, or code, or only a thought; with every field that a step can have."""
     more = {
@@ -137,11 +145,13 @@ def _actions(
     return st.one_of(st.builds(ActionStep, thought, calls, **more), st.builds(ActionStep, thought, **code, **more))
 
 
+@cache
 def messages() -> st.SearchStrategy[MessageStep]:
     roles = st.sampled_from(["user", "assistant", "system", "developer"])
     return st.builds(MessageStep, roles, st.none() | contents(), **_common())
 
 
+@cache
 def steps() -> st.SearchStrategy[Step]:
     """Any step, alone: of every type, tool messages too."""
     plain: list[st.SearchStrategy[Step]] = [
@@ -191,6 +201,18 @@ def _late(draw: st.DrawFn) -> list[Step]:
     return found
 
 
+EXTRA: dict[str, st.SearchStrategy[Any]] = {
+    "name": texts(6) | st.none(),
+    "refusal": st.none() | texts(5),
+    "annotations": st.just([]),
+    "reasoning_content": texts(),
+    "x": json_values(),
+}
+SOME_EXTRA = st.sets(st.sampled_from(sorted(EXTRA)), max_size=2)
+ARGUMENTS = st.one_of(texts(), st.just('{"a": 1}'), st.just(""))
+MAYBE_CONTENTS = st.none() | contents()
+
+
 @st.composite
 def chats(draw: st.DrawFn, max_turns: int = 6) -> Chat:
     """OpenAI messages as an API would take them: every tool result answers a call that is still open."""
@@ -218,20 +240,13 @@ def _line(draw: st.DrawFn) -> dict[str, Any]:
 
 def _dressed(draw: st.DrawFn, message: dict[str, Any]) -> dict[str, Any]:
     """`message` with keys that an API may add, and in another order."""
-    extra = {
-        "name": texts(6) | st.none(),
-        "refusal": st.none() | texts(5),
-        "annotations": st.just([]),
-        "reasoning_content": texts(),
-        "x": json_values(),
-    }
-    for key in draw(st.sets(st.sampled_from(sorted(extra)), max_size=2)) if draw(st.booleans()) else ():
-        message[key] = draw(extra[key])
+    for key in draw(SOME_EXTRA) if draw(st.booleans()) else ():
+        message[key] = draw(EXTRA[key])
     return dict(draw(st.permutations(list(message.items()))))
 
 
 def _call(draw: st.DrawFn, id: str) -> dict[str, Any]:
-    arguments = draw(st.one_of(texts(), st.just('{"a": 1}'), st.just("")))
+    arguments = draw(ARGUMENTS)
     call: dict[str, Any] = {"id": id, "type": "function", "function": {"name": draw(texts(6)), "arguments": arguments}}
     shape = draw(st.integers(0, 9))
     if shape == 0:
@@ -247,7 +262,7 @@ def _tool_turn(draw: st.DrawFn) -> Chat:
     ids = [f"c{draw(st.integers(0, 99))}-{at}" for at in range(draw(st.integers(1, 3)))]
     said: dict[str, Any] = {"role": "assistant", "tool_calls": [_call(draw, id) for id in ids]}
     if draw(st.booleans()):
-        said["content"] = draw(st.none() | contents())
+        said["content"] = draw(MAYBE_CONTENTS)
     found = [_dressed(draw, said)]
     order = draw(st.permutations(ids)) if draw(st.booleans()) else ids
     for id in order[: draw(st.integers(0, len(ids)))] if draw(st.booleans()) else order:
