@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +27,17 @@ ROOM = 2 * 2**30  # bytes; several times what two workers hold at once
 
 
 def temporary_folders() -> str | None:
-    """Where temporary files go: $TINYMEM_TEST_FOLDER, or memory where it has room and programs may run; else as usual."""
+    """Where temporary files go: $TINYMEM_TEST_FOLDER, memory if it has room and programs run there, or as usual."""
     if chosen := os.environ.get("TINYMEM_TEST_FOLDER"):
         return chosen
     if not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
         return None
     return str(MEMORY) if shutil.disk_usage(MEMORY).free >= ROOM else None
 
+
+# Hundreds of child processes import tinymem: it is compiled once.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if folder := temporary_folders():
     os.environ["TMPDIR"] = tempfile.tempdir = folder  # for child processes, and for this one
