@@ -8,7 +8,6 @@ import doctest
 import inspect
 import json
 import logging
-import os
 import secrets
 import tempfile
 import time
@@ -47,7 +46,6 @@ from tinymem.messages.tokens import default_counter
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 open_conversation = partial(ConversationMemory, embedder="hashing:64", store="exact")
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # many memories are made here
 START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 
 
@@ -474,7 +472,7 @@ def test_budgets_that_are_no_number_of_tokens_are_refused(conversation: Conversa
 def test_a_history_is_valid_and_never_over_its_tokens(
     said: list[tuple[str, Any]], budgets: list[int], ids: bool
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, open_conversation(folder) as conversation:
+    with tempfile.TemporaryDirectory() as folder, open_conversation(folder) as conversation:
         added = [conversation.add_message(role, content) for role, content in said]
         assert list(conversation) == [conversation.get(message.nanoid) for message in added] == added
         for budget in budgets:

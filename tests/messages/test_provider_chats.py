@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from tinymem.errors import BudgetError, MessageError
 from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
 from tinymem.steps.step import STYLES, Style
 
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 PIECES = st.lists(st.integers(0, 100), max_size=3)
 PNG = "data:image/png;base64,iVBORw0KGgo="
 IMAGE = {"type": "image_url", "image_url": {"url": PNG}}
@@ -115,7 +113,7 @@ def test_every_context_is_accepted_and_within_its_budget(
     messages: Chat, cuts: list[int], window: int, budgets: list[int]
 ) -> None:
     options: dict[str, Any] = {"embedder": "hashing:64", "store": "exact", "window_tokens": window}
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, HierarchicalMemory(folder, **options) as memory:
+    with tempfile.TemporaryDirectory() as folder, HierarchicalMemory(folder, **options) as memory:
         in_pieces(memory, messages, cuts)
         for budget, query, style in itertools.product(budgets, [None, "Which file?"], STYLES):
             try:
@@ -131,7 +129,7 @@ def test_every_context_is_accepted_and_within_its_budget(
 @given(provider_chats(), PIECES)
 def test_a_context_that_has_room_shows_the_whole_window(messages: Chat, cuts: list[int]) -> None:
     options: dict[str, Any] = {"embedder": "hashing:64", "store": "exact", "max_tokens": 1_000_000}
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, HierarchicalMemory(folder, **options) as memory:
+    with tempfile.TemporaryDirectory() as folder, HierarchicalMemory(folder, **options) as memory:
         in_pieces(memory, messages, cuts)
         sent, repaired = memory.context().messages, repair(messages)
         assert with_ids_by_place(sent) == with_ids_by_place(repaired)

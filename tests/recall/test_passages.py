@@ -98,8 +98,8 @@ def test_a_text_without_any_boundary_is_cut_at_the_target() -> None:
 
 
 @pytest.mark.parametrize("line", ["some words on a line of text\n", "x", " ", "\n", "\n \t", "a.b. ", "日"])
-def test_five_million_characters_are_cut_in_linear_time(line: str) -> None:
-    text = line * (5_000_000 // len(line))
+def test_a_million_characters_are_cut_in_linear_time(line: str) -> None:
+    text = line * (1_000_000 // len(line))
     assert len(cut(text)) <= len(text) / LEAST + 1
     assert grows_linearly(lambda size: cut(text[:size]), len(text))
 

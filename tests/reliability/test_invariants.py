@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,13 +24,12 @@ from tinymem.recall.render import is_block
 from tinymem.steps.step import Message
 from tinymem.window.strategies import PruneStrategy
 
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of memories are made here
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 
 
 @contextmanager
 def memory_of(steps: Sequence[Step], **options: Any) -> Iterator[HierarchicalMemory]:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, open_memory(folder, **options) as memory:
+    with tempfile.TemporaryDirectory() as folder, open_memory(folder, **options) as memory:
         for step in steps:
             memory.add(step)
         yield memory
@@ -143,7 +141,7 @@ def test_every_budget_from_the_least_one_on_holds(steps: list[Step], window: int
 def test_opened_again_it_goes_on_exactly_where_it_was(
     steps: list[Step], strategy: PruneStrategy | None, budget: int, query: str | None
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {"window_tokens": 120, "prune_strategy": strategy}
         with open_memory(folder, **options) as memory:
             for step in steps:
