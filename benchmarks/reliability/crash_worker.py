@@ -16,8 +16,6 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError
-from tinymem.stores.exact import ExactStore
-from tinymem.summarizers import ExtractiveSummarizer
 
 __all__ = ["EMBEDDERS", "TOKENS", "Told", "Worker", "opened", "read_ledger", "word"]
 
@@ -29,12 +27,11 @@ EMBEDDERS = HashingEmbedder(64), HashingEmbedder(48)  # a memory has one of them
 
 def opened(folder: Path, store: str, **more: Any) -> HierarchicalMemory:
     """The memory in `folder`, as all processes here open it; a Chroma is filled and asked, however little there is."""
-    named = ExactStore() if store == "exact" else store  # objects, since names are looked up in installed packages
-    adapters: dict[str, Any] = {"summarizer": ExtractiveSummarizer(), "store": named}
+    more |= {"store": store, "max_tokens": TOKENS}
     try:
-        memory = HierarchicalMemory(folder, embedder=EMBEDDERS[0], max_tokens=TOKENS, **adapters, **more)
+        memory = HierarchicalMemory(folder, embedder=EMBEDDERS[0], **more)
     except EmbedderMismatchError:  # it was reindexed
-        memory = HierarchicalMemory(folder, embedder=EMBEDDERS[1], max_tokens=TOKENS, **adapters, **more)
+        memory = HierarchicalMemory(folder, embedder=EMBEDDERS[1], **more)
     if store == "chroma":
         memory.long_term._exact_up_to = 0
     return memory

@@ -92,6 +92,7 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Expec
         OPERATIONS[name].work(worker)
     worker.memory.long_term.embed_pending()
     worker.memory.close()
+    monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", 1e6)  # the background mends nothing unseen
     expected = Expected()
     expected.read(read_ledger(tmp_path / "ledger"))
     assert check(tmp_path / "memory", "exact", expected, "1")[0] == []
