@@ -10,8 +10,10 @@ from psycopg import errors
 from psycopg.errors import Diagnostic
 
 from tinymem.errors import NotAMemoryError, StorageError
+from tinymem.stores.postgres import nearest
 from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.journal import TABLES
+from tinymem.stores.postgres.nearest import index_name, index_sql
 from tinymem.stores.postgres.pool import Connection, Pool
 from tinymem.stores.postgres.schema import migrate, prepare
 
@@ -20,6 +22,12 @@ __all__ = ["names", "scrub", "upgrade"]
 TIMEOUT = 30.0  # seconds for another one's lock
 _KEPT = re.compile("([0-9]+) dead row versions cannot be removed")
 _OWNER = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'tinymem.namespaces'::regclass"
+_USELESS = (
+    "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+    "WHERE i.indrelid = 'tinymem.passages'::regclass AND c.relname LIKE 'passages_nearest_%%' "
+    "AND NOT (i.indisvalid AND c.relname = ANY(%s))"
+)
+_DIMENSIONS = "SELECT vector_dims(vector) FROM passages WHERE namespace = %s LIMIT 1"
 _SIZE = (
     "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class "
     "WHERE relnamespace = 'tinymem'::regnamespace AND relkind = 'r'"
@@ -42,9 +50,34 @@ def _connected(url: str, check: bool = True) -> Iterator[tuple[Connection, str]]
 
 
 def upgrade(url: str) -> tuple[int, int]:
-    """Make the tables, or bring them to this version's format; return the format before and after."""
+    """Make the tables, or bring them to this version's format; return the format before and after.
+
+    Large namespaces without an index of their vectors get one, while others read and write.
+    """
     with _connected(url, check=False) as (connection, place):
-        return migrate(connection, place)
+        formats = migrate(connection, place)
+        with guarded(place):
+            _make_indexes(connection)
+        return formats
+
+
+def _make_indexes(connection: Connection) -> None:
+    """Make the indexes of vectors that are missing, and drop those that were interrupted, or are of no namespace."""
+    connection.execute("SET statement_timeout = 0")
+    for (name,) in connection.execute(_USELESS, (list(map(index_name, _ids(connection, 1))),)).fetchall():
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
+    for id in _ids(connection, nearest.INDEXED_FROM):
+        if connection.execute("SELECT to_regclass(%s)", (f"tinymem.{index_name(id)}",)).fetchone() == (None,):
+            row = connection.execute(_DIMENSIONS, (id,)).fetchone()
+            if row is not None:
+                connection.execute(index_sql(id, int(row[0])).encode())
+                connection.execute("ANALYZE tinymem.passages")
+
+
+def _ids(connection: Connection, passages: int) -> list[int]:
+    """Return the namespaces with so many passages or more."""
+    rows = connection.execute("SELECT id FROM namespaces WHERE passages >= %s ORDER BY id", (passages,)).fetchall()
+    return [int(id) for (id,) in rows]
 
 
 def names(url: str) -> list[str]:

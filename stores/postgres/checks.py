@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
 from tinymem.stores.postgres.fulltext import FullText
+from tinymem.stores.postgres.statistics import Statistics
 
 __all__ = ["Checks"]
 
@@ -26,7 +27,7 @@ _UNEVEN = (
 )
 
 
-class Checks(FullText):
+class Checks(FullText, Statistics):
     """Checks for the doctor."""
 
     def check_files(self) -> list[str]:
@@ -43,11 +44,14 @@ class Checks(FullText):
             unknown = self._number(_LACKING.format("terms", "passages", "id", "passage"), (self._id,))
             sums = self._read(_SUMS, (self._id,))[0]
             wrong = self._number(_MISCOUNTED, (self._id, self._id)) + self._number(_UNEVEN, (self._id,))
+            miscounted = self._miscounted()
         fault = None
         if lacking or unknown:
             fault = f"it lacks {lacking} passages, and has {unknown} that the journal does not have"
         elif sums != (head.passages, head.words) or wrong:
             fault = f"it counts {head.passages} passages of {head.words} words, and has {sums[0]} of {sums[1]}"
+        elif miscounted:
+            fault = f"it counts {miscounted} tokens and identifiers otherwise than the passages have them"
         return TermCheck(sums[0], fault)
 
     def check_vectors(self) -> VectorCheck:
@@ -87,6 +91,7 @@ class Checks(FullText):
             for table in ("terms", "stems"):
                 self._write(f"DELETE FROM {table} WHERE namespace = %s", self._id)
             head.more_passages, head.more_words = -head.passages, -head.words
+            self._recount("tokens", "identifiers")
             for step in self._all_filed():
                 self._index(zip((place.id for place in step.places), texts(step), strict=True))
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from tinymem.stores.stems import Stems
 from tinymem.stores.waiting import NOTHING, Waiting
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
-__all__ = ["FullText"]
+__all__ = ["FullText", "occurrences_of"]
 
 _PUT = "INSERT INTO terms VALUES (%s, %s, %s, %s::bigint[], %s::integer[])"
 _COUNT = (
@@ -99,20 +100,28 @@ class FullText(Database):
         self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None
     ) -> tuple[Ids, Vectors] | None:
         """Return the passages by BM25; None if the mark is not `since` any more."""
-        stems = [*dict.fromkeys(self._stems.of_words(words(query)[:MAX_WORDS]))]
-        hashes = [self._hash(stem) for stem in stems]
+        stems = self._sought(query)
         waits = [waiting.count(stem) for stem in stems]
-        head, rows = self._read_whole(_OCCURRENCES, (self._id, hashes, waits, MAX_TERMS, MAX_POSTINGS))
+        head, (rows,) = self._read_whole(self._occurrences(stems, waits))
         if since is not None and since != self._mark_in(head.settings):
             return None
         count = head.passages + len(waiting)
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
         return ranked(
-            (waiting.added_to(stems[nth - 1], _sorted(columns)) for nth, *columns in rows), count, mean, among
+            (waiting.added_to(stems[nth - 1], occurrences_of(columns)) for nth, *columns in rows), count, mean, among
         )
 
+    def _sought(self, query: str) -> list[str]:
+        """Return the stems of a query. The lock must be held."""
+        return [*dict.fromkeys(self._stems.of_words(words(query)[:MAX_WORDS]))]
 
-def _sorted(columns: Sequence[Sequence[int] | None]) -> Occurrences:
+    def _occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, Sequence[Any]]:
+        """Return the statement that finds the passages with stems, of each of which `waits` more wait."""
+        hashes = [self._hash(stem) for stem in stems]
+        return _OCCURRENCES, (self._id, hashes, list(waits), MAX_TERMS, MAX_POSTINGS)
+
+
+def occurrences_of(columns: Sequence[Sequence[int] | None]) -> Occurrences:
     """Return the passages of a stem, their counts and lengths, in the order of their ids."""
     ids, times, lengths = (np.array(column or (), np.int64) for column in columns)
     order = np.argsort(ids, kind="stable")

@@ -13,12 +13,14 @@ from tinymem.protocols.settings import FORGOTTEN, REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.checks import Checks
 from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.links import Links
-from tinymem.stores.postgres.passages import Passages, Summaries
+from tinymem.stores.postgres.passages import Summaries
 from tinymem.stores.postgres.reindexing import Reindexing
+from tinymem.stores.postgres.slices import Slices
 
 __all__ = ["TABLES", "PostgresJournal"]
 
-TABLES = ("steps", "labels", "links", "passages", "terms", "stems", "summaries", "reindexed", "settings", "writers")
+TABLES = ("steps", "labels", "links", "passages", "terms", "stems", "tokens", "identifiers", "summaries", "reindexed",
+          "settings", "writers")  # fmt: skip
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PASSAGES = "SELECT step, id FROM passages WHERE namespace = %s AND step = ANY(%s::bigint[]) ORDER BY id"
@@ -45,7 +47,7 @@ SELECT number, octet_length(record) + coalesce(octet_length(view), 0) + coalesce
 """
 
 
-class PostgresJournal(Passages, Links, Summaries, Reindexing, Checks):
+class PostgresJournal(Slices, Links, Summaries, Reindexing, Checks):
     """The journal of the namespace `name` in the database at `url`, made if `create`. Safe to use from several threads.
 
     `tinymem.protocols.Journal` documents the methods. They wait up to `timeout` seconds for another process that
@@ -80,11 +82,13 @@ class PostgresJournal(Passages, Links, Summaries, Reindexing, Checks):
                 return False
             gone = sorted(id for some in ids.values() for id in some)
             self._unindex(gone)
+            counted = self._leave_out(numbers)
             self._write(_GONE, self._id, self._id, numbers)
             for table, column in (("passages", "step"), ("steps", "number"), ("labels", "step")):
                 self._write(
                     f"DELETE FROM {table} WHERE namespace = %s AND {column} = ANY(%s::bigint[])", self._id, numbers
                 )
+            self._find_first(*counted)
             self._write(_COVERING, self._id, numbers)
             self._note_end()
             listed = " ".join(map(str, gone))

@@ -14,19 +14,23 @@ from tinymem.protocols.settings import EMBEDDER, MARK
 from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.fulltext import FullText
 from tinymem.stores.postgres.pool import Connection
+from tinymem.stores.postgres.statistics import Statistics
 from tinymem.stores.postgres.steps import Steps
 from tinymem.stores.postgres.values import halves
 from tinymem.stores.waiting import Waiting
 
-__all__ = ["Passages", "Summaries"]
+__all__ = ["COLUMNS", "Passages", "Summaries"]
 
 _PUT = (
     "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, vector, tokens, identifiers, tools) "
     "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s)"
 )
+COLUMNS = (
+    "p.id, p.step, p.part, p.start, p.finish, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, s.speaker, "
+    "s.time, p.identifiers, p.tools, s.milestone"
+)
 _GET = (
-    "SELECT p.id, p.step, p.part, p.start, p.finish, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
-    "s.speaker, s.time, p.identifiers, p.tools, s.milestone FROM passages p "
+    f"SELECT {COLUMNS} FROM passages p "
     "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step "
     "WHERE p.namespace = %s AND p.id > %s ORDER BY p.id LIMIT %s"
 )
@@ -38,8 +42,8 @@ _SUMMARY = (
 )
 
 
-class Passages(Steps, FullText):
-    """The table `passages`, and the full-text index."""
+class Passages(Steps, FullText, Statistics):
+    """The table `passages`, the full-text index, and the statistics."""
 
     _newest: tuple[int, int] | None = None  # the last passage of a version, so that it is asked for once
 
@@ -69,6 +73,7 @@ class Passages(Steps, FullText):
                 self._write(_PUT, self._id, *place, vector, some.tobytes(), p.identifiers, p.tools)
             self._written.next_passage += len(passages)
             self._index((id, p.text) for id, (_, p) in enumerate(passages, first))
+            self._count([(id, p) for id, (_, p) in enumerate(passages, first)], tokens)
             self.keep({MARK: f"{until.step} {until.passages}"})
             return True
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg.errors import InsufficientPrivilege
+
 from tinymem.errors import StorageError
 from tinymem.protocols import Place, TokenIds, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, REINDEXING, WATERMARK
-from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.nearest import index_name
+from tinymem.stores.postgres.statistics import Statistics
 from tinymem.stores.postgres.values import halves
 
 __all__ = ["Reindexing"]
@@ -23,7 +26,13 @@ _PUT = (
 )
 
 
-class Reindexing(Database):
+_LENGTHS = (
+    "(SELECT vector_dims(vector) FROM passages WHERE namespace = %(ns)s LIMIT 1) UNION "
+    "(SELECT vector_dims(vector) FROM reindexed WHERE namespace = %(ns)s LIMIT 1)"
+)
+
+
+class Reindexing(Statistics):
     """The table `reindexed`."""
 
     def begin_reindexing(self, embedder: str) -> None:
@@ -66,6 +75,8 @@ class Reindexing(Database):
 
     def switch(self, embedder: str, name: str) -> bool:
         """Replace the vectors in use by those of the new embedder; return False if a passage has none yet."""
+        if len({length for (length,) in self._read(_LENGTHS, {"ns": self._id})}) > 1:
+            self._drop_index()
         with self._transaction():
             if self.setting(REINDEXING) != embedder or self.to_reindex(1):
                 return False
@@ -74,7 +85,21 @@ class Reindexing(Database):
                 "WHERE p.namespace = %s AND r.namespace = p.namespace AND r.passage = p.id",
                 self._id,
             )
+            self._recount("tokens")
             self._drop()
             changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
             self.keep({EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0", EMBEDDER_CHANGES: changes})
             return True
+
+    def _drop_index(self) -> None:
+        """Drop the index of this namespace's vectors, which takes none of another length."""
+        connection = self._pool.take()
+        try:
+            connection.execute(f"DROP INDEX IF EXISTS tinymem.{index_name(self._id)}".encode())
+        except InsufficientPrivilege as error:
+            raise StorageError(
+                f"{self._location}: this namespace has an index of its vectors, which takes none of another length, "
+                "and only the owner of the tables can drop it: reindex as that user"
+            ) from error
+        finally:
+            self._pool.give(connection)

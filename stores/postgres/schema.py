@@ -123,10 +123,10 @@ def _extend(connection: psycopg.Connection[tuple[Any, ...]], place: str) -> None
         ) from error
     except (errors.FeatureNotSupported, errors.UndefinedFile) as error:
         raise StorageError(
-            f"{place}: the server has no pgvector: install it there (Debian: postgresql-NN-pgvector), version 0.7 or "
+            f"{place}: the server has no pgvector: install it there (Debian: postgresql-NN-pgvector), version 0.8 or "
             "later, and open the memory again"
         ) from error
     if connection.execute("SELECT to_regtype('halfvec')").fetchone() == (None,):
         raise StorageError(
-            f"{place}: pgvector there is older than 0.7: update it, and run ALTER EXTENSION vector UPDATE"
+            f"{place}: pgvector there is older than 0.8: update it, and run ALTER EXTENSION vector UPDATE"
         )

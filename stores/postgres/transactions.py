@@ -305,19 +305,19 @@ class Transactions:
         rows: list[Any] = more[0].fetchall()
         return rows
 
-    def _read_whole(self, sql: str, values: Values) -> tuple[Head, list[Any]]:
-        """Return the head, and the rows of a statement, of one state: in one round trip, or of an open snapshot."""
+    def _read_whole(self, *statements: Statement) -> tuple[Head, list[list[Any]]]:
+        """Return the head, and the rows of each statement, of one state: in one round trip, or of an open snapshot."""
         with self._lock, guarded(self._location):
             self._check_open()
             if self._held is not None:
-                rows = self._read(sql, values)
+                rows = [self._read(*statement) for statement in statements]
                 assert self._head is not None
                 return self._head, rows
             for is_last in (False, True):
                 self._held = self._pool.take()
                 try:
-                    head, (found, _) = self._with_head(REPEATABLE, "", (sql, values), ("ROLLBACK", ()))
-                    return head, found.fetchall()
+                    head, found = self._with_head(REPEATABLE, "", *statements, ("ROLLBACK", ()))
+                    return head, [cursor.fetchall() for cursor in found[:-1]]
                 except psycopg.OperationalError as error:
                     if not is_lost(self._held, error) or is_last:
                         raise

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,13 +27,15 @@ from tinymem.archive.indexing.indexing import EXACT_UP_TO, Indexing
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, kind_of
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import count_message
-from tinymem.protocols import Embedder, Journal, StepRow, TokenCounter, Vectors, VectorStore
+from tinymem.protocols import Embedder, Journal, Slicing, StepRow, TokenCounter, Vectors, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.fusion import Filter
 from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
+from tinymem.recall.slices import Outline, gather_slice
 from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, unseen
@@ -47,6 +50,7 @@ logger = logging.getLogger(__name__)
 
 LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
 KEY = 16  # bytes of the key of fences
+IN_SLICES = 20_000  # passages from which on a journal that finds candidates by itself does
 IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and has no files
 
 
@@ -73,7 +77,7 @@ class Archive(Indexing):
         journal: Journal | None = None,
     ) -> None:
         self.folder, self.counter = folder, counter
-        self._exact_up_to = exact_up_to
+        self._exact_up_to = exact_up_to if journal is None else sys.maxsize  # or this process would hold all vectors
         self._catalog: Catalog | None = None
         self._is_mapped = False
         self.opened = OpenedSteps()
@@ -179,11 +183,14 @@ class Archive(Indexing):
         table = self.token_table()
         if self._catalog is None or self._is_makeshift(self._catalog, table):
             self._drop_catalog()
+        if (outline := self._outlined(len(table))) is not None:
+            self._catalog, self._is_mapped = outline, False
+            return outline
         try:
             if use_files and (mapped := self._mapped(len(table), progress)) is not None:
                 self._catalog, self._is_mapped = mapped, True
                 return mapped
-            if self._catalog is None or self._is_mapped:
+            if self._catalog is None or self._is_mapped or isinstance(self._catalog, Outline):
                 self._catalog, self._is_mapped = Catalog(self._dimensions, len(table)), False
             while not self._waiting and (rows := self.journal.passages(self._catalog.last_id)):
                 self._catalog.extend(rows)
@@ -193,6 +200,26 @@ class Archive(Indexing):
             self._catalog = None
             raise self.journal.damaged(error) from error
         return self._catalog
+
+    def _outlined(self, vocabulary: int) -> Outline | None:
+        """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""
+        if not isinstance(self.journal, Slicing) or self._documents.problem or self._waiting:
+            return None
+        if (survey := self.journal.survey(IN_SLICES)) is None:
+            return None
+        if self._files.exist:  # of when it was smaller
+            self._files.erase()
+        return Outline(survey, self._dimensions, vocabulary)
+
+    def slice(
+        self, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
+    ) -> tuple[Catalog, Candidates]:
+        """Return the part of a large memory that has the candidates, and these."""
+        assert isinstance(self.journal, Slicing)
+        try:
+            return gather_slice(self.journal, query, outline, only, hidden)
+        except (ValueError, TypeError, OverflowError) as error:  # as when all are read
+            raise self.journal.damaged(error) from error
 
     def _mapped(self, vocabulary: int, progress: Progress) -> Catalog | None:
         """Return the catalog from its files; None where it must be read into memory.

@@ -37,6 +37,7 @@ from tinymem.protocols.settings import EMBEDDER, REWRITES
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Blind, Query, analyse, embedded, tokenized
+from tinymem.recall.slices import Outline
 from tinymem.registry import DEFAULT_EMBEDDER, token_embedder_from
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import many
@@ -278,8 +279,11 @@ class Embedding(ABC):
 
         If the embedder fails, it logs a warning and uses vectors of zeros.
         """
-        since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
-        known = now, since, until, [*catalog.speakers.names]
+        if isinstance(catalog, Outline):
+            known = now, catalog.survey.since, catalog.survey.until, catalog.survey.speakers
+        else:
+            since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
+            known = now, since, until, [*catalog.speakers.names]
         blind = Blind(catalog.dimensions)
         tokenizer = self.token_embedder if len(catalog.document_frequency) else blind
 

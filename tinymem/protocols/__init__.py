@@ -18,7 +18,7 @@ from tinymem.protocols.adapters import (
     Vectors,
     VectorStore,
 )
-from tinymem.protocols.journal import Journal, Waiting
+from tinymem.protocols.journal import Journal, Slicing, Waiting
 from tinymem.protocols.rows import (
     Embedded,
     EmbeddedPassage,
@@ -28,9 +28,12 @@ from tinymem.protocols.rows import (
     Mark,
     PassageRow,
     Place,
+    Slice,
+    Sought,
     StepOutline,
     StepRow,
     SummaryRow,
+    Survey,
     Tally,
     TermCheck,
     VectorCheck,
@@ -50,11 +53,15 @@ __all__ = [
     "Metadata",
     "PassageRow",
     "Place",
+    "Slice",
+    "Slicing",
+    "Sought",
     "StepOutline",
     "StepRow",
     "Summarizer",
     "Summarizes",
     "SummaryRow",
+    "Survey",
     "Tally",
     "TermCheck",
     "TokenCounter",

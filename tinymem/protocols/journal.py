@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tinymem.errors import FormatError
 from tinymem.protocols.adapters import Ids, TokenIds, Vectors
@@ -17,15 +17,18 @@ from tinymem.protocols.rows import (
     Mark,
     PassageRow,
     Place,
+    Slice,
+    Sought,
     StepOutline,
     StepRow,
     SummaryRow,
+    Survey,
     Tally,
     TermCheck,
     VectorCheck,
 )
 
-__all__ = ["Journal", "Waiting"]
+__all__ = ["Journal", "Slicing", "Waiting"]
 
 
 class Waiting(Protocol):
@@ -332,3 +335,17 @@ class Journal(Protocol):
 
         `texts` gives the texts of a step's passages, in order.
         """
+
+
+@runtime_checkable
+class Slicing(Protocol):
+    """A journal that finds the passages worth a close look by itself, so that nobody need read all of them.
+
+    It is used for memories of many passages.
+    """
+
+    def survey(self, more_than: int = 0) -> Survey | None:
+        """Return what the analysis of a question asks of all steps; None if there are not more passages than that."""
+
+    def sliced(self, sought: Sought) -> Slice:
+        """Return the passages that are sought, with all passages of their steps and of the steps before and after."""

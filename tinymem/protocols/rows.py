@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.protocols.adapters import Ids, TokenIds, Vectors
 
 __all__ = ["Embedded", "EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageRow", "Place",
-           "StepOutline", "StepRow", "SummaryRow", "Tally", "TermCheck", "VectorCheck"]  # fmt: skip
+           "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally", "TermCheck",
+           "VectorCheck"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,67 @@ class EmbeddedPassage(NamedTuple):
     identifiers: bytes
     tools: str
     milestone: bool
+
+
+class Survey(NamedTuple):
+    """Figures of all steps for the analysis of a question: passages, the first and the last time, and speakers."""
+
+    passages: int
+    since: float
+    until: float
+    speakers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Sought:
+    """The passages that a slice is to have.
+
+    Attributes:
+        topic: The words of the best by BM25.
+        vectors: `(m, dimensions)`, of the nearest.
+        tokens: Token ids whose frequencies are asked for.
+        named: Identifiers, of which all passages are wanted unless they are more than `most_named`.
+        spans: Spans of time, start and end in seconds, whose nearest are wanted as well.
+        limits: What steps must be like, as for `Journal.matching`, and `tool`, a tool that they call, or `numbers`.
+        hidden: Numbers of steps that are not wanted.
+        best: The number of passages that each signal is to give,
+        around: and of those of them whose steps before and after are wanted too.
+        most_named: See `named`.
+        is_stretch: True where it counts which passages have an identifier first.
+    """
+
+    topic: str
+    vectors: Vectors
+    tokens: TokenIds
+    named: npt.NDArray[np.uint32]
+    spans: Sequence[tuple[float, float]] = ()
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    hidden: Sequence[int] = ()
+    best: int = 240
+    around: int = 60
+    most_named: int = 500
+    is_stretch: bool = False
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The passages of some steps, all of each, and what is to be known of the others.
+
+    Attributes:
+        rows: The passages, in order.
+        lexical: Ids of passages by BM25, and their scores, as `Journal.search_text` gives them.
+        share: The share of all passages whose steps are within the limits.
+        tokens: The number of passages that have each of the tokens sought: of all passages, as the others.
+        named: The number of passages that have each identifier, by it.
+        seen: By identifier, the id of the first passage that has it, and of the first that the agent typed it in.
+    """
+
+    rows: Sequence[EmbeddedPassage]
+    lexical: tuple[Ids, Vectors]
+    share: float
+    tokens: Mapping[int, int]
+    named: Mapping[int, int]
+    seen: Sequence[tuple[int, int, int | None]]
 
 
 class Place(NamedTuple):

@@ -42,6 +42,7 @@ def gather(
     lexical: tuple[Ids, Vectors],
     allowed: npt.NDArray[np.bool_],
     nearest: Nearest | None,
+    share: float | None = None,
 ) -> Candidates:
     """Gather candidates among the `allowed` rows.
 
@@ -52,19 +53,20 @@ def gather(
         allowed: Rows that may come back: `(len(catalog),)`.
         nearest: Asks an index for the closest passages (ids, cosines); without it the search over the vectors is exact.
             An index may find other passages, but their cosines, and those of the steps around them, are the same.
+        share: The share of all passages that is allowed, where the catalog is a slice of them.
     """
     cosine = np.zeros(len(catalog), np.float32)
-    share = np.count_nonzero(allowed) / max(1, len(catalog))
+    share = np.count_nonzero(allowed) / max(1, len(catalog)) if share is None else share
     if nearest:  # of what it finds, only that share may be used
         cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
     if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
-        compared = allowed if share < FEW and len(catalog) > EVERYTHING else slice(None)
+        compared = allowed if share < FEW and catalog.count > EVERYTHING else slice(None)
         nearest, cosine = None, np.zeros(len(catalog), np.float32)
         cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
     bm25 = np.zeros(len(catalog), np.float32)
     held, at = _places(lexical[0], catalog.id)
     bm25[at] = lexical[1][held]
-    if len(catalog) <= EVERYTHING:
+    if catalog.count <= EVERYTHING:
         return Candidates(np.flatnonzero(allowed), cosine, bm25)
     chosen: npt.NDArray[np.bool_] = np.zeros(len(catalog), np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
@@ -75,7 +77,7 @@ def gather(
             cosine[dated] = products(query.vectors, catalog.vectors[dated]).max(axis=0)
     if len(query.named):
         named, _ = catalog.rows_with(query.named)
-        if len(named) <= NAMED:
+        if (len(named) if catalog.frequency is None else sum(catalog.frequency.values())) <= NAMED:
             chosen[named] = True
             _mark_around(chosen, named, catalog.step)
     for signal, among in signals:

@@ -5,7 +5,7 @@ Row i of every array is the same passage. Rows are in the order of the journal, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +158,8 @@ class Catalog:
         self.toolsets = names.toolsets
         self.removed: Sequence[tuple[int, int]] = ()  # runs of empty rows, first and end, whose steps were forgotten
         self.is_gone: Callable[[], bool] = lambda: False  # True once its files have changed, so that it says nothing
+        self.whole: int | None = None  # the passages of the memory, where this is a slice of them,
+        self.frequency: Mapping[int, int] | None = None  # and how many have each identifier of the question
         self._before = (0, 0)
 
     def following(self) -> Catalog:
@@ -184,6 +186,17 @@ class Catalog:
     def vectors(self) -> Vectors:
         """The vectors of the passages, `(n, dimensions)` float32, each of length 1 or 0."""
         return self.columns["vectors"].array
+
+    @property
+    def count(self) -> int:
+        """The number of all passages of the memory."""
+        return len(self) if self.whole is None else self.whole
+
+    def frequencies(self, codes: Codes, counts: Ids) -> Ids:
+        """Return the number of all passages with each of these identifiers; `counts` have it here."""
+        if self.frequency is None:
+            return counts
+        return np.array([self.frequency.get(code, 0) for code in codes.tolist()], np.int64)
 
     @property
     def last_id(self) -> int:

@@ -174,8 +174,9 @@ def _named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vectors:
     if not len(query.named):
         return found[rows]
     held, codes = catalog.rows_with(query.named)
-    _, which, frequency = np.unique(codes, return_inverse=True, return_counts=True)
-    rarity = np.log((len(found) + 1) / (frequency + 0.5)) / np.log(len(found) + 1)
+    known, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    frequency = catalog.frequencies(known, counts)
+    rarity = np.log((catalog.count + 1) / (frequency + 0.5)) / np.log(catalog.count + 1)
     np.add.at(found, held, np.maximum(rarity, 0)[which].astype(np.float32))
     own = found[rows]
     of_step = np.zeros(int(at.max()) + 1, np.float32)

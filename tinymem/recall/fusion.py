@@ -16,6 +16,7 @@ from datetime import datetime
 from functools import partial
 from importlib import resources
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +112,17 @@ class Filter:
             text = getattr(self, name)
             if text is not None and not isinstance(text, str):
                 raise InputError(f"{name} must be a string, not {shown(text)}")
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits that are set, as `tinymem.protocols.Sought` has them."""
+        texts = {"session": self.session, "speaker": self.speaker, "type": self.type}
+        limits: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
+        times = {"since": self.since, "until": self.until}
+        limits |= {name: time.timestamp() for name, time in times.items() if time is not None}
+        if self.tool is not None:
+            limits["tool"] = tool_name(self.tool)
+        return limits if self.numbers is None else {**limits, "numbers": list(self.numbers)}
 
     def allowed(self, catalog: Catalog, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
         """Mark the rows of the catalog that may be recalled: `(len(catalog),)`; `hidden` steps (numbers) may not."""

@@ -21,7 +21,7 @@ def max_sim(tokens: TokenIds, rows: Ids, catalog: Catalog, table: Vectors) -> Ve
     """Score each of `rows` by the weighted mean of its best cosines to the question's tokens: `(len(rows),)`."""
     score = np.zeros(len(rows), np.float32)
     seen = catalog.document_frequency[tokens]
-    weights = np.log((len(catalog) + 1) / (seen + 0.5))
+    weights = np.log((catalog.count + 1) / (seen + 0.5))
     chosen = np.argsort(-weights, kind="stable")[:MAX_TOKENS]
     chosen = chosen[weights[chosen] > 0]
     held, lengths = catalog.tokens_of(rows)

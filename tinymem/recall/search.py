@@ -20,6 +20,7 @@ from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
 from tinymem.recall.packing import OpenedSteps, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.results import Explanation, LeftOut, Recall
+from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
 
 __all__ = ["NEXT_BEST", "Past", "Search"]
@@ -40,7 +41,7 @@ class Past(Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """The arrays over all passages, as they are now."""
+        """The arrays over all passages, as they are now; an `Outline` where they are too many."""
 
     @property
     def opened(self) -> OpenedSteps:
@@ -64,6 +65,11 @@ class Past(Protocol):
 
     def candidates(self, query: Query, catalog: Catalog, allowed: npt.NDArray[np.bool_]) -> Candidates:
         """Return the passages worth a close look among the `allowed` rows of the catalog."""
+
+    def slice(
+        self, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
+    ) -> tuple[Catalog, Candidates]:
+        """Return the part of the memory that has the candidates, and these."""
 
     def token_table(self) -> Vectors:
         """Return the vectors of tokens."""
@@ -131,8 +137,18 @@ class Search:
         catalog = self._past.catalog if catalog is None else catalog
         return self._scored(self._past.question(text, catalog, now)(), allowed, catalog)
 
-    def _scored(self, query: Query, allowed: npt.NDArray[np.bool_], catalog: Catalog) -> Scored:
-        found = self._past.candidates(query, catalog, allowed)
+    def _scored(
+        self,
+        query: Query,
+        allowed: npt.NDArray[np.bool_],
+        catalog: Catalog,
+        only: Filter | None = None,
+        hidden: Collection[int] = (),
+    ) -> Scored:
+        if isinstance(catalog, Outline):
+            catalog, found = self._past.slice(query, catalog, only or Filter(), hidden)
+        else:
+            found = self._past.candidates(query, catalog, allowed)
         matrix = features(query, found, catalog, self._past.token_table())
         kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
         return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
@@ -152,7 +168,7 @@ class Search:
         with self._held():
             catalog = past.catalog
             allowed = only.allowed(catalog, hidden)
-            if not text.strip() or not allowed.any():
+            if not text.strip() or not (allowed.any() or isinstance(catalog, Outline)):
                 return Recall("", 0, (), past.trouble), ()
             question = past.question(text, catalog, now)
         query = question()
@@ -163,7 +179,7 @@ class Search:
             if query.vectors.shape[1] == catalog.dimensions:
                 blind = limits.min_relevance is None and past.trouble  # words alone tell little of what is unrelated
                 least = 0 if blind else limits.min_relevance
-                ranked = self._scored(query, allowed, catalog).ranked(budget, least)
+                ranked = self._scored(query, allowed, catalog, only, hidden).ranked(budget, least)
                 if not catalog.is_gone():
                     chosen = limits.diversity, limits.left_out, past.opened, limits.ids, limits.k
                     with past.naming_parts():

@@ -65,15 +65,26 @@ def test_tables_are_made_once(fresh: str) -> None:
     assert (before, migrate_tables(fresh)) == (0, (now, now))
 
 
+BEFORE_SLICES = """
+DELETE FROM tinymem.format WHERE version = 4;
+DROP TABLE tinymem.tokens, tinymem.identifiers;
+DROP INDEX tinymem.passages_by_identifier, tinymem.steps_by_time, tinymem.steps_by_speaker;
+DROP FUNCTION tinymem.codes_of, tinymem.is_act, tinymem.counted_tokens, tinymem.counted_identifiers, tinymem.holders;
+"""
+
+
 def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, open_journal: OpenJournal) -> None:
-    migrate_tables(fresh)
+    with closing(open_journal(url=fresh)) as journal:
+        put(journal, ["kumquat marmalade", "pears"])
     with psycopg.connect(fresh, autocommit=True) as db:
-        db.execute("DELETE FROM tinymem.format WHERE version = (SELECT max(version) FROM tinymem.format)")
+        db.execute(BEFORE_SLICES)
     with pytest.raises(FormatError, match=r"tables of format \d+, this version needs \d+: .*`tinymem migrate URL`"):
         open_journal(url=fresh)
     before, now = migrate_tables(fresh)
     assert before == now - 1
-    add_next(open_journal(url=fresh), "one")
+    journal = open_journal(url=fresh)
+    assert journal.check_terms() == (2, None)
+    add_next(journal, "one")
 
 
 def test_a_newer_database_is_refused_by_its_number(fresh: str) -> None:
@@ -123,7 +134,7 @@ def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: 
     erase_shared(fresh, one._name)
     with psycopg.connect(fresh) as db:
         tables = [name for (name,) in db.execute(TABLES).fetchall() if name not in ("format", "access", "namespaces")]
-        assert len(tables) == 10
+        assert len(tables) == 12
         for table in tables:
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s"
             assert db.execute(sql, (one._id,)).fetchone() == (0,), table

@@ -1,0 +1,242 @@
+"""Recall of a large memory in a database: from the passages that the server finds, the same as from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from journal_rows import put
+from memories import sentences
+from postgres_server import PostgresServer
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.archive.catalog.files import CATALOG
+from tinymem.recall.catalog import ACT, KINDS
+from tinymem.recall.slices import Outline
+from tinymem.steps.step import Step
+from tinymem.testing import unit_vectors
+from tinymem.upkeep import doctor, rebuild, reindex
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+
+from tinymem.stores.journals import migrate_tables  # noqa: E402
+from tinymem.stores.postgres.nearest import BREADTH, conditions, index_name, nearest  # noqa: E402
+from tinymem.stores.postgres.statistics import ACTS  # noqa: E402
+from tinymem.stores.postgres.transactions import Transactions  # noqa: E402
+from tinymem.stores.postgres.values import adapt, halves, hash_of  # noqa: E402
+
+OpenJournal = Callable[..., Any]
+SLICED = "tinymem.archive.archive.IN_SLICES"
+PLACES = ("src/app/main.py", "load_config", "node-13", "parseHeader", "ORD-54741")
+START = 1_700_000_000
+QUESTIONS = (
+    "Which file has load_config in it?",
+    "What was said on 15 November 2023?",
+    "What did Ann think of ORD-54741?",
+)
+STRETCH = "\n".join(["bash: cat src/app/main.py", "load_config is called there", "parseHeader too", "node-13 fails"])
+
+
+def a_run(count: int = 400) -> list[Step]:
+    """Steps of an agent and of two people, in four sessions."""
+    texts, steps = sentences(3 * count), list[Step]()
+    for at in range(count):
+        one, other, third = texts[3 * at : 3 * at + 3]
+        where: dict[str, Any] = {"session": f"day-{at * 4 // count}", "timestamp": START + 600 * at, "id": f"s{at}"}
+        place = PLACES[at // 7 % len(PLACES)]
+        if at % 3 == 0:
+            call: dict[str, Any] = {"tool_name": "bash" if at % 2 else "grep", "tool_args": {"cmd": f"cat {place}{at}"}}
+            steps.append(ActionStep(thought=one, observation=f"{other} {place} {third}", **call, **where))
+        else:
+            speaker = ("Ann", "Bob")[at % 2]
+            steps.append(MessageStep("user", f"{one} {place if at % 5 == 0 else ''} {other}", speaker=speaker, **where))
+    return [
+        TaskStep(task="Mend the parser", timestamp=datetime.fromtimestamp(START - 1, timezone.utc), id="task"),
+        *steps,
+    ]
+
+
+@pytest.fixture
+def memory(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HierarchicalMemory]:
+    """A memory of some hundred passages, in a namespace of its own."""
+    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
+    with HierarchicalMemory(postgres.url(), namespace=str(uuid4()), window_tokens=500) as made:
+        made.long_term.in_background = False
+        made.add_steps(a_run())
+        made.long_term.catch_up()
+        yield made
+
+
+def found(memory: HierarchicalMemory, **limits: Any) -> list[list[tuple[str, int, int, float]]]:
+    """What comes back for every question."""
+    return [
+        [(one.step.id, one.start, one.end, round(one.score, 3)) for one in memory.recall(text, 400, **limits).items]
+        for text in (*QUESTIONS, *sentences(1200)[::150])
+    ]
+
+
+def is_sliced(memory: HierarchicalMemory) -> bool:
+    return isinstance(memory.long_term.catalog, Outline)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"session": "day-1"},
+        {"session": "day-*"},
+        {"speaker": "Ann"},
+        {"tool": "bash"},
+        {"type": "message"},
+        {"since": START + 60_000, "until": START + 90_000},
+        {"session": "nowhere"},
+    ],
+    ids=str,
+)
+def test_a_slice_brings_back_the_same(
+    memory: HierarchicalMemory, limits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = found(memory, **limits)
+    assert not is_sliced(memory)
+    monkeypatch.setattr(SLICED, 100)
+    assert is_sliced(memory)
+    assert found(memory, **limits) == expected
+
+
+def test_a_stretch_of_the_run_brings_back_nearly_the_same(
+    memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def steps() -> set[str]:
+        return {one.step.id for one in memory.recall(STRETCH, 800).items}
+
+    expected = steps()  # from tables in which some identifiers share a slot, and count as one
+    monkeypatch.setattr(SLICED, 100)
+    assert len(steps() & expected) > 0.7 * len(expected) > 7
+
+
+def test_a_context_from_a_slice_shows_no_step_twice(
+    memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [memory.context(text, max_tokens=2_000).messages for text in QUESTIONS]
+    monkeypatch.setattr(SLICED, 100)
+    assert [memory.context(text, max_tokens=2_000).messages for text in QUESTIONS] == expected
+
+
+def test_the_statistics_follow_what_comes_and_goes(memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SLICED, 100)
+    journal = memory.long_term.journal
+    for session in ("day-0", "day-2"):
+        memory.forget(session=session)
+        assert journal.check_terms().fault is None
+    memory.add_steps([step.evolve(id=f"again {step.id}") for step in a_run(40)])
+    memory.long_term.catch_up()
+    assert journal.check_terms().fault is None
+    sliced = found(memory)
+    monkeypatch.setattr(SLICED, 20_000)
+    assert found(memory) == sliced
+
+
+def test_damaged_statistics_are_found_and_made_again(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
+    url, name, id = postgres.url(), memory.namespace, hash_of(memory.namespace)
+    for table in ("tokens", "identifiers"):
+        with psycopg.connect(url) as db:
+            db.execute(f"UPDATE tinymem.{table} SET passages = passages + 1 WHERE namespace = %s", (id,))
+        assert not doctor(url, name).sound
+        rebuild(url, name)
+        assert doctor(url, name).sound
+
+
+def test_other_vectors_change_the_statistics_of_tokens(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
+    reindex(postgres.url(), "hashing:64", namespace=memory.namespace)
+    assert doctor(postgres.url(), memory.namespace).sound
+
+
+def test_a_host_has_no_arrays_of_a_large_memory(
+    memory: HierarchicalMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tinymem.archive.archive.IN_MEMORY", 100)
+    memory.recall("load_config")
+    assert (memory.long_term.folder / CATALOG / "state").exists()
+    monkeypatch.setattr(SLICED, 100)
+    memory.recall("load_config")
+    memory.flush()
+    assert [path.name for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size] == []
+    assert not memory.long_term.index.is_open
+
+
+@pytest.mark.parametrize(("limits", "most"), [({}, 8), ({"type": "message"}, 10)], ids=str)
+def test_a_recall_from_a_slice_takes_few_round_trips(
+    memory: HierarchicalMemory, limits: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SLICED, 100)
+    taken = []
+
+    def counted(use: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*given: Any) -> Any:
+            taken.append(1)
+            return use(*given)
+
+        return counting
+
+    for name in ("_sent", "_read_alone"):  # each sends once, and waits once
+        monkeypatch.setattr(Transactions, name, counted(getattr(Transactions, name)))
+    memory.recall("what", max_tokens=100)
+    for text in (*QUESTIONS, STRETCH):
+        taken.clear()
+        assert memory.recall(text, 400, **limits).items
+        assert 4 < len(taken) <= most
+
+
+def test_an_act_is_the_same_in_both_places() -> None:
+    assert {kind for kind, number in KINDS.items() if number == ACT} == ACTS
+
+
+# -- the index --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def indexed(open_journal: OpenJournal, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A namespace of 1,500 passages, which has an index; and beside it one of 50, which has none."""
+    monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 1_000)
+    large, small = open_journal("large"), open_journal("small")
+    put(large, sentences(1_500))
+    put(small, sentences(50, seed=1))
+    migrate_tables(postgres.url())
+    return large, small
+
+
+def plans(url: str, journal: Any, times: int = 1) -> list[str]:
+    """The plans for the nearest vectors of a journal's namespace, as it asks for them."""
+    vectors = unit_vectors(1)
+    sql, values = nearest(journal._id, halves(vectors), vectors.shape[1], conditions({}), (), 240, True)
+    made = []
+    with closing(psycopg.connect(url, autocommit=True, prepare_threshold=1)) as db:
+        db.execute("SET search_path = tinymem, public; SET plan_cache_mode = force_custom_plan")
+        adapt(db, db.execute("SELECT 'halfvec'::regtype::oid").fetchone()[0])
+        for _ in range(times):
+            with db.transaction():
+                db.execute(*BREADTH)
+                made.append("\n".join(line for (line,) in db.execute(f"EXPLAIN {sql}", values).fetchall()))
+    return made
+
+
+def test_vectors_of_a_large_namespace_are_found_by_its_own_index(indexed: Any, postgres: PostgresServer) -> None:
+    large, small = indexed
+    own = index_name(large._id)
+    assert all(f"Index Scan using {own}" in plan for plan in plans(postgres.url(), large, 11))
+    assert not any("passages_nearest_" in plan for plan in plans(postgres.url(), small, 11))
+
+
+def test_a_role_finds_vectors_by_the_index_too(indexed: Any, postgres: PostgresServer) -> None:
+    large, _ = indexed
+    role = f"bot_{uuid4().hex}"
+    with psycopg.connect(postgres.url()) as db:
+        db.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'word'")
+        db.execute("CALL tinymem.allow(%s, %s)", (role, large._name))
+    url = postgres.url(user=role, password="word")
+    assert all(f"Index Scan using {index_name(large._id)}" in plan for plan in plans(url, large, 11))
