@@ -9,7 +9,7 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from test_benchmarks import agent_run, conversation
@@ -35,17 +35,33 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+class Measured(NamedTuple):
+    """Quick runs at 25 steps, and then at 40, whose build was stopped after 20."""
+
+    path: Path
+    printed: str
+    first: dict[str, Any]  # the summary of the first run
+    last: dict[str, Any]  # and of both
+
+
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A quick run over two sizes: its summary, and what it printed."""
-    out = tmp_path_factory.mktemp("speed") / "speed.summary.json"
-    done = run("benchmarks.speed", "--sizes", "40,25", "--quick", "--out", out)
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    folder = tmp_path_factory.mktemp("speed")
+    out = folder / "speed.summary.json"
+    done = run("benchmarks.speed", "--sizes", "25", "--quick", "--out", out)
     assert not done.returncode, done.stderr
-    return out, done.stdout
+    first = read_summary(out)
+    with HierarchicalMemory(folder / "40" / "memory") as memory:
+        memory.add_steps(list(steps_from(None, 20)))
+        memory.flush()
+    (folder / "40" / "chunks.jsonl").write_text("[1.5, 1.0, 20, 20]\n", encoding="utf-8")
+    done = run("benchmarks.speed", "--sizes", "40", "--quick", "--out", out, "--folder", folder)
+    assert not done.returncode, done.stderr
+    return Measured(out, done.stdout, first, read_summary(out))
 
 
-def test_a_quick_run_measures_everything(measured: tuple[Path, str]) -> None:
-    record = read_summary(measured[0])
+def test_a_quick_run_measures_everything(measured: Measured) -> None:
+    record = measured.last
     assert record["benchmark"] == "speed"
     assert record["effort"] == "quick"
     assert record["data"] == "made"
@@ -63,44 +79,36 @@ def test_a_quick_run_measures_everything(measured: tuple[Path, str]) -> None:
     assert all(len(one["load"]) == 2 for one in record["sizes"])
 
 
-def test_a_build_goes_on_where_it_was_stopped_and_other_sizes_keep_their_figures(
-    measured: tuple[Path, str], tmp_path: Path
-) -> None:
-    out = tmp_path / "speed.summary.json"
-    out.write_bytes(measured[0].read_bytes())
-    with HierarchicalMemory(tmp_path / "60" / "memory") as memory:
-        memory.add_steps(list(steps_from(None, 40)))
-        memory.flush()
-    (tmp_path / "60" / "chunks.jsonl").write_text("[1.5, 1.0, 20, 20]\n[1.5, 1.0, 20, 40]\n", encoding="utf-8")
-    done = run("benchmarks.speed", "--sizes", "60", "--quick", "--out", out, "--folder", tmp_path)
-    assert not done.returncode, done.stderr
-    record = read_summary(out)
-    assert record["sizes"][:2] == read_summary(measured[0])["sizes"]
-    last = record["sizes"][2]
-    assert (last["size"], last["steps"], len(last["archive"]["ratios"])) == (60, 67, 3)
+def test_sizes_are_measured_in_order() -> None:
+    assert speed.arguments(["--sizes", "40,25"]).sizes == (25, 40)
 
 
-def test_the_summary_names_no_path_of_the_machine(measured: tuple[Path, str]) -> None:
-    text = measured[0].read_text(encoding="utf-8")
+def test_a_build_goes_on_where_it_was_stopped_and_other_sizes_keep_their_figures(measured: Measured) -> None:
+    other, continued = measured.last["sizes"]
+    assert [other] == measured.first["sizes"]
+    assert continued["archive"]["ratios"][0] == round(1.0 / 1.5, 4)  # of the chunk before the stop
+
+
+def test_the_summary_names_no_path_of_the_machine(measured: Measured) -> None:
+    text = measured.path.read_text(encoding="utf-8")
     assert str(Path.home()) not in text
     assert str(ROOT) not in text
     assert "/tmp" not in text
 
 
-def test_the_table_has_a_column_for_each_size(measured: tuple[Path, str]) -> None:
-    path, printed = measured
-    text = speed_table.table(read_summary(path))
-    assert printed.strip() == text
+def test_the_table_has_a_column_for_each_size(measured: Measured) -> None:
+    text = speed_table.table(measured.last)
+    assert measured.printed.strip() == text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows[0] == "| | 25 steps | 40 steps |"
     assert {row.count("|") for row in rows} == {4}
     assert len(rows) == 2 + len(speed_table.ROWS)
 
 
-def test_the_table_is_put_between_its_marks(measured: tuple[Path, str], tmp_path: Path) -> None:
+def test_the_table_is_put_between_its_marks(measured: Measured, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{speed_table.START}\nfigures of before\n{speed_table.END}\nafter\n", encoding="utf-8")
-    given = [str(measured[0]), "--readme", str(readme)]
+    given = [str(measured.path), "--readme", str(readme)]
     with pytest.raises(SystemExit, match=r"README\.md holds other figures"):
         speed_table.main([*given, "--check"])
     speed_table.main([*given, "--write"])
@@ -129,8 +137,8 @@ def test_every_stage_is_timed_and_left_as_it_was() -> None:
     assert len(stages.table({300: found}).splitlines()) == len(stages.STAGES) + 3
 
 
-def test_tables_of_recall_leave_the_summary_alone(measured: tuple[Path, str]) -> None:
-    assert table.entries([read_summary(measured[0])]) == []
+def test_tables_of_recall_leave_the_summary_alone(measured: Measured) -> None:
+    assert table.entries([read_summary(measured.path)]) == []
 
 
 def test_the_steps_of_a_file_are_taken_and_repeated(tmp_path: Path) -> None:
