@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from memories import fill, open_archive, python, said, sentences, sqlite, without_privileges
+from memories import chatter, fill, open_archive, python, said, sqlite, without_privileges
 
 from tinymem.archive import archive as archive_module
 from tinymem.archive.archive import Archive
@@ -25,7 +25,6 @@ from tinymem.protocols.settings import EMBEDDER_CHANGES
 from tinymem.recall.catalog import COLUMNS, PLACE, Catalog
 from tinymem.recall.fusion import Filter
 from tinymem.recall.query.identifiers import Seen
-from tinymem.steps.types import ActionStep, Step
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 FILES = (*COLUMNS, "names", "seen")
@@ -40,20 +39,6 @@ def files_from_the_first_passage(monkeypatch: pytest.MonkeyPatch) -> None:
 def archive(tmp_path: Path) -> Iterator[Archive]:
     with closing(open_archive(tmp_path)) as opened:
         yield opened
-
-
-def chatter(count: int, first: int = 0) -> list[Step]:
-    """Messages and calls, in sessions, of speakers, with identifiers of their own and of others."""
-    steps: list[Step] = []
-    for at, text in enumerate(sentences(first + count)[first:], first):
-        text = f"{text} See src/file_{at % 17}.py and key_{at}."
-        if at % 3:
-            steps.append(said(text, at, session=f"day {at // 5}", speaker=["Ana", "Ben", None][at % 3]))
-        else:
-            tool, names = ["bash", "look"][at % 2], {"name": f"key_{at - 1}"}
-            call = ActionStep("Look.", tool_name=tool, tool_args=names, observation=text, id=f"act-{at}")
-            steps.append(call.evolve(session=f"day {at // 5}"))
-    return steps
 
 
 def write(archive: Archive, count: int, first: int = 0) -> None:
@@ -460,8 +445,9 @@ def test_the_files_are_for_their_owner_only(archive: Archive, tmp_path: Path) ->
 WRITER = """
 import sys
 from pathlib import Path
-from test_catalog_files import archive_module, chatter, fill, open_archive
-archive_module.IN_MEMORY = 0
+from memories import chatter, fill, open_archive
+from tinymem.archive import archive
+archive.IN_MEMORY = 0
 archive = open_archive(Path(sys.argv[1]))
 first = archive.journal.next_number()
 print("open", flush=True)
@@ -475,13 +461,10 @@ for at in range(first, first + 5_000, 3):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_a_process_killed_while_it_writes_leaves_what_the_journal_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+def test_a_process_killed_while_it_writes_leaves_what_the_journal_says(tmp_path: Path) -> None:
     dice, sizes = random.Random(3), []
     for _ in range(8):
-        process = python(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{WRITER}", tmp_path)
+        process = python(WRITER, tmp_path)
         assert process.stdout is not None and process.stdout.readline() == "open\n"
         try:
             process.wait(dice.uniform(0.02, 0.5))

@@ -118,6 +118,7 @@ def test_ways_to_keep_a_vector_say_how_many_bytes_they_take() -> None:
         assert kept.dtype == np.float32 and np.all(np.linalg.norm(kept, axis=1) > 0.9)
 
 
+@pytest.mark.slow  # loads torch
 def test_a_transformers_tokens_are_its_own_and_of_length_one(minilm: Path) -> None:
     model = token_vectors.Model(str(minilm))
     (ids, vectors), (nothing, none) = model.tokens(["The staging server.", ""])

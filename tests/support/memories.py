@@ -24,7 +24,7 @@ from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
 from tinymem.recall.results import Excerpt
 from tinymem.steps.serialization import dump_step, load_step
-from tinymem.steps.types import MessageStep, Step
+from tinymem.steps.types import ActionStep, MessageStep, Step
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -115,6 +115,20 @@ def fill(archive: Archive, steps: Iterable[Step]) -> list[Step]:
 def numbered_texts(texts: Sequence[str], **more: Any) -> list[Step]:
     """A chat of these texts."""
     return [said(text, at, **more) for at, text in enumerate(texts, 1)]
+
+
+def chatter(count: int, first: int = 0) -> list[Step]:
+    """Messages and calls, in sessions, of speakers, with identifiers of their own and of others."""
+    steps: list[Step] = []
+    for at, text in enumerate(sentences(first + count)[first:], first):
+        text = f"{text} See src/file_{at % 17}.py and key_{at}."
+        if at % 3:
+            steps.append(said(text, at, session=f"day {at // 5}", speaker=["Ana", "Ben", None][at % 3]))
+        else:
+            tool, names = ["bash", "look"][at % 2], {"name": f"key_{at - 1}"}
+            call = ActionStep("Look.", tool_name=tool, tool_args=names, observation=text, id=f"act-{at}")
+            steps.append(call.evolve(session=f"day {at // 5}"))
+    return steps
 
 
 @cache
