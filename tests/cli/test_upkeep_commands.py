@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Run, before_a_terminal, process
+from commands import Run, before_a_terminal
 from commands import tinymem as tinymem  # the fixture
 from memories import START, texts_in
 
@@ -247,7 +247,7 @@ def test_progress_is_shown_on_a_terminal_only(tinymem: Run, memory: Path, args: 
     done = before_a_terminal(*args)
     assert done.status == 0 and doing in done.err
     Path("x.jsonl").unlink(missing_ok=True)
-    again = process(*[arg.replace("copy", "other").replace("64", "32") for arg in args])
+    again = tinymem(*[arg.replace("copy", "other").replace("64", "32") for arg in args])
     assert again.status == 0 and doing not in again.err
 
 

@@ -18,21 +18,22 @@ from tinymem.testing import JOURNAL_CHECKS
 OpenJournal = Callable[[str], Journal]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def open_by_name(request: pytest.FixtureRequest, tmp_path: Path) -> OpenJournal:
-    """Opens the journal of a name; an engine that is added is another parameter."""
-    if request.param == "sqlite":
-        return lambda name: SqliteJournal(tmp_path / f"{name}.db")
-    server: PostgresServer = request.getfixturevalue("postgres")
+contract = pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=lambda check: check.__name__)
+
+
+@contract
+def test_the_journal_in_sqlite_keeps_the_contract(tmp_path: Path, check: Callable[[OpenJournal], None]) -> None:
+    check(lambda name: SqliteJournal(tmp_path / f"{name}.db"))
+
+
+@contract
+def test_the_journal_in_postgresql_keeps_the_contract(
+    postgres: PostgresServer, check: Callable[[OpenJournal], None]
+) -> None:
     from tinymem.stores.postgres.journal import PostgresJournal
 
     test = uuid4()
-    return lambda name: PostgresJournal(server.url(), f"{test} {name}")
-
-
-@pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=lambda check: check.__name__)
-def test_journal_keeps_the_contract(open_by_name: OpenJournal, check: Callable[[OpenJournal], None]) -> None:
-    check(open_by_name)
+    check(lambda name: PostgresJournal(postgres.url(), f"{test} {name}"))
 
 
 @pytest.fixture
