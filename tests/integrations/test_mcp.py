@@ -41,7 +41,11 @@ def fill(memory: HierarchicalMemory, count: int) -> None:
 
 
 def asked(memory: HierarchicalMemory, tool: str, **arguments: Any) -> str:
-    result: Any = run(lambda: memory_server(memory).call_tool(tool, arguments))
+    return answered(memory_server(memory), tool, **arguments)
+
+
+def answered(server: Any, tool: str, **arguments: Any) -> str:
+    result: Any = run(lambda: server.call_tool(tool, arguments))
     (content,) = result if isinstance(result, list) else result.content
     return str(content.text)
 
@@ -182,13 +186,14 @@ NAMES = ("text", "session", "query", "max_tokens", "since", "until", "id", "star
 @settings(max_examples=30)
 def test_no_argument_breaks_the_server(calls: list[tuple[str, dict[str, Any]]]) -> None:
     with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        asked(memory, "remember", text="The port is 80.")
+        server = memory_server(memory)
+        answered(server, "remember", text="The port is 80.")
         for tool, arguments in calls:
             try:
-                assert tokens(asked(memory, tool, **arguments)) <= 1_100
+                assert tokens(answered(server, tool, **arguments)) <= 1_100
             except ToolError as error:
                 assert "the memory failed" not in str(error)
-        assert "Remembered" in asked(memory, "remember", text="The port is 8443.")
+        assert "Remembered" in answered(server, "remember", text="The port is 8443.")
 
 
 def test_without_the_package_one_line_says_what_to_install(tmp_path: Path) -> None:
