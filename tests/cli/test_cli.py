@@ -227,14 +227,14 @@ def test_ingesting_twice_is_ingesting_once(tinymem: Run, chat: Path) -> None:
     }  # fmt: skip
 
 
-def test_standard_input_can_be_ingested(tmp_path: Path, chat: Path) -> None:
+def test_standard_input_can_be_ingested(tinymem: Run, tmp_path: Path, chat: Path) -> None:
     text = chat.read_text("utf-8")
     for piped, said in ((text, "Added 3 steps of 1 run in"), (text + "{", "Added 0 steps of 1 run (3 were")):
         done = process("ingest", "-", "--path", "mem", cwd=tmp_path, input=piped)
         assert said in done.out
     assert (done.status, done.err) == (1, "tinymem: stdin, line 4, column 2: not valid JSON: "
         "Expecting property name enclosed in double quotes\n")  # fmt: skip
-    assert process("recall", "staging", "--session", "stdin#1", "--path", "mem", cwd=tmp_path).status == 0
+    assert tinymem("recall", "staging", "--session", "stdin#1", "--path", "mem").status == 0
 
 
 def test_recall_finds_nothing(tinymem: Run, chat: Path) -> None:
@@ -418,8 +418,8 @@ def test_budget_too_small(tinymem: Run) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")
-def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, chat: Path) -> None:
-    assert process("ingest", str(RECORDING), "--path", "mem", cwd=tmp_path).status == 0
+def test_a_reader_that_goes_away_is_no_traceback(tinymem: Run, tmp_path: Path) -> None:
+    assert tinymem("ingest", str(RECORDING), "--path", "mem").status == 0
     command = [sys.executable, "-m", "tinymem.cli", "recall", "loans", "--path", "mem", "--max-tokens", "20000"]
     paths = os.pathsep.join(path for path in sys.path if path)
     reader, writer = os.pipe()
