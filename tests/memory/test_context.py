@@ -234,10 +234,10 @@ def test_the_same_memory_gives_the_same_context(memory: HierarchicalMemory) -> N
 
 
 def test_an_oversized_newest_observation_is_shortened_and_excerpts_of_it_come_back(tmp_path: Path) -> None:
-    lines = [f"{i:06}: GET /fruit/{i % 97} took {i % 31} ms and was fine\n" for i in range(110_000)]
-    lines[70_000] = "070000: the zucchini broker refused the handshake with code 8731\n"
+    lines = [f"{i:06}: GET /fruit/{i % 97} took {i % 31} ms and was fine\n" for i in range(35_000)]
+    lines[20_000] = "020000: the zucchini broker refused the handshake with code 8731\n"
     log = "".join(lines)
-    assert len(log) > 5_000_000
+    assert len(log) > 1_500_000
     with HierarchicalMemory(tmp_path, store="exact", max_tokens=3_000) as memory:
         memory.add_steps([TaskStep("Why does the zucchini broker refuse the handshake?"), said("Fine.", "assistant")])
         step = memory.add(looked("log", log))
