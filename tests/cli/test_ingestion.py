@@ -64,7 +64,8 @@ def chat(first: int, last: int) -> Chat:
 
 def held(memory: HierarchicalMemory) -> Chat:
     numbers = [row.number for row in memory.long_term.journal.rows(limit=100_000)]
-    return messages_from_steps(memory.long_term.fetch(numbers)[number] for number in numbers)
+    steps = memory.long_term.fetch(numbers)
+    return messages_from_steps(steps[number] for number in numbers)
 
 
 def test_a_file_that_grew_adds_what_is_new(tmp_path: Path) -> None:
