@@ -142,8 +142,9 @@ def watch(
         with target.opened(create=True) as memory:
             while True:
                 for done in watched.changes(memory):
-                    typer.echo(f"{done.file}: {many(done.steps, 'step')}")
-                    sys.stdout.flush()
+                    if done.steps:
+                        typer.echo(f"{done.file}: {many(done.steps, 'step')}")
+                        sys.stdout.flush()
                     _report(done)
                 if once:
                     return

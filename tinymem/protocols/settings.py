@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN", "INDEX_FAULT",
            "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "REINDEXING", "REWRITES",
-           "SCRATCHPAD", "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
+           "SCRATCHPAD", "TRANSCRIPT", "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
 MARK = "made"  # the mark: "STEP PASSAGES"
@@ -27,3 +27,4 @@ NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
 OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
 OUTDATED = "index_outdated"  # ids of passages whose metadata in the vector store has changed
 SCRATCHPAD = "scratchpad"  # the scratchpad, as JSON
+TRANSCRIPT = "transcript "  # and a hash of a file's path: how far the session file was read, as JSON

@@ -18,15 +18,20 @@ GZIP = b"\x1f\x8b"
 Line: TypeAlias = tuple[int, str]
 
 
-def text_lines(path: Path, longest: int = -1, raw: BinaryIO | None = None) -> Generator[Line, None, None]:
-    """Yield the lines that are not blank, with their numbers; InputError for one of over `longest` bytes."""
-    number = 0
+def text_lines(
+    path: Path, longest: int = -1, raw: BinaryIO | None = None, before: int = 0
+) -> Generator[Line, None, None]:
+    """Yield the lines that are not blank, with their numbers; InputError for one of over `longest` bytes.
+
+    `raw` is a stream to read instead, of which `before` lines were read.
+    """
+    number = before
     try:
         with nullcontext(raw) if raw else path.open("rb") as stream:  # opened once and peeked at, so that a pipe works
             is_gzip = stream.peek(2)[:2] == GZIP  # type: ignore[attr-defined]
             file = gzip.GzipFile(fileobj=stream) if is_gzip else stream
             some = longest + 1 if longest >= 0 else -1
-            for number, line in enumerate(iter(lambda: file.readline(some), b""), 1):
+            for number, line in enumerate(iter(lambda: file.readline(some), b""), before + 1):
                 if len(line) == some:
                     raise InputError(f"{path}, line {number}: the line is longer than {longest} bytes")
                 text = _decoded(line, path, number)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tinymem.cli.ingestion.watching import ingest_growing
+from tinymem.cli.ingestion.growing import ingest_growing
 from tinymem.errors import InputError
 from tinymem.memory.inspection.recent import newest_steps
 

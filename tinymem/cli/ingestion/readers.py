@@ -22,14 +22,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from tinymem.cli.ingestion.dumps import chat_of
-from tinymem.cli.ingestion.transcripts import is_event, threads_of
+from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
 from tinymem.errors import InputError, MessageError
+from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.steps.checks import a_path
 from tinymem.steps.step import Step
 from tinymem.upkeep.lines import Line, parsed, text_lines
 
-__all__ = ["Run", "read_runs"]
+__all__ = ["Run", "read_runs", "runs_of"]
 
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
 
@@ -114,16 +115,25 @@ def _of_lines(path: Path, values: Iterable[tuple[int, Any]], one_run: bool) -> I
 
 
 def _of_events(path: Path, values: Iterable[tuple[int, Any]]) -> Iterator[Run]:
-    """Read the session file of a coding agent: a run for each session in it."""
-    threads, skipped, fault = threads_of(((f"{path}, line {number}", value) for number, value in values), path.stem)
-    for at, thread in enumerate(threads):
+    """Read the session file of a coding agent."""
+    transcript = Transcript(path.stem)
+    yield from runs_of(path, values, transcript)
+    if not transcript.threads:
+        types = ", ".join(map(repr, transcript.skipped))
+        raise InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
+
+
+def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcript) -> Iterator[Run]:
+    """Read lines of a session file behind those that `transcript` has read: a run for each session in them."""
+    fault = transcript.read((f"{path}, line {number}", value) for number, value in values)
+    grown = [thread for thread in transcript.threads.values() if thread.events]
+    skipped: Mapping[str, int] = transcript.skipped
+    for thread in grown:
         said = [_Said(place, message, _moment(clock, place)) for place, message, clock in thread.events]
-        last = fault if thread is threads[-1] else None
-        yield Run(thread.session, _steps_of(_then(said, last), thread.session), {} if at else skipped)
-    if not threads and fault is None:
-        types = ", ".join(map(repr, skipped))
-        fault = InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
-    if not threads and fault is not None:
+        last = fault if thread is grown[-1] else None
+        yield Run(thread.session, _steps_of(_then(said, last), thread.session, thread), skipped)
+        skipped = {}
+    if not grown and fault is not None:
         raise fault
 
 
@@ -219,8 +229,13 @@ def _moment(clock: Any, place: str) -> datetime | None:
         raise InputError(f"{place}: {clock!r} is no time") from error
 
 
-def _steps_of(messages: Iterable[_Said], session: str) -> Iterator[Step]:
-    """Convert the messages of a run to steps; yield those before a malformed message, then fail."""
+def _steps_of(messages: Iterable[_Said], session: str, thread: Thread | None = None) -> Iterator[Step]:
+    """Convert the messages of a run to steps; yield those before a malformed message, then fail.
+
+    The run may go on with a thread whose earlier messages are not among these.
+    """
+    goes_on = thread is not None and thread.goes_on
+    pending = thread.waiting if thread else ()
     good: list[_Said] = []
     fault: InputError | None = None
     try:
@@ -230,7 +245,7 @@ def _steps_of(messages: Iterable[_Said], session: str) -> Iterator[Step]:
         fault = error
     while True:
         try:
-            steps = steps_from_messages([one.message for one in good], session=session)
+            steps = steps_from_messages([one.message for one in good], session=session, pending=pending)
             break
         except MessageError as error:
             at = error.index or 0
@@ -240,6 +255,7 @@ def _steps_of(messages: Iterable[_Said], session: str) -> Iterator[Step]:
     for step in steps:
         moment = good[at].moment
         at += len(step.to_messages(style="tools"))
-        yield step if moment is None else step.evolve(timestamp=moment)
+        own = as_message(step) if goes_on else step
+        yield own if moment is None else own.evolve(timestamp=moment)
     if fault is not None:
         raise fault

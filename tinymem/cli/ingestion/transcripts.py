@@ -15,7 +15,7 @@ from tinymem.errors import InputError
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.sendable import raw_calls
 
-__all__ = ["Event", "Thread", "is_event", "threads_of"]
+__all__ = ["Event", "Thread", "Transcript", "is_event"]
 
 UNKNOWN_CALL = "result of an unknown call"
 
@@ -30,11 +30,24 @@ class Event(NamedTuple):
 
 @dataclass
 class Thread:
-    """The messages of one session in a file."""
+    """The messages of one session in a file.
+
+    Attributes:
+        session: Its name.
+        calls: The calls that wait for their results.
+        goes_on: It has messages in lines that were read before.
+        events: Its new messages.
+        waiting: The calls of those lines that waited for their results.
+    """
 
     session: str
+    calls: list[str] = field(default_factory=list)
+    goes_on: bool = False
     events: list[Event] = field(default_factory=list)
-    calls: set[str] = field(default_factory=set)
+    waiting: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.waiting = tuple(self.calls)
 
 
 def is_event(value: Any) -> bool:
@@ -44,29 +57,46 @@ def is_event(value: Any) -> bool:
     return not any(isinstance(value.get(key), list) for key in ("messages", "traj"))
 
 
-def threads_of(lines: Iterable[tuple[str, Any]], name: str) -> tuple[list[Thread], Counter[str], InputError | None]:
-    """Read the lines of a file, given with their places.
+class Transcript:
+    """The sessions in a file, as far as it was read.
 
-    Returns:
-        The sessions, `name` being that of events which name none; the number of lines left out, by their type; and the
-        error that ended the file early.
+    Attributes:
+        session: The session of lines that name none.
+        threads: The sessions, by their names.
+        skipped: The number of lines left out, by their type.
     """
-    threads: dict[str, Thread] = {}
-    skipped: Counter[str] = Counter()
-    session = name
-    try:
-        for place, value in lines:
-            if isinstance(value, Mapping) and value.get("type") == "session_meta":
-                session = _text(_payload(value).get("id")) or session
-            messages = _messages(value)
-            if not messages:
-                skipped[_kind(value)] += 1
+
+    def __init__(self, session: str, threads: Iterable[Thread] = ()) -> None:
+        self.session = session
+        self.threads = {thread.session: thread for thread in threads}
+        self.skipped: Counter[str] = Counter()
+
+    def read(self, lines: Iterable[tuple[str, Any]]) -> InputError | None:
+        """Read lines, given with their places; return the error that ended the file early."""
+        try:
+            for place, value in lines:
+                if isinstance(value, Mapping) and value.get("type") == "session_meta":
+                    self.session = _text(_payload(value).get("id")) or self.session
+                messages = _messages(value)
+                if not messages:
+                    self.skipped[_kind(value)] += 1
+                    continue
+                own = _session(value, self.session)
+                self._add(self.threads.setdefault(own, Thread(own)), place, messages, value.get("timestamp"))
+        except InputError as error:
+            return error
+        return None
+
+    def _add(self, thread: Thread, place: str, messages: Sequence[Mapping[str, Any]], clock: Any) -> None:
+        for message in messages:
+            answered = message.get("tool_call_id") if message["role"] == "tool" else None
+            if message["role"] == "tool" and answered not in thread.calls:
+                self.skipped[UNKNOWN_CALL] += 1
                 continue
-            own = _session(value, session)
-            _add(threads.setdefault(own, Thread(own)), place, messages, value.get("timestamp"), skipped)
-    except InputError as error:
-        return list(threads.values()), skipped, error
-    return list(threads.values()), skipped, None
+            if answered is not None:
+                thread.calls.remove(answered)
+            thread.calls += [str(call.get("id")) for call in raw_calls(message)]
+            thread.events.append(Event(place, message, clock))
 
 
 def _messages(value: Any) -> list[Mapping[str, Any]]:
@@ -95,15 +125,6 @@ def _session(value: Mapping[str, Any], session: str) -> str:
     """Return the session of a line; a subagent has its own."""
     own = _text(value.get("sessionId")) or session
     return f"{own}/{_text(value.get('agentId')) or 'subagent'}" if value.get("isSidechain") else own
-
-
-def _add(thread: Thread, place: str, messages: Sequence[Mapping[str, Any]], clock: Any, skipped: Counter[str]) -> None:
-    for message in messages:
-        if message["role"] == "tool" and message.get("tool_call_id") not in thread.calls:
-            skipped[UNKNOWN_CALL] += 1
-            continue
-        thread.calls |= {str(call.get("id")) for call in raw_calls(message)}
-        thread.events.append(Event(place, message, clock))
 
 
 def _kind(value: Any) -> str:

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinymem.cli.ingestion.ingest import Ingested, ingest_files
+from tinymem.cli.ingestion.growing import ingest_growing
+from tinymem.cli.ingestion.ingest import Ingested
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["Watched", "ingest_growing"]
+__all__ = ["Watched"]
 
 PATTERN = "*.jsonl"
-
-
-def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
-    """Add what is new in a file as `ingest_files` does; a last line that is still being written waits."""
-    (done,) = ingest_files(memory, [file])
-    return replace(done, error=None) if done.error is not None and _is_being_written(file) else done
-
-
-def _is_being_written(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(-1, 2)
-            return file.read(1) != b"\n"
-    except (OSError, ValueError):  # ValueError: a path with NUL
-        return False
 
 
 class Watched:
@@ -41,12 +26,12 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen: dict[Path, tuple[int, int, int]] = {}
-        self._named: dict[Path, set[str]] = {}  # the types of lines that were reported as left out
+        self._named: dict[Path, set[str]] = {}  # what was reported: types of lines that are left out, and errors
 
     def changes(self, memory: HierarchicalMemory) -> Iterator[Ingested]:
         """Read the files that changed since the last call; yield the outcome of each that gave something new.
 
-        Of lines that are left out, each type is named once for each file.
+        Each type of lines that are left out is named once for each file, and so is each error.
         """
         for file in sorted(self._folder.rglob(PATTERN)):
             try:
@@ -60,6 +45,7 @@ class Watched:
             done = ingest_growing(memory, file)
             named = self._named.setdefault(file, set())
             done.skipped = {name: count for name, count in done.skipped.items() if name not in named}
-            named.update(done.skipped)
-            if done.steps or done.error is not None:
+            done.error = None if done.error in named else done.error
+            named.update(done.skipped, [done.error] if done.error else ())
+            if done.steps or done.error is not None or (done.skipped and not done.known):
                 yield done

@@ -27,7 +27,7 @@ from tinymem.recall.render import is_own_message
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep, TaskStep
 
-__all__ = ["About", "Fitting"]
+__all__ = ["About", "Fitting", "as_message"]
 
 PROMPTS = ("system", "developer")  # roles of what stands before a conversation
 REMEMBERED = 64  # sessions whose histories are held, so that what was seen is not read again
@@ -83,7 +83,7 @@ class Fitting:
         """Archive messages behind what a session has, prompts too, and return the number of steps that were added."""
         messages = conversation_from(items, format).messages
         own = [at for at, message in enumerate(messages) if not self._is_added(message)]
-        steps = [_as_message(step) for step in _converted([messages[at] for at in own], own, about)]
+        steps = [as_message(step) for step in _converted([messages[at] for at in own], own, about)]
         marked = [step.evolve(metadata=about.metadata) for step in steps] if about.metadata else steps
         window = self._window
         return len(window.archive_new(lambda: arrivals(marked, False, window.as_kept, window, window.head_of)))
@@ -98,7 +98,7 @@ class Fitting:
         begin = history.ends[-1] if history.ends else 0
         at = [len(history.prompts) + place for place in history.own[begin:]]
         messages = [history.conversation.messages[index] for index in at]
-        steps = [_as_message(step) for step in _converted(messages, at, about, history.steps)]
+        steps = [as_message(step) for step in _converted(messages, at, about, history.steps)]
         spans, known = _spans(steps), with_nodes - begin
         bodies = self._bodies(steps, spans, messages, known)
         added = self._archive(history, steps, spans, bodies, about)
@@ -220,7 +220,7 @@ def _spans(steps: Sequence[Step]) -> list[tuple[int, int]]:
     return spans
 
 
-def _as_message(step: Step) -> Step:
+def as_message(step: Step) -> Step:
     """Return a task or a prompt as a message: in a history, only the newest task is one."""
     if isinstance(step, (TaskStep, SystemPromptStep)):
         content = step.task if isinstance(step, TaskStep) else step.content

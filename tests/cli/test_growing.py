@@ -1,0 +1,167 @@
+"""Session files that grow: each is read on from its place, and what is added is what one reading of all would add."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import tinymem as tinymem  # the fixture
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_transcripts import CLAUDE, CODEX, claude, result, use, write
+
+from tinymem import HierarchicalMemory
+from tinymem.cli.ingestion import growing
+from tinymem.cli.ingestion.growing import ingest_growing
+from tinymem.cli.ingestion.ingest import ingest_files
+from tinymem.cli.ingestion.watching import Watched
+
+Line = dict[str, Any]
+
+
+def opened(path: Path | None = None) -> HierarchicalMemory:
+    return HierarchicalMemory(path, embedder="hashing:64", store="exact")
+
+
+def settings_of(memory: HierarchicalMemory, file: Path) -> dict[str, Any]:
+    """The place that the memory keeps of a file."""
+    kept: dict[str, Any] = json.loads(memory.long_term.journal.setting(growing._key(file)) or "{}")
+    return kept
+
+
+def messages_of(memory: HierarchicalMemory) -> list[str]:
+    """What each session said, message by message, however its messages are gathered in steps."""
+    said: list[str] = []
+    for step in memory.history():
+        said += [f"{step.session} {json.dumps(one, sort_keys=True)}" for one in step.to_messages(style="tools")]
+    return sorted(said)
+
+
+def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
+    file = write(tmp_path / "s1.jsonl", CLAUDE)
+    with opened() as memory:
+        assert (ingest_growing(memory, file).steps, ingest_growing(memory, file).known) == (6, 0)
+        assert settings_of(memory, file)["offset"] == file.stat().st_size
+        with file.open("a") as more:
+            more.write(json.dumps(claude("user", "Thanks.")) + "\n")
+        done = ingest_growing(memory, file)
+        assert (done.steps, done.known, done.skipped) == (1, 0, {})
+
+
+def test_a_result_is_added_to_a_call_that_was_read_before(tmp_path: Path) -> None:
+    for lines in (CLAUDE, CODEX):
+        file, whole = tmp_path / "s1.jsonl", opened()
+        with opened() as memory, whole:
+            for end in range(1, len(lines) + 1):
+                assert ingest_growing(memory, write(file, lines[:end])).error is None
+            ingest_files(whole, [file])
+            assert messages_of(memory) == messages_of(whole)
+
+
+@pytest.mark.parametrize("change", ["shorter", "another", "the end of it", "gone"])
+def test_a_file_that_is_not_what_it_was_is_read_whole(tmp_path: Path, change: str) -> None:
+    file = write(tmp_path / "s1.jsonl", CLAUDE)
+    with opened() as memory:
+        ingest_growing(memory, file)
+        if change == "gone":
+            memory.long_term.journal.keep({growing._key(file): ""})
+        edited = [*CLAUDE[:-1], claude("assistant", [{"type": "text", "text": "One port is free. "}], id="m2")]
+        lines = {"shorter": CLAUDE[:5], "another": [claude("user", "Hello.", session="s9")] * 40, "gone": CLAUDE}
+        before = memory.stats().steps
+        done = ingest_growing(memory, write(file, lines.get(change, edited)))
+        assert done.known == {"shorter": 3, "another": 39, "the end of it": 5, "gone": 6}[change] or change == "another"
+        assert (
+            memory.stats().steps - before == done.steps == {"shorter": 0, "gone": 0, "the end of it": 1}.get(change, 40)
+        )
+
+
+def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_path: Path) -> None:
+    file = write(tmp_path / "s1.jsonl", CLAUDE)
+    with opened() as memory:
+        file.write_text(file.read_text().rstrip("\n"))
+        assert ingest_growing(memory, file).steps == 6
+        assert settings_of(memory, file)["offset"] < file.stat().st_size
+        write(file, [*CLAUDE, claude("user", "Thanks.")])
+        done = ingest_growing(memory, file)
+        assert (done.steps, done.known, done.error) == (1, 1, None)
+
+
+def test_an_error_is_said_once_however_the_file_grows(tmp_path: Path) -> None:
+    file, watched = tmp_path / "s1.jsonl", Watched(tmp_path)
+    good = [json.dumps(line) for line in CLAUDE]
+    with opened() as memory:
+        errors = []
+        for count in (1, 2, 3):
+            file.write_text("\n".join([*good, "{damaged", *good[:count]]) + "\n")
+            errors += [done.error for done in watched.changes(memory)]
+        assert memory.stats().steps == 6
+    assert len(errors) == 1 and "line 10" in str(errors[0])
+
+
+def test_lines_that_are_left_out_are_named_when_they_come_alone(tmp_path: Path) -> None:
+    file, watched = write(tmp_path / "s1.jsonl", CLAUDE), Watched(tmp_path)
+    with opened() as memory:
+        [*watched.changes(memory)]
+        write(file, [*CLAUDE, {"type": "hologram", "sessionId": "s1"}])
+        (done,) = watched.changes(memory)
+    assert (done.steps, done.skipped) == (0, {"hologram": 1})
+
+
+SAYS = st.sampled_from(["yes", "go on", "the port is 8443", "no"])
+WHERE = st.sampled_from([{"session": "s1"}, {"session": "s2"}, {"isSidechain": True, "agentId": "a7"}])
+KINDS = st.sampled_from(["user", "assistant", "call", "result", "other"])
+READINGS = st.lists(  # lines that are written before a reading; then the bytes of a line begun, and what a crash undoes
+    st.tuples(
+        st.lists(st.tuples(KINDS, SAYS, WHERE), max_size=6),
+        st.integers(0, 40),
+        st.sampled_from(["", "", "place", "begin again"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def lines_of(
+    written: list[tuple[str, str, dict[str, Any]]], at: int, calls: list[tuple[str, dict[str, Any]]]
+) -> list[Line]:
+    lines: list[Line] = []
+    for kind, text, where in written:
+        name = f"t{at}-{len(lines)}"
+        if kind == "call":
+            calls.append((name, where))
+            lines.append(claude("assistant", [use(name)], **where))
+        elif kind == "result" and calls:
+            name, where = calls.pop(0)
+            lines.append(claude("user", [result(name, f"{text} of {name}")], **where))
+        elif kind == "other":
+            lines.append({"type": "system", "sessionId": "s1"})
+        else:
+            lines.append(claude("user" if kind == "result" else kind, text, **where))
+    return lines
+
+
+@settings(max_examples=20)
+@given(READINGS)
+def test_nothing_is_lost_or_doubled_wherever_a_reading_ends(readings: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file, lines = Path(folder) / "s1.jsonl", CLAUDE[:2]
+        calls: list[tuple[str, dict[str, Any]]] = []
+        with opened() as memory, opened() as whole:
+            for at, (written, begun, crash) in enumerate(readings):
+                lines = [*lines, *lines_of(written, at, calls)]
+                next_line = json.dumps(claude("user", "This line is being written, and it waits."))
+                write(file, lines)
+                with file.open("a") as more:
+                    more.write(next_line[:begun])
+                kept = memory.long_term.journal.setting(growing._key(file)) or ""
+                assert ingest_growing(memory, file).error is None
+                if crash:  # before the place was kept: what was added is there, and the place is the one before
+                    memory.long_term.journal.keep({growing._key(file): kept if crash == "place" else ""})
+            write(file, lines)
+            ingest_growing(memory, file)
+            ingest_files(whole, [file])
+            assert messages_of(memory) == messages_of(whole)
+            assert ingest_files(memory, [file])[0].steps == 0

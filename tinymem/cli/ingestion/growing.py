@@ -1,0 +1,164 @@
+"""Session files that grow: each is read on from the place where its last reading ended, which the memory keeps.
+
+Steps are durable before the place behind them is kept, so a process that is killed between the two reads some lines
+again, whose messages are known. Where the bytes before a place are not those that were read, the file is read whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from tinymem.cli.ingestion.ingest import Ingested, add_run, ingest_files
+from tinymem.cli.ingestion.readers import runs_of
+from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
+from tinymem.errors import InputError
+from tinymem.protocols.settings import TRANSCRIPT
+from tinymem.upkeep.lines import parsed, text_lines
+
+if TYPE_CHECKING:
+    from tinymem.memory.hierarchy import HierarchicalMemory
+
+__all__ = ["ingest_growing"]
+
+KNOWN_BY = 4_096  # bytes before a place, by whose hash it is known
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place up to which a session file was read.
+
+    Attributes:
+        session: The session of lines that name none.
+        offset: The bytes before it.
+        lines: The lines before it.
+        digest: A hash of the last of these bytes.
+        links: By session, the link of its last message.
+        calls: By session, the calls that wait for their results.
+    """
+
+    session: str
+    offset: int = 0
+    lines: int = 0
+    digest: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
+    calls: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def transcript(self) -> Transcript:
+        """Return the sessions of the file as they are here."""
+        return Transcript(self.session, [Thread(name, [*calls], True) for name, calls in self.calls.items()])
+
+
+def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
+    """Add what is new in a file as `ingest_files` does; of a session file, only what comes behind its place is read.
+
+    A last line that is still being written waits.
+    """
+    try:
+        with file.open("rb") as stream:
+            found = _kept(memory, file, stream) or _begin(file, stream)
+            unread = stream.read() if found else b""
+    except (OSError, ValueError):  # ValueError: a path with NUL
+        found = None
+    if found is None:
+        (done,) = ingest_files(memory, [file])
+        return replace(done, error=None) if done.error is not None and _is_being_written(file) else done
+    done, (place, before) = Ingested(str(file)), found
+    end = unread.rfind(b"\n") + 1
+    try:
+        if end:
+            behind = _add(memory, file, place, unread[:end], done)
+            place = replace(behind, digest=_digest(before + unread[:end]))
+            memory.long_term.journal.keep({_key(file): json.dumps(asdict(place))})
+        if _is_whole(unread[end:]):
+            _add(memory, file, place, unread[end:], done)
+    except InputError as error:
+        done.error = str(error)
+    return done
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        return json.loads(line) is not None
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_being_written(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, 2)
+            return file.read(1) != b"\n"
+    except (OSError, ValueError):
+        return False
+
+
+def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, done: Ingested) -> Place:
+    """Add the messages in the bytes behind a place, and return the place behind them."""
+    transcript, links = place.transcript(), dict(place.links)
+    lines = text_lines(file, raw=BufferedReader(BytesIO(unread)), before=place.lines)
+    values = ((number, parsed(text, file, number)) for number, text in lines)
+    try:
+        for run in runs_of(file, values, transcript):
+            known = memory.short_term.linked([links[run.name]]) if run.name in links else {}
+            link = _last(add_run(memory, run.steps, done, [*known.values()]))
+            links |= {run.name: link} if link else {}
+    finally:
+        lines.close()
+        done.skipped = dict(transcript.skipped + Counter(done.skipped))
+    calls = {name: thread.calls for name, thread in transcript.threads.items()}
+    count = place.lines + unread.count(b"\n")
+    return Place(transcript.session, place.offset + len(unread), count, "", links, calls)
+
+
+def _last(steps: Generator[None, None, T]) -> T:
+    """Run to the end, and return what is returned there."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+
+# -- places as the memory keeps them ----------------------------------------------------------------------------------
+
+
+def _kept(memory: HierarchicalMemory, file: Path, stream: BinaryIO) -> tuple[Place, bytes] | None:
+    """Go to the place that was kept of a file, if all before it is as it was; return it with the bytes before it."""
+    try:
+        place = Place(**json.loads(memory.long_term.journal.setting(_key(file)) or ""))
+    except (TypeError, ValueError):  # none, or one of another version
+        return None
+    stream.seek(max(0, place.offset - KNOWN_BY))
+    before, links = stream.read(min(place.offset, KNOWN_BY)), set(place.links.values())
+    is_same = place.digest == _digest(before) and links == set(memory.short_term.linked([*links]))
+    return (place, before) if is_same else None
+
+
+def _begin(file: Path, stream: BinaryIO) -> tuple[Place, bytes] | None:
+    """Go to the beginning of a session file, and return it; None for another kind of file."""
+    stream.seek(0)
+    first = next((line for line in stream if line.strip()), b"")
+    stream.seek(0)
+    try:
+        return (Place(file.stem), b"") if is_event(json.loads(first)) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _key(file: Path) -> str:
+    return f"{TRANSCRIPT}{sha256(str(file.resolve()).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def _digest(before: bytes) -> str:
+    """Return a hash of the last of the bytes before a place."""
+    return sha256(before[-KNOWN_BY:]).hexdigest()
