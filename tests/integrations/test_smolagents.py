@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, said
+from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, said, thought
 from scripted_model import BUDGET, Move
 
 from tinymem import HierarchicalMemory
@@ -34,17 +34,20 @@ class ScriptedModel(Model):
         self.agent.requests.append(sent)
         self.agent.thoughts.append([])
         move = self.script(sent)
+        number = len(self.agent.requests)
+        says = thought(number) if self.agent.thinks else "I go on." if self.agent.is_code else f"Move {len(sent)}."
+        raw = {"reasoning": thought(number)}
         if self.agent.is_code:
             line = f"read_file({move.path!r})" if move.path else f"final_answer({move.answer!r})"
-            return ChatMessage(MessageRole.ASSISTANT, f"I go on.\n<code>\n{line}\n</code>")
+            return ChatMessage(MessageRole.ASSISTANT, f"{says}\n<code>\n{line}\n</code>", raw=raw)
         name, given = ("read_file", {"path": move.path}) if move.path else ("final_answer", {"answer": move.answer})
         function = ChatMessageToolCallFunction(name=name, arguments=given)
-        asked = ChatMessageToolCall(function=function, id=f"call_{len(self.agent.requests)}", type="function")
-        return ChatMessage(MessageRole.ASSISTANT, f"Move {len(sent)}.", tool_calls=[asked])
+        asked = ChatMessageToolCall(function=function, id=f"call_{number}", type="function")
+        return ChatMessage(MessageRole.ASSISTANT, says, tool_calls=[asked], raw=raw)
 
 
 class SmolAgent(Agent):
-    is_code = False
+    is_code, thinks = False, False
 
     def __init__(self, memory: HierarchicalMemory, session: str, script: Script, read: Read, like: Any) -> None:
         super().__init__()
@@ -64,6 +67,10 @@ class SmolAgent(Agent):
         self.agent = remember(made, memory, max_tokens=BUDGET, session=session)
         if like:
             self.agent.memory.steps = like.agent.memory.steps
+
+    def steps(self, attribute: str) -> list[Any]:
+        """The steps of the agent's memory that have this attribute."""
+        return [step for step in self.agent.memory.steps if hasattr(step, attribute)]
 
     def ask(self, text: str) -> str:
         return str(self.agent.run(text, reset=False))
@@ -114,3 +121,31 @@ def test_an_error_is_sent_with_the_call_that_it_is_of(memory: HierarchicalMemory
         agent = kind(memory, kind.__name__, script, fail, None)
         assert agent.ask("Read a.md.") == "Gone."
         assert "Read a.md." in " ".join(said(agent.requests[-1]))
+
+
+@pytest.mark.parametrize("kind", [SmolAgent, CodingAgent])
+def test_thinking_which_is_text_here_is_sent_with_its_turn(
+    memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch, kind: type[SmolAgent]
+) -> None:
+    def script(chat: Chat) -> Move:
+        files = [path for path in ("a.md", "b.md") if f"It is {path}" not in " ".join(said(chat))]
+        return Move(path=files[0]) if files else Move(answer="Both.")
+
+    monkeypatch.setattr(kind, "thinks", True)
+    agent = kind(memory, "s1", script, lambda path: f"It is {path}.", None)
+    assert agent.ask("Read both.") == "Both."
+    turns = [" ".join(said([one])) for one in agent.requests[-1] if one["role"] == "assistant"]
+    assert len(turns) == 2 and all(thought(at) in turn for at, turn in enumerate(turns, 1))
+    thoughts = [step.model_output_message.raw["reasoning"] for step in agent.steps("model_output_message")]
+    assert thoughts == [thought(at) for at in (1, 2, 3)]  # what the provider sent stays with its step
+
+
+def test_images_that_are_too_long_give_way_to_notes(memory: HierarchicalMemory) -> None:
+    image = pytest.importorskip("PIL.Image").new("RGB", (2_000, 2_000))
+    agent = SmolAgent(memory, "s1", VAULT, str, None)
+    agent.agent.run("The Vault server of staging is in these plans.", images=[image] * 4)
+    content = agent.requests[-1][-1]["content"]
+    notes, images = str(content).count("left out"), sum(part["type"].startswith("image") for part in content)
+    assert "Vault server" in said(agent.requests[-1])[-1] and notes and notes + images == 4
+    (task,) = agent.steps("task_images")
+    assert task.task_images == [image] * 4

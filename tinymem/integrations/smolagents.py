@@ -126,7 +126,8 @@ class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
         return ChatMessage(role, [text_part(as_text(message.get("content")))]), message
 
     def _shortened(self, native: tuple[ChatMessage, Message], message: Message) -> tuple[ChatMessage, Message]:
-        return replace(native[0], content=shortened_content(native[0].content, message)), message
+        content = shortened_content(native[0].content, message, lambda part: [_part(part)])
+        return replace(native[0], content=content), message
 
 
 def _pairs(step: Any, at: int, summary_mode: bool) -> Iterator[tuple[ChatMessage, Message]]:
