@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,7 +162,8 @@ def test_the_background_embeds_what_waits_when_nobody_calls(tmp_path: Path, stor
     archive.work()
     assert archive.journal.counts()["waiting_steps"] == 0
     archive.close()
-    assert watermark(archive_at(tmp_path)) == store.count() == 30, "and closing indexes it"
+    with closing(archive_at(tmp_path)) as again:
+        assert watermark(again) == store.count() == 30, "and closing indexes it"
 
 
 def archive_at(folder: Path) -> Archive:

@@ -249,6 +249,7 @@ def test_all_calls_of_a_memory_run_on_one_thread_in_order() -> None:
     assert calls() == [], "it ends with the memory, whoever closes it"
 
 
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 def test_a_memory_that_nobody_holds_any_more_takes_its_thread_along() -> None:
     async def main() -> weakref.ref[HierarchicalMemory]:
         memory = HierarchicalMemory(**OPTIONS)

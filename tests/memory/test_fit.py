@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -132,16 +133,15 @@ def versions(draw: st.DrawFn) -> list[Chat]:
 @FEWER
 @given(versions(), st.data())
 def test_edits_branches_cuts_and_restarts_double_nothing_and_lose_nothing(all: list[Chat], data: st.DataObject) -> None:
-    with TemporaryDirectory() as folder:
-        memory = open_memory(folder)
+    with TemporaryDirectory() as folder, ExitStack() as opened:  # a draw may end the test
+        memory = opened.enter_context(open_memory(folder))
         for history in all:
             memory.fit(history, session="s")
             if data.draw(st.booleans()):
                 memory.close()
-                memory = open_memory(folder)
+                memory = opened.enter_context(open_memory(folder))
         wanted = {body_of(message) for history in all for message in history}
         assert Counter(map(body_of, archived(memory))) == Counter(wanted)
-        memory.close()
 
 
 @FEWER

@@ -104,6 +104,7 @@ def test_steps_are_found_by_the_tools_they_call_and_by_type(tmp_path: Path) -> N
     assert (numbers(tool="grep"), numbers(tool="ls"), numbers(tool="gre")) == ({1, 2}, {2}, set())
     assert (numbers(type="action"), numbers(type="final_answer")) == ({1, 2, 3}, {5})
     assert numbers(type="message", tool="grep") == numbers(type="ActionStep") == set()
+    archive.close()
 
 
 def test_filters_and_hidden_steps_hold_in_recall(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ class Index:
         self.fulltext = FullText(self.db)
         self.held: dict[int, str] = {}
 
+    def __del__(self) -> None:
+        self.db.close()
+
     def add(self, passages: Mapping[int, str] | Sequence[str]) -> None:
         new = passages if isinstance(passages, Mapping) else dict(enumerate(passages, len(self.held) + 1))
         self.held |= new

@@ -435,44 +435,45 @@ def test_settings_are_kept_all_or_none(journal: SqliteJournal) -> None:
 def test_the_journal_holds_what_a_dictionary_would(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, random.Random]]
 ) -> None:
-    journal = SqliteJournal(tmp_path_factory.mktemp("journal") / "journal.db")
-    held: dict[int, Entry] = {}
-    outside: set[int] = set()
-    used = made = 0  # the last numbers that were given, and whose passages were made
-    for kind, count, dice in operations:
-        some = dice.sample(sorted(held), min(count, len(held)))
-        if kind == "a":
-            new = {
-                n: entry(said(f"shared word{n} and text {'long ' * 99 * n}", n))
-                for n in range(used + 1, used + 1 + count)
-            }
-            used += count
-            journal.add([row for row, _ in new.values()])
-            held.update(new)
-        elif kind == "p" and (new := {n: held[n] for n in sorted(held) if n > made}):
-            made = [*new][:count][-1]
-            assert put(journal, [held for n, held in new.items() if n <= made])
-        elif kind == "d":
-            gone = removal([held.pop(n) for n in some])
-            assert journal.delete({n: texts if n <= made else [] for n, texts in gone.items()})
-            outside -= set(some)
-        elif kind == "w":
-            journal.set_window(some, {})
-            outside |= set(some)
-        else:
-            journal.set_window([], dict.fromkeys(some))
-            outside -= set(some)
-        assert [row.number for row in journal.rows()] == sorted(held)
-        assert [row.number for row in journal.window()] == sorted(set(held) - outside)
-        assert journal.next_number() == used + 1
-        embedded = {n for n in held if n <= made}
-        assert journal.counts()["passages"] == sum(len(held[n][1]) for n in embedded)
-        assert journal.counts()["waiting_steps"] == len(held) - len(embedded)
-        assert (journal.waiting_tokens() > 0) == (len(embedded) < len(held))
-        owner = dict(journal._read("SELECT id, step FROM passages"))
-        assert {owner[id] for id in found(journal, "shared")} == embedded
-        assert all({owner[id] for id in found(journal, f"word{n}")} == {n} & embedded for n in range(1, used + 1))
-    journal.close()
+    with closing(
+        SqliteJournal(tmp_path_factory.mktemp("journal") / "journal.db")
+    ) as journal:  # a draw may end the test
+        held: dict[int, Entry] = {}
+        outside: set[int] = set()
+        used = made = 0  # the last numbers that were given, and whose passages were made
+        for kind, count, dice in operations:
+            some = dice.sample(sorted(held), min(count, len(held)))
+            if kind == "a":
+                new = {
+                    n: entry(said(f"shared word{n} and text {'long ' * 99 * n}", n))
+                    for n in range(used + 1, used + 1 + count)
+                }
+                used += count
+                journal.add([row for row, _ in new.values()])
+                held.update(new)
+            elif kind == "p" and (new := {n: held[n] for n in sorted(held) if n > made}):
+                made = [*new][:count][-1]
+                assert put(journal, [held for n, held in new.items() if n <= made])
+            elif kind == "d":
+                gone = removal([held.pop(n) for n in some])
+                assert journal.delete({n: texts if n <= made else [] for n, texts in gone.items()})
+                outside -= set(some)
+            elif kind == "w":
+                journal.set_window(some, {})
+                outside |= set(some)
+            else:
+                journal.set_window([], dict.fromkeys(some))
+                outside -= set(some)
+            assert [row.number for row in journal.rows()] == sorted(held)
+            assert [row.number for row in journal.window()] == sorted(set(held) - outside)
+            assert journal.next_number() == used + 1
+            embedded = {n for n in held if n <= made}
+            assert journal.counts()["passages"] == sum(len(held[n][1]) for n in embedded)
+            assert journal.counts()["waiting_steps"] == len(held) - len(embedded)
+            assert (journal.waiting_tokens() > 0) == (len(embedded) < len(held))
+            owner = dict(journal._read("SELECT id, step FROM passages"))
+            assert {owner[id] for id in found(journal, "shared")} == embedded
+            assert all({owner[id] for id in found(journal, f"word{n}")} == {n} & embedded for n in range(1, used + 1))
 
 
 # forgotten

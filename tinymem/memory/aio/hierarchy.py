@@ -45,7 +45,8 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
 
         However often this is called, all calls of one memory run on one thread, which ends when the memory is closed.
 
-        >>> memory = AsyncHierarchicalMemory.over(HierarchicalMemory())
+        >>> with HierarchicalMemory() as memory:
+        ...     awaited = AsyncHierarchicalMemory.over(memory)
         """
         return cls._over(memory, worker_of(memory))
 

@@ -39,11 +39,11 @@ class ConversationMemory:
     `tool` lets a model fetch and search messages (see `tinymem.memory.conversation.retrieve.RetrieveMessage`): call it
     with the arguments of the model's call; its `schema` is for the chat API.
 
-    >>> conversation = ConversationMemory(max_tokens=4_000)
-    >>> message = conversation.add_message("user", "The staging server is at 10.0.0.7.", session="deploy")
-    >>> conversation.message_dict[message.nanoid] == message == conversation.messages[-1]
+    >>> with ConversationMemory(max_tokens=4_000) as conversation:
+    ...     message = conversation.add_message("user", "The staging server is at 10.0.0.7.", session="deploy")
+    ...     conversation.message_dict[message.nanoid] == message == conversation.messages[-1]
+    ...     [message.content for message in conversation.get_history()]
     True
-    >>> [message.content for message in conversation.get_history()]
     ['The staging server is at 10.0.0.7.']
 
     Args:
@@ -148,11 +148,12 @@ class ConversationMemory:
         This is for code. A model asks through `tool`, which marks messages as data.
 
         >>> import asyncio
-        >>> conversation = ConversationMemory()
-        >>> message = conversation.add_message("user", "Use Latin American Spanish.")
-        >>> async def dialect() -> str:
-        ...     return await conversation.retrieve_message(nanoid=message.nanoid)
-        >>> asyncio.run(dialect()) == conversation.retrieve_message(message.nanoid) == message.text
+        >>> async def dialect() -> bool:
+        ...     with ConversationMemory() as conversation:
+        ...         message = conversation.add_message("user", "Use Latin American Spanish.")
+        ...         awaited = await conversation.retrieve_message(nanoid=message.nanoid)
+        ...         return awaited == conversation.retrieve_message(message.nanoid) == message.text
+        >>> asyncio.run(dialect())
         True
 
         Raises:
@@ -167,10 +168,10 @@ class ConversationMemory:
         fits, its content is shortened to head and tail, with a mark between them. `to_messages` gives them as a chat
         API accepts them.
 
-        >>> conversation = ConversationMemory()
-        >>> for text in ("One.", "Two.", "Three."):
-        ...     message = conversation.add_message("user", text)
-        >>> [message.content for message in conversation.get_history(max_tokens=15)]
+        >>> with ConversationMemory() as conversation:
+        ...     for text in ("One.", "Two.", "Three."):
+        ...         message = conversation.add_message("user", text)
+        ...     [message.content for message in conversation.get_history(max_tokens=15)]
         ['Two.', 'Three.']
 
         Args:
@@ -190,9 +191,9 @@ class ConversationMemory:
         With `ids`, each begins with a line that has its id in brackets, for a model that has the `tool`. Empty
         messages, which the chat APIs refuse, are left out.
 
-        >>> conversation = ConversationMemory()
-        >>> message = conversation.add_message("user", "Which port is it?")
-        >>> conversation.to_messages()
+        >>> with ConversationMemory() as conversation:
+        ...     message = conversation.add_message("user", "Which port is it?")
+        ...     conversation.to_messages()
         [{'role': 'user', 'content': 'Which port is it?'}]
         """
 
