@@ -33,6 +33,10 @@ class Stems:
         self._db.executescript(SCRATCH)
         self._known: dict[str, list[str]] = {}
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
     def counted(self, texts: Sequence[str]) -> list[Counter[str]]:
         """Return the stems that an index has of each text, with their counts."""
         return self.of_indexed([indexed(text) for text in texts])

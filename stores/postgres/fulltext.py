@@ -54,6 +54,13 @@ class FullText(Database):
             self._stemmer = Stems(sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None))
         return self._stemmer
 
+    def close(self) -> None:
+        """Give back the connection, and close the scratch tables of the stems."""
+        super().close()
+        if self._stemmer is not None and not self._lock.inherited:
+            with self._lock:
+                self._stemmer.close()
+
     def _hash(self, stem: str) -> int:
         return hash_of(self._name, stem)
 
