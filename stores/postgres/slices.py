@@ -48,16 +48,23 @@ CROSS JOIN LATERAL (
     UNION ALL
     (SELECT step FROM passages WHERE namespace = %(ns)s AND step > {0}.step ORDER BY step LIMIT 1)) beside
 """
-# The steps around the best are candidates as well, and of each candidate the steps around it count.
+# The steps around the best are candidates as well, and of each candidate the steps around it count. With OFFSET 0 the
+# planner takes the indexes, whatever it knows of the tables.
 _SLICE = f"""
 WITH best AS MATERIALIZED (
     SELECT DISTINCT step FROM passages WHERE namespace = %(ns)s AND id = ANY(%(best)s::bigint[])),
 chosen AS MATERIALIZED (
     SELECT step FROM passages WHERE namespace = %(ns)s AND id = ANY(%(ids)s::bigint[])
     UNION SELECT beside.step FROM best {_BESIDE.format("best")}),
-shown AS MATERIALIZED (SELECT step FROM chosen UNION SELECT beside.step FROM chosen {_BESIDE.format("chosen")})
-SELECT {COLUMNS} FROM shown JOIN passages p ON p.namespace = %(ns)s AND p.step = shown.step
-JOIN steps s ON s.namespace = %(ns)s AND s.number = shown.step ORDER BY p.id
+shown AS MATERIALIZED (SELECT step, bool_or(is_chosen) AS is_chosen FROM (
+    SELECT step, true AS is_chosen FROM chosen
+    UNION ALL SELECT beside.step, false FROM chosen {_BESIDE.format("chosen")}) every GROUP BY step)
+SELECT {COLUMNS} FROM shown CROSS JOIN LATERAL (
+    SELECT id, step, part, start, finish, kind, asks, vector, tools,
+        CASE WHEN is_chosen THEN tokens ELSE '' END AS tokens,
+        CASE WHEN is_chosen THEN identifiers ELSE '' END AS identifiers
+    FROM passages WHERE namespace = %(ns)s AND step = shown.step OFFSET 0) p
+CROSS JOIN LATERAL (SELECT * FROM steps WHERE namespace = %(ns)s AND number = shown.step OFFSET 0) s ORDER BY p.id
 """
 _SEEN = "SELECT code, first, typed FROM identifiers WHERE namespace = %s AND code = ANY(%s::bigint[])"
 

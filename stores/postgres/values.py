@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -73,7 +74,9 @@ class _HalfLoader(Loader):
     format = pq.Format.BINARY
 
     def load(self, data: Buffer) -> bytes:
-        return np.frombuffer(data, ">f2", offset=HEAD).astype("<f2").tobytes()
+        numbers = array("H", bytes(data)[HEAD:])  # a quarter of numpy's time, for as few as these
+        numbers.byteswap()
+        return numbers.tobytes()
 
 
 def adapt(connection: psycopg.Connection[tuple[object, ...]], halfvec: int) -> None:

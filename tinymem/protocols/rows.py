@@ -191,7 +191,7 @@ class Slice:
     """The passages of some steps, all of each, and what is to be known of the others.
 
     Attributes:
-        rows: The passages, in order.
+        rows: The passages, in order; of steps that are only around others, without token ids and identifiers.
         lexical: Ids of passages by BM25, and their scores, as `Journal.search_text` gives them.
         share: The share of all passages whose steps are within the limits.
         tokens: The number of passages that have each of the tokens sought: of all passages, as the others.

@@ -45,6 +45,13 @@ class _Introduced(Seen):
         return np.array([code in self._typed for code in codes.tolist()], np.bool_)
 
 
+class _Sliced(Catalog):
+    """A catalog of a slice; it need not note by itself where identifiers come up first."""
+
+    def _note_identifiers(self, new: int) -> None:
+        pass
+
+
 def gather_slice(
     journal: Slicing, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
 ) -> tuple[Catalog, Candidates]:
@@ -62,7 +69,7 @@ def gather_slice(
 
 
 def _catalog(found: Slice, outline: Outline) -> Catalog:
-    catalog = Catalog(outline.dimensions, len(outline.document_frequency))
+    catalog = _Sliced(outline.dimensions, len(outline.document_frequency))
     for at in range(0, len(found.rows), AT_ONCE):
         catalog.extend(found.rows[at : at + AT_ONCE])
     catalog.whole, catalog.frequency = outline.whole, found.named

@@ -1,0 +1,1 @@
+"""PostgreSQL beside SQLite: the same memories on both, asked in turns."""
