@@ -57,7 +57,8 @@ def upgrade(url: str) -> tuple[int, int]:
     with _connected(url, check=False) as (connection, place):
         formats = migrate(connection, place)
         with guarded(place):
-            _make_indexes(connection)
+            if connection.execute(_OWNER).fetchone() == (True,):
+                _make_indexes(connection)
         return formats
 
 

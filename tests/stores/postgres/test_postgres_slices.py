@@ -240,3 +240,5 @@ def test_a_role_finds_vectors_by_the_index_too(indexed: Any, postgres: PostgresS
         db.execute("CALL tinymem.allow(%s, %s)", (role, large._name))
     url = postgres.url(user=role, password="word")
     assert all(f"Index Scan using {index_name(large._id)}" in plan for plan in plans(url, large, 11))
+    migrate_tables(url)  # which leaves the owner's indexes alone
+    assert index_name(large._id) in plans(url, large)[0]
