@@ -43,7 +43,7 @@ async def over_http(url: str, token: str = TOKEN) -> AsyncIterator[ClientSession
     """A client of a server that listens."""
     library: Any = vars(streamable_http).get("httpx2") or vars(streamable_http)["httpx"]
     async with (
-        library.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
+        library.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600) as http,
         streamable_http.streamable_http_client(url, http_client=http) as (read, write, *_),
         ClientSession(read, write) as session,
     ):
