@@ -428,6 +428,14 @@ def test_where_nothing_can_be_written_all_is_read_into_memory(archive: Archive, 
     assert archive.catalog is catalog and catalog.last_id == archive.journal.last_passage()
 
 
+def test_a_few_more_passages_are_added_without_counting_all(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(archive, 40)
+    before = len(archive.catalog)
+    monkeypatch.setattr(SqliteJournal, "counts", None)  # it takes as long as the memory is large; a call fails
+    write(archive, 3, first=40)
+    assert len(archive.catalog) > before and archive.catalog.last_id == archive.journal.last_passage()
+
+
 def test_the_files_are_for_their_owner_only(archive: Archive, tmp_path: Path) -> None:
     before = os.umask(0)
     try:

@@ -161,15 +161,16 @@ class CatalogFiles:
 
     def _extend(self, journal: Journal, progress: Progress) -> None:
         assert self._catalog is not None
-        total = None
+        total = 0  # counted where it takes more than one step, since counting takes as long as the memory is large
         try:
             while rows := journal.passages(self._catalog.last_id):
                 piece = self._catalog.following()
                 piece.extend(rows)
                 assert self._state is not None
                 self._keep(self._of(self._state).append(self._state, piece))
-                total = journal.counts()["passages"] if total is None else total
-                progress(len(self._catalog), total)
+                if not total and journal.last_passage() > self._catalog.last_id:
+                    total = journal.counts()["passages"]
+                progress(len(self._catalog), total or len(self._catalog))
         except BaseException:
             self._let_go()  # names of passages that were not written
             raise
