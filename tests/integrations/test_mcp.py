@@ -78,8 +78,8 @@ def test_what_is_remembered_comes_back_under_its_number(memory: HierarchicalMemo
 def test_filters_by_time_and_session_apply(memory: HierarchicalMemory) -> None:
     asked(memory, "remember", text="The port is 80.", session="one")
     asked(memory, "remember", text="The port is 8443.", session="two")
-    assert "8443" not in asked(memory, "recall", query="port", session="one")
-    assert "8443" not in asked(memory, "recent", session="one")
+    assert "is 8443" not in asked(memory, "recall", query="port", session="one")
+    assert "is 8443" not in asked(memory, "recent", session="one")
     assert "Nothing" in asked(memory, "recall", query="port", until="2001-01-01T00:00Z")
     assert "8443" in asked(memory, "recall", query="port", since="2001-01-01")
 

@@ -94,8 +94,9 @@ def check_block(context: Context, memory: HierarchicalMemory) -> None:
     assert block == block_of(context)
     roles = [message["role"] for message in context.messages[at[0] + 1 :]]
     assert roles[:1] != ["tool"]
-    newest = groups(memory.short_term.steps)[-1:]
-    assert len(roles) <= len(repair(messages_from_steps(step for group in newest for step in group)))
+    newest = messages_from_steps(step for group in groups(memory.short_term.steps)[-1:] for step in group)
+    noted = [one for one in newest if isinstance(one.get("content"), list)]  # a note may replace a file
+    assert len(roles) <= len(repair(newest)) + len(noted)
     shown = {i.step.step_number: i.step for i in context.items if i.tier in ("fixed", "window") and i.step.is_sent}
     for excerpt in context.recalled.items:
         assert excerpt.step.step_number is not None and shown.get(excerpt.step.step_number) != excerpt.step
