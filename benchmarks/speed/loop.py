@@ -53,7 +53,7 @@ async def ticked(seconds: float) -> list[float]:
     end = time.perf_counter() + seconds
     while (begun := time.perf_counter()) < end:
         await asyncio.sleep(TICK)
-        stalls.append(1000 * (time.perf_counter() - begun - TICK))
+        stalls.append(max(0.0, 1000 * (time.perf_counter() - begun - TICK)))  # clocks may wake a little early
     return stalls
 
 
@@ -98,7 +98,7 @@ async def blocked(folder: Path, seconds: float) -> dict[str, float]:
 def numbers(stalls: Sequence[float]) -> dict[str, float]:
     """Return the percentiles of stalls in milliseconds."""
     p50, p99, most = np.percentile(stalls, [50, 99, 100])
-    return {"p50": round(p50, 2), "p99": round(p99, 2), "max": round(most, 1), "ticks": len(stalls)}
+    return {"p50": round(p50, 2), "p99": round(p99, 2), "max": round(most, 2), "ticks": len(stalls)}
 
 
 def measured(args: argparse.Namespace) -> dict[str, Any]:
