@@ -10,6 +10,9 @@ from typing import Literal
 Cut = Literal["request", "answer"]
 
 
+READY = b"Z\x00\x00\x00\x05"  # begins the last message of an answer, ReadyForQuery; one byte is behind it
+
+
 class Wire:
     """Listens on `port` and passes on what comes to the server on another port, and what that answers.
 
@@ -59,7 +62,7 @@ class Wire:
             while data := server.recv(1 << 20):
                 if state.cut == "answer":
                     break
-                state.answered = True
+                state.answered = data[-6:-1] == READY  # an answer may come in several packets
                 client.sendall(data)
         self._close(client, server)
 
