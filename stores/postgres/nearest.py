@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tinymem.stores.postgres.values import Half
+from tinymem.stores.postgres.values import HIGHEST, Half
 
 __all__ = ["BREADTH", "FEW", "INDEXED_FROM", "STEPS", "conditions", "index_name", "index_sql", "nearest"]
 
@@ -27,7 +27,6 @@ _INDEX = (
     "CREATE INDEX CONCURRENTLY {name} ON passages USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) "
     "WITH (m = {links}, ef_construction = {candidates}) WHERE namespace = {namespace}"
 )
-_HIGHEST = "\U0010ffff"  # the character behind all others
 _LIMITS = {
     "session": "s.session = %(session)s",
     "speaker": "s.speaker = %(speaker)s",
@@ -48,7 +47,7 @@ def conditions(limits: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     for name, value in limits.items():
         if name == "session" and value.endswith("*"):
             where.append("s.session >= %(session)s AND s.session < %(session_end)s")
-            values |= {"session": value[:-1], "session_end": value[:-1] + _HIGHEST}
+            values |= {"session": value[:-1], "session_end": value[:-1] + HIGHEST}
         else:
             where.append(_LIMITS[name])
     return " AND ".join(where), values

@@ -10,6 +10,7 @@ from tinymem.errors import InputError
 from tinymem.protocols import StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.values import HIGHEST
 
 __all__ = ["Steps"]
 
@@ -27,7 +28,6 @@ SELECT (SELECT position + tokens FROM steps WHERE namespace = %(ns)s ORDER BY nu
         (SELECT split_part(value, ' ', 1)::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)
         ORDER BY number LIMIT 1)
 """
-_HIGHEST = "\U0010ffff"  # the character behind all others
 
 
 class Steps(Database):
@@ -200,7 +200,7 @@ def _within(limits: Mapping[str, str | float]) -> tuple[str, list[str | float]]:
     for name, value in limits.items():
         if name == "session" and isinstance(value, str) and value.endswith("*"):
             where += " AND session >= %s AND session < %s"
-            values += [value[:-1], value[:-1] + _HIGHEST]
+            values += [value[:-1], value[:-1] + HIGHEST]
         else:
             where += f" AND {_LIMITS[name]}"
             values.append(value)
