@@ -42,7 +42,7 @@ def makes_passages(open_journal: OpenJournal) -> None:
 
 
 def takes_turns(open_journal: OpenJournal) -> None:
-    """Who has the turn makes passages, and gives it back; what another one makes meanwhile is kept once."""
+    """A turn is given back, also after an error; what another one makes meanwhile is kept once."""
     with closing(open_journal("turns")) as journal, closing(open_journal("turns")) as other:
         journal.add([row(1), row(2)])
         with journal.turn(0) as is_ours:
