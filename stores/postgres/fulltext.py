@@ -30,7 +30,9 @@ _COUNT = (
     "INSERT INTO stems SELECT %s, stem, count FROM unnest(%s::bigint[], %s::bigint[]) new(stem, count) "
     "ON CONFLICT (namespace, stem) DO UPDATE SET passages = stems.passages + excluded.passages"
 )
-_OCCURRENCES = "SELECT * FROM occurrences(%s, %s::bigint[], %s::bigint[], %s, %s)"
+_OCCURRENCES = (
+    "SELECT * FROM occurrences(%(ns)s, %(stems)s::bigint[], %(waits)s::bigint[], %(most_stems)s, %(most_passages)s)"
+)
 _REMOVE = """
 WITH gone AS (DELETE FROM terms WHERE namespace = %(ns)s AND passage = ANY(%(ids)s::bigint[]) RETURNING stems, length),
 lost AS (SELECT stem, count(*) times FROM gone, unnest(gone.stems) stem GROUP BY stem),
@@ -122,14 +124,14 @@ class FullText(Database):
         """Return the stems of a query. The lock must be held."""
         return [*dict.fromkeys(self._stems.of_words(words(query)[:MAX_WORDS]))]
 
-    def _occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, Sequence[Any]]:
+    def _occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Return the statement that finds the passages with stems, of each of which `waits` more wait."""
-        hashes = [self._hash(stem) for stem in stems]
-        return _OCCURRENCES, (self._id, hashes, list(waits), MAX_TERMS, MAX_POSTINGS)
+        values = {"ns": self._id, "stems": [self._hash(stem) for stem in stems], "waits": list(waits)}
+        return _OCCURRENCES, {**values, "most_stems": MAX_TERMS, "most_passages": MAX_POSTINGS}
 
 
-def occurrences_of(columns: Sequence[Sequence[int] | None]) -> Occurrences:
+def occurrences_of(columns: Sequence[Ids | None]) -> Occurrences:
     """Return the passages of a stem, their counts and lengths, in the order of their ids."""
-    ids, times, lengths = (np.array(column or (), np.int64) for column in columns)
+    ids, times, lengths = (np.zeros(0, np.int64) if column is None else column for column in columns)
     order = np.argsort(ids, kind="stable")
     return Occurrences(ids[order], times[order], lengths[order])

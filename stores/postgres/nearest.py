@@ -6,12 +6,12 @@ alone. Only the owner of the tables can make it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.stores.postgres.values import HIGHEST, Half
 
-__all__ = ["BREADTH", "FEW", "INDEXED_FROM", "STEPS", "conditions", "index_name", "index_sql", "nearest"]
+__all__ = ["BREADTH", "FEW", "INDEXED_FROM", "STEPS", "Limits", "index_name", "index_sql", "nearest", "within"]
 
 Statement: TypeAlias = "tuple[str, Mapping[str, Any]]"
 
@@ -27,62 +27,113 @@ _INDEX = (
     "CREATE INDEX CONCURRENTLY {name} ON passages USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) "
     "WITH (m = {links}, ef_construction = {candidates}) WHERE namespace = {namespace}"
 )
-_LIMITS = {
+# How many passages are within the limits, kept for the statements behind it in the same transaction.
+_WITHIN = """
+SELECT passages, set_config('tinymem.within', passages::text, true)
+FROM (SELECT count(*) AS passages FROM passages p {joined} WHERE p.namespace = %(ns)s{where}) held
+"""
+_FEW_WITHIN = f"current_setting('tinymem.within')::bigint <= {FEW}"
+_CONDITIONS = {
     "session": "s.session = %(session)s",
     "speaker": "s.speaker = %(speaker)s",
     "type": "s.type = %(type)s",
     "since": "s.time >= %(since)s",
     "until": "s.time <= %(until)s",
     "numbers": "s.number = ANY(%(numbers)s::bigint[])",
-    "tool": "%(tool)s = ANY(string_to_array(p.tools, E'\\n'))",
 }
+_SESSIONS = "s.session >= %(session)s AND s.session < %(session_end)s"
+_TOOL = "%(tool)s = ANY(string_to_array(p.tools, E'\\n'))"
 STEPS = "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step"
 # Hidden steps are left out later: they count when it is asked how close the closest is.
 _AND_HIDDEN = "%(most)s + (SELECT count(*) FROM passages WHERE namespace = %(ns)s AND step = ANY(%(hidden)s::bigint[]))"
 
 
-def conditions(limits: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the conditions for steps `s` and passages `p` within limits, and their values."""
-    where, values = [], dict(limits)
-    for name, value in limits.items():
-        if name == "session" and value.endswith("*"):
-            where.append("s.session >= %(session)s AND s.session < %(session_end)s")
-            values |= {"session": value[:-1], "session_end": value[:-1] + HIGHEST}
-        else:
-            where.append(_LIMITS[name])
-    return " AND ".join(where), values
+class Limits(NamedTuple):
+    """Conditions for steps `s` and for passages `p`, each with an AND before it, and their values."""
+
+    of_steps: str = ""
+    of_passages: str = ""
+    values: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, limits: Mapping[str, Any]) -> Limits:
+        """Return the conditions of limits as `Sought` has them."""
+        given = dict(limits)
+        where = {name: _CONDITIONS[name] for name in given if name != "tool"}
+        if given.get("session", "").endswith("*"):
+            where["session"] = _SESSIONS
+            given |= {"session": given["session"][:-1], "session_end": given["session"][:-1] + HIGHEST}
+        return cls(_and(where.values()), _and([_TOOL] if "tool" in given else []), given)
+
+    def dated(self, spans: Sequence[tuple[float, float]]) -> Limits:
+        """Return these limits within spans of time, each from its start to before its end."""
+        starts = {f"from{at}": start for at, (start, _) in enumerate(spans)}
+        ends = {f"to{at}": end for at, (_, end) in enumerate(spans)}
+        among = " OR ".join(f"(s.time >= %(from{at})s AND s.time < %(to{at})s)" for at in range(len(spans)))
+        return Limits(f"{self.of_steps} AND ({among})", self.of_passages, {**self.values, **starts, **ends})
+
+    def __bool__(self) -> bool:
+        return bool(self.of_steps or self.of_passages)
+
+
+def _and(conditions: Iterable[str]) -> str:
+    return "".join(f" AND {condition}" for condition in conditions)
+
+
+def within(namespace: int, limits: Limits) -> Statement:
+    """Return the statement that counts the passages within limits, which `nearest` must find before it."""
+    return _WITHIN.format(joined=STEPS, where=limits.of_steps + limits.of_passages), {"ns": namespace, **limits.values}
 
 
 def nearest(
     namespace: int,
     vectors: Sequence[Half],
     dimensions: int,
-    limits: tuple[str, Mapping[str, Any]],
+    limits: Limits,
     hidden: Sequence[int],
     most: int,
-    by_index: bool,
+    has_index: bool,
 ) -> Statement:
-    """Return the statement that finds the passages nearest to any of the vectors, within limits, and `hidden` ones."""
-    where, given = limits
-    values: dict[str, Any] = {"ns": namespace, "hidden": list(hidden), "most": most, **given}
-    most_of = _AND_HIDDEN if hidden else "%(most)s"
+    """Return the statement that finds the passages nearest to any of the vectors, within limits, and `hidden` ones.
+
+    Where few are within the limits they are compared one by one, index or not.
+    """
+    values: dict[str, Any] = {"ns": namespace, "hidden": list(hidden), "most": most, **limits.values}
     values |= {f"v{at}": vector for at, vector in enumerate(vectors)}
     held = f"p.vector::halfvec({dimensions})"
     asked = [f"%(v{at})b::halfvec({dimensions})" for at in range(len(vectors))]
-    if by_index:
-        kept = (
-            f"AND (SELECT {where} FROM steps s WHERE s.namespace = p.namespace AND s.number = p.step)" if where else ""
-        )
-        each = (
-            f"(SELECT p.id FROM passages p WHERE p.namespace = %(ns)s {kept} "
-            f"ORDER BY {held} <#> {vector} LIMIT {most_of})"
-            for vector in asked
-        )
-        return " UNION ALL ".join(each), values
-    joined, kept = (STEPS, f"AND {where}") if where else ("", "")
+    most_of = _AND_HIDDEN if hidden else "%(most)s"
+    by_index = _by_index(held, asked, limits, most_of)
+    one_by_one = _one_by_one(held, asked, limits, most_of)
+    if not (has_index and limits):
+        return by_index.format(gate="") if has_index else one_by_one.format(gate=""), values
+    gates = f" AND NOT {_FEW_WITHIN}", f" AND {_FEW_WITHIN}"
+    return f"{by_index.format(gate=gates[0])} UNION ALL ({one_by_one.format(gate=gates[1])})", values
+
+
+def _by_index(held: str, asked: Sequence[str], limits: Limits, most: str) -> str:
+    kept = limits.of_passages
+    if limits.of_steps:
+        step = "s.namespace = p.namespace AND s.number = p.step"
+        kept += f" AND EXISTS (SELECT 1 FROM steps s WHERE {step}{limits.of_steps} OFFSET 0)"
+    each = (
+        f"(SELECT p.id FROM passages p WHERE p.namespace = %(ns)s{{gate}}{kept} "
+        f"ORDER BY {held} <#> {vector} LIMIT {most})"
+        for vector in asked
+    )
+    return " UNION ALL ".join(each)
+
+
+def _one_by_one(held: str, asked: Sequence[str], limits: Limits, most: str) -> str:
     closest = f"least({', '.join(f'{held} <#> {vector}' for vector in asked)})"
-    found = f"SELECT p.id FROM passages p {joined} WHERE p.namespace = %(ns)s {kept}"
-    return f"{found} ORDER BY {closest}, p.id LIMIT {most_of}", values
+    among = f"passages p WHERE p.namespace = %(ns)s{{gate}}{limits.of_passages}"
+    if limits.of_steps:  # with OFFSET 0 the steps come first, or the planner may compare all passages
+        among = (
+            f"(SELECT s.number FROM steps s WHERE s.namespace = %(ns)s{{gate}}{limits.of_steps} OFFSET 0) s "
+            "CROSS JOIN LATERAL (SELECT p.id, p.vector FROM passages p "
+            f"WHERE p.namespace = %(ns)s AND p.step = s.number{limits.of_passages} OFFSET 0) p"
+        )
+    return f"SELECT p.id FROM {among} ORDER BY {closest}, p.id LIMIT {most}"
 
 
 def index_name(namespace: int) -> str:

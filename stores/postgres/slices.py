@@ -5,17 +5,18 @@ Words are found by the GIN index, identifiers by another one, and vectors as `ne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tinymem.protocols import EmbeddedPassage, Ids, Slice, Sought, Survey
-from tinymem.stores.bm25 import Occurrences, ranked
+from tinymem.protocols import Ids, PassageColumns, Slice, Sought, Survey
+from tinymem.stores.bm25 import ranked
+from tinymem.stores.postgres.columns import columns_of, columns_sql
 from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.fulltext import occurrences_of
-from tinymem.stores.postgres.nearest import BREADTH, FEW, STEPS, conditions, index_name, nearest
-from tinymem.stores.postgres.passages import COLUMNS, Passages
+from tinymem.stores.postgres.nearest import BREADTH, STEPS, Limits, index_name, nearest, within
+from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.values import halves
 
 __all__ = ["Slices"]
@@ -31,7 +32,6 @@ SELECT coalesce((SELECT min(time) FROM steps WHERE namespace = %(ns)s), 0),
     (SELECT array_agg(speaker) FROM speaking WHERE speaker IS NOT NULL),
     EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND indisvalid)
 """
-_LIMITED = f"SELECT count(*) FROM passages p {STEPS} WHERE p.namespace = %(ns)s AND {{where}}"
 _TOKENS = "SELECT token, passages FROM tokens WHERE namespace = %(ns)s AND token = ANY(%(tokens)s::bigint[])"
 _NAMED = """
 SELECT i.code, i.passages, h.ids FROM identifiers i LEFT JOIN LATERAL holders(
@@ -39,8 +39,12 @@ SELECT i.code, i.passages, h.ids FROM identifiers i LEFT JOIN LATERAL holders(
 WHERE i.namespace = %(ns)s AND i.code = ANY(%(codes)s::bigint[])
 """
 _HIDDEN = "SELECT id FROM passages WHERE namespace = %(ns)s AND step = ANY(%(hidden)s::bigint[])"
+# The occurrences, and in a row of their own, the 0th, which of their passages are within limits.
 _AMONG = f"""
-SELECT p.id FROM passages p {STEPS} WHERE p.namespace = %(ns)s AND p.id = ANY(%(ids)s::bigint[]) AND {{where}}
+WITH found AS MATERIALIZED ({{occurrences}})
+SELECT * FROM found UNION ALL
+SELECT 0, array_agg(p.id), NULL, NULL FROM (SELECT DISTINCT unnest(passages) AS id FROM found) f
+JOIN passages p ON p.namespace = %(ns)s AND p.id = f.id {STEPS} WHERE true{{where}}
 """
 _BESIDE = """
 CROSS JOIN LATERAL (
@@ -58,14 +62,15 @@ chosen AS MATERIALIZED (
     UNION SELECT beside.step FROM best {_BESIDE.format("best")}),
 shown AS MATERIALIZED (SELECT step, bool_or(is_chosen) AS is_chosen FROM (
     SELECT step, true AS is_chosen FROM chosen
-    UNION ALL SELECT beside.step, false FROM chosen {_BESIDE.format("chosen")}) every GROUP BY step)
-SELECT {COLUMNS} FROM shown CROSS JOIN LATERAL (
-    SELECT id, step, part, start, finish, kind, asks, vector, tools,
-        CASE WHEN is_chosen THEN tokens ELSE '' END AS tokens,
-        CASE WHEN is_chosen THEN identifiers ELSE '' END AS identifiers
-    FROM passages WHERE namespace = %(ns)s AND step = shown.step OFFSET 0) p
-CROSS JOIN LATERAL (SELECT * FROM steps WHERE namespace = %(ns)s AND number = shown.step OFFSET 0) s ORDER BY p.id
-"""
+    UNION ALL SELECT beside.step, false FROM chosen {_BESIDE.format("chosen")}) every GROUP BY step ORDER BY step)
+""" + columns_sql(
+    "shown CROSS JOIN LATERAL (SELECT * FROM steps WHERE namespace = %(ns)s AND number = shown.step OFFSET 0) s",
+    """shown CROSS JOIN LATERAL (
+        SELECT id, step, part, start, finish, kind, asks, vector, tools,
+            CASE WHEN is_chosen THEN tokens ELSE '' END AS tokens,
+            CASE WHEN is_chosen THEN identifiers ELSE '' END AS identifiers
+        FROM passages WHERE namespace = %(ns)s AND step = shown.step ORDER BY id OFFSET 0) p""",
+)
 _SEEN = "SELECT code, first, typed FROM identifiers WHERE namespace = %s AND code = ANY(%s::bigint[])"
 
 
@@ -91,72 +96,60 @@ class Slices(Passages):
     def sliced(self, sought: Sought) -> Slice:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
         with self._lock, guarded(self._location):
-            limits = conditions(sought.limits)
-            share = self._share(limits)
-            head, (_, texts, hidden, tokens, named, *near) = self._read_whole(*self._searches(sought, limits, share))
-            found = [occurrences_of(columns) for _, *columns in texts]
-            among = self._among(found, limits, [id for (id,) in hidden], bool(sought.hidden))
-            lexical = ranked(found, head.passages, head.words / max(head.passages, 1) or 1.0, among)
+            limits = Limits.of(sought.limits)
+            head, found = self._read_whole(*self._searches(sought, limits))
+            (_, texts, hidden, tokens, named, *near), share = found, 1.0
+            if limits:
+                share = near.pop(0)[0][0] / max(head.passages, 1)
+            occurrences = [occurrences_of(columns) for nth, *columns in texts if nth]
+            among = _among(texts, hidden) if limits or sought.hidden else None
+            lexical = ranked(occurrences, head.passages, head.words / max(head.passages, 1) or 1.0, among)
             signals = [lexical[0].tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
             best = {id for ids in signals for id in ids[: sought.around]}
             counts = {code: passages for code, passages, _ in named}
             if sum(counts.values()) <= sought.most_named:
-                signals.append([id for _, _, ids in named for id in ids or ()])
+                signals.append([id for _, _, ids in named if ids is not None for id in ids.tolist()])
                 best.update(signals[-1])
             ids = {id for some in signals for id in some}
-            rows = self._read(_SLICE, {"ns": self._id, "ids": list(ids), "best": list(best)})
-            passages = [*map(EmbeddedPassage._make, rows)]
-            seen = self._seen(passages) if sought.is_stretch else ()
+            (row,) = self._read(_SLICE, {"ns": self._id, "ids": list(ids), "best": list(best)})
+            passages = columns_of(row)
+            seen = self._seen(passages) if passages and sought.is_stretch else ()
             return Slice(passages, lexical, share, dict(tokens), counts, seen)
 
-    def _share(self, limits: tuple[str, Mapping[str, Any]]) -> float:
-        """Return the share of all passages that are within the limits."""
-        where, values = limits
-        if not where:
-            return 1.0
-        return self._number(_LIMITED.format(where=where), {"ns": self._id, **values}) / max(self._passages, 1)
-
-    @property
-    def _passages(self) -> int:
-        return self._surveyed[1].passages if self._surveyed[1] else 0
-
-    def _searches(
-        self, sought: Sought, limits: tuple[str, Mapping[str, Any]], share: float
-    ) -> Iterator[tuple[str, Any]]:
+    def _searches(self, sought: Sought, limits: Limits) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
         values = {"ns": self._id, "hidden": list(sought.hidden), "tokens": sought.tokens.tolist()}
-        stems, by_index = self._sought(sought.topic), self._is_indexed and share * self._passages > FEW
-        yield BREADTH if by_index else ("SELECT 1", {})
-        yield self._occurrences(stems, [0] * len(stems))
+        yield BREADTH if self._is_indexed else ("SELECT 1", {})
+        yield self._lexical(sought.topic, limits)
         yield _HIDDEN, values
         yield _TOKENS, values
         yield _NAMED, {"ns": self._id, "codes": sought.named.tolist(), "most": sought.most_named}
         place = self._id, halves(sought.vectors), sought.vectors.shape[1]
-        yield nearest(*place, limits, sought.hidden, sought.best, by_index)
-        where, given = limits
-        if where:  # the closest of all is what the others are compared with
-            yield nearest(*place, ("", {}), sought.hidden, 1, self._is_indexed)
+        if limits:
+            yield within(self._id, limits)
+        yield nearest(*place, limits, sought.hidden, sought.best, self._is_indexed)
+        if limits:  # the closest of all is what the others are compared with
+            yield nearest(*place, Limits(), sought.hidden, 1, self._is_indexed)
         if sought.spans:
-            spans = " OR ".join(f"(s.time >= %(from{at})s AND s.time < %(to{at})s)" for at in range(len(sought.spans)))
-            for at, (start, end) in enumerate(sought.spans):
-                given = {**given, f"from{at}": start, f"to{at}": end}
-            dated = f"({spans})" + (f" AND {where}" if where else "")
-            yield nearest(*place, (dated, given), sought.hidden, sought.best, False)
+            yield nearest(*place, limits.dated(sought.spans), sought.hidden, sought.best, False)
 
-    def _among(
-        self, found: list[Occurrences], limits: tuple[str, Mapping[str, Any]], hidden: list[int], hides: bool
-    ) -> Ids | None:
-        """Return those of the passages found that may come back, in order; None for all."""
-        where, values = limits
-        if not (where or hides):
-            return None
-        ids = np.unique(np.concatenate([np.zeros(0, np.int64), *(some.ids for some in found)]))
-        if where:
-            rows = self._read(_AMONG.format(where=where), {"ns": self._id, "ids": ids.tolist(), **values})
-            ids = np.array(sorted(id for (id,) in rows), np.int64)
-        return np.setdiff1d(ids, np.array(hidden, np.int64))
+    def _lexical(self, topic: str, limits: Limits) -> tuple[str, Any]:
+        """Return the statement that finds the occurrences of the words, and which of them are within limits."""
+        stems = self._sought(topic)
+        sql, values = self._occurrences(stems, [0] * len(stems))
+        if not limits:
+            return sql, values
+        where = limits.of_steps + limits.of_passages
+        return _AMONG.format(occurrences=sql, where=where), {**values, **limits.values}
 
-    def _seen(self, passages: Collection[EmbeddedPassage]) -> list[tuple[int, int, int | None]]:
+    def _seen(self, passages: PassageColumns) -> list[tuple[int, int, int | None]]:
         """Return where the identifiers of passages come up first."""
-        codes = np.unique(np.frombuffer(b"".join(passage.identifiers for passage in passages), "<u4"))
+        codes = np.unique(np.frombuffer(passages.identifiers, "<u4"))
         return self._read(_SEEN, (self._id, codes.tolist()))
+
+
+def _among(texts: Sequence[tuple[Any, ...]], hidden: Sequence[tuple[int]]) -> Ids:
+    """Return those of the passages found that may come back, in order: those within limits, but for hidden ones."""
+    kept = [ids for nth, ids, *_ in texts if nth == 0] or [ids for _, ids, *_ in texts]
+    every = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids for ids in kept if ids is not None)]))
+    return np.setdiff1d(every, np.array([id for (id,) in hidden], np.int64))

@@ -6,6 +6,7 @@ import struct
 from array import array
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ __all__ = ["HIGHEST", "Half", "adapt", "halves", "hash_of"]
 # PostgreSQL's texts hold no NUL, ours may.
 ESCAPE, NUL, LITERAL = "\x1a", "\x1a0", "\x1a1"
 HIGHEST = "\U0010ffff"  # the character behind all others
+ARRAY_HEAD = 20  # bytes before the first number of an array
 HEAD = 4  # bytes before the numbers of a vector on the wire: how many they are
 
 
@@ -80,6 +82,42 @@ class _HalfLoader(Loader):
         return numbers.tobytes()
 
 
+class _ArrayLoader(Loader):
+    """Gives an array of numbers as numpy's: of some thousand, in a hundredth of the time that a list takes."""
+
+    format = pq.Format.BINARY
+    kind: ClassVar[str]  # of the numbers on the wire,
+    given: ClassVar[str]  # and here
+
+    def load(self, data: Buffer) -> npt.NDArray[Any]:
+        dimensions, has_null = struct.unpack_from(">ii", data)
+        if has_null or dimensions > 1:
+            raise psycopg.DataError("an array of numbers has a NULL in it, or more than one dimension")
+        if not dimensions:
+            return np.zeros(0, self.given)
+        held = np.frombuffer(data, [("bytes", ">i4"), ("value", self.kind)], offset=ARRAY_HEAD)
+        return held["value"].astype(self.given)
+
+
+class _Bools(_ArrayLoader):
+    kind, given = "?", "?"
+
+
+class _Int4s(_ArrayLoader):
+    kind, given = ">i4", "<i8"
+
+
+class _Int8s(_ArrayLoader):
+    kind, given = ">i8", "<i8"
+
+
+class _Float8s(_ArrayLoader):
+    kind, given = ">f8", "<f8"
+
+
+ARRAYS = {"bool[]": _Bools, "int4[]": _Int4s, "int8[]": _Int8s, "float8[]": _Float8s}
+
+
 def adapt(connection: psycopg.Connection[tuple[object, ...]], halfvec: int) -> None:
     """Have a connection take and give these values; `halfvec` is the number of that type in its database."""
     adapters = connection.adapters
@@ -87,3 +125,5 @@ def adapt(connection: psycopg.Connection[tuple[object, ...]], halfvec: int) -> N
     adapters.register_dumper(Half, _HalfDumper)
     adapters.register_loader("text", _TextLoader)
     adapters.register_loader(halfvec, _HalfLoader)
+    for name, loader in ARRAYS.items():
+        adapters.register_loader(adapters.types.get_oid(name), loader)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from tinymem.protocols.adapters import Ids, TokenIds, Vectors
 
-__all__ = ["Embedded", "EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageRow", "Place",
-           "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally", "TermCheck",
-           "VectorCheck"]  # fmt: skip
+__all__ = ["Embedded", "EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
+           "PassageRow", "Place", "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
+           "TermCheck", "VectorCheck"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,57 @@ class EmbeddedPassage(NamedTuple):
     milestone: bool
 
 
+@dataclass(frozen=True)
+class PassageColumns:
+    """Passages as columns of `n` values, in order, and their steps as columns of `m`, which passages share.
+
+    Attributes:
+        id, part, start, end: As in `EmbeddedPassage`, `(n,)` each, and so are `kind`, `asks` and `tools`.
+        at: The place of each passage's step in `steps`: `(n,)`.
+        vectors: `(n, dimensions)`, in half precision.
+        tokens: The token ids of all passages, one after the other, as bytes; `token_bytes` says how many each has.
+        identifiers: Their identifiers; `identifier_bytes` says how many bytes each has.
+        steps: The numbers of the steps, `(m,)`, and so are `type`, `session`, `speaker`, `time` and `milestone`.
+    """
+
+    id: Ids
+    at: Ids
+    part: Ids
+    start: Ids
+    end: Ids
+    kind: Sequence[str]
+    asks: npt.NDArray[np.bool_]
+    tools: Sequence[str]
+    vectors: npt.NDArray[np.float16]
+    tokens: bytes
+    token_bytes: Ids
+    identifiers: bytes
+    identifier_bytes: Ids
+    steps: Ids
+    type: Sequence[str]
+    session: Sequence[str | None]
+    speaker: Sequence[str | None]
+    time: npt.NDArray[np.float64]
+    milestone: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, rows: Sequence[Any]) -> PassageColumns:
+        """Return the columns of rows, with a step for each; ValueError, TypeError or OverflowError for what is none."""
+        (ids, step, part, start, end, kind, asks, vector, tokens, type, session, speaker, time, identifiers, tools,
+         milestone) = zip(*rows, strict=True)  # fmt: skip
+        return cls(
+            _numbers(ids), np.arange(len(ids)), _numbers(part), _numbers(start), _numbers(end),
+            kind, np.array(asks, np.bool_), tools, np.frombuffer(b"".join(vector), "<f2").reshape(len(ids), -1),
+            b"".join(tokens), _numbers([len(each) for each in tokens]),
+            b"".join(identifiers), _numbers([len(each) for each in identifiers]),
+            _numbers(step), type, session, speaker, np.array(time, np.float64), np.array(milestone, np.bool_),
+        )  # fmt: skip
+
+
+def _numbers(values: Sequence[int]) -> Ids:
+    return np.array(values, np.int64)
+
+
 class Survey(NamedTuple):
     """Figures of all steps for the analysis of a question: passages, the first and the last time, and speakers."""
 
@@ -191,7 +242,8 @@ class Slice:
     """The passages of some steps, all of each, and what is to be known of the others.
 
     Attributes:
-        rows: The passages, in order; of steps that are only around others, without token ids and identifiers.
+        passages: The passages; those of steps that are only around others have no token ids and no identifiers. None if
+            there are no passages.
         lexical: Ids of passages by BM25, and their scores, as `Journal.search_text` gives them.
         share: The share of all passages whose steps are within the limits.
         tokens: The number of passages that have each of the tokens sought: of all passages, as the others.
@@ -199,7 +251,7 @@ class Slice:
         seen: By identifier, the id of the first passage that has it, and of the first that the agent typed it in.
     """
 
-    rows: Sequence[EmbeddedPassage]
+    passages: PassageColumns | None
     lexical: tuple[Ids, Vectors]
     share: float
     tokens: Mapping[int, int]

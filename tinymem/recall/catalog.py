@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.errors import kind_of
-from tinymem.protocols import Ids, TokenIds, Vectors
+from tinymem.protocols import Ids, PassageColumns, TokenIds, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 
 __all__ = ["COLUMNS", "KINDS", "Catalog", "Growing", "NameCodes", "Names", "columns"]
@@ -93,6 +93,10 @@ class NameCodes:
         if name not in self.names and not isinstance(name, str):
             raise ValueError(f"{kind_of(name)} is not a name")
         return self.names.setdefault(name, len(self.names))
+
+    def all_of(self, names: Sequence[str | None]) -> Ids:
+        """Return the integers of `names`."""
+        return np.array([self.of(name) for name in names], np.int64)
 
 
 class Names:
@@ -212,59 +216,50 @@ class Catalog:
         return last - 1
 
     def extend(self, rows: Sequence[Any]) -> None:
-        """Append passages as `Journal.passages` returns them, up to 65,536 at once.
+        """Append passages as `Journal.passages` returns them.
 
         Raises:
             ValueError, TypeError, OverflowError: A row is not a passage.
         """
-        if not rows:
+        if rows:
+            self.append(PassageColumns.of(rows))
+
+    def append(self, new: PassageColumns) -> None:
+        """Append passages that are columns already; errors as in `extend`."""
+        if not (count := len(new.id)):
             return
-        (
-            ids,
-            step,
-            part,
-            start,
-            end,
-            kind,
-            asks,
-            vector,
-            tokens,
-            types,
-            session,
-            speaker,
-            time,
-            names,
-            tools,
-            marks,
-        ) = zip(*rows, strict=True)
-        vectors = np.frombuffer(b"".join(vector), "<f2").reshape(len(rows), self.dimensions)
-        vectors = vectors.astype(np.float32)
-        self._check(np.array(ids, np.int64), np.array([step, part, start, end, time], np.float64))
-        if not np.isfinite(vectors).all():
-            raise ValueError(f"a vector of the passages {ids[0]} to {ids[-1]} is not finite")
+        vectors = new.vectors.astype(np.float32)
+        step, time = new.steps[new.at], new.time[new.at]
+        self._check(new.id, np.array([step, new.part, new.start, new.end, time], np.float64))
+        if vectors.shape[1] != self.dimensions or not np.isfinite(vectors).all():
+            raise ValueError(
+                f"the vectors of the passages {new.id[0]} to {new.id[-1]} are of another length, or not finite"
+            )
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
-        places = np.zeros(len(rows), PLACE)
+        vectors /= np.where(lengths == 0, 1, lengths)
+        places = np.zeros(count, PLACE)
+        names = self.names
         filled = {
-            "part": part, "start": start, "end": end, "asks": asks, "milestone": marks,
-            "kind": [KINDS.get(k, SAID) for k in kind],
-            "reply": [k in ("reply", "final_answer") for k in kind],
-            "speaker": [self.names.speakers.of(s) for s in speaker],
-            "type": [self.names.types.of(t) for t in types],
-            "tools": [self.names.toolsets.of(t) for t in tools],
+            "part": new.part, "start": new.start, "end": new.end, "asks": new.asks,
+            "milestone": new.milestone[new.at],
+            "kind": [KINDS.get(kind, SAID) for kind in new.kind],
+            "reply": [kind in ("reply", "final_answer") for kind in new.kind],
+            "speaker": names.speakers.all_of(new.speaker)[new.at],
+            "type": names.types.all_of(new.type)[new.at],
+            "tools": names.toolsets.all_of(new.tools),
         }  # fmt: skip
         for name, values in filled.items():
             places[name] = values
-        codes = read(b"".join(names))
         added = {
-            "vectors": vectors / np.where(lengths == 0, 1, lengths),
-            "id": ids, "step": step, "time": time, "places": places,
-            "session": [self.names.sessions.of(s) for s in session],
+            "vectors": vectors, "id": new.id, "step": step, "time": time, "places": places,
+            "session": names.sessions.all_of(new.session)[new.at],
         }  # fmt: skip
         for name, some in added.items():
             self.columns[name].extend(some)
-        self._extend_tokens(tokens)
-        self._identifiers.extend(codes, [len(blob) // codes.itemsize for blob in names])
-        self._note_identifiers(len(self) - len(rows))
+        self._extend_tokens(np.frombuffer(new.tokens, np.uint16), new.token_bytes)
+        codes = read(new.identifiers)
+        self._identifiers.extend(codes, new.identifier_bytes // codes.itemsize)
+        self._note_identifiers(len(self) - count)
 
     def _check(self, ids: Ids, places: npt.NDArray[np.float64]) -> None:
         """Raise ValueError unless ids and steps are in order, and parts, offsets and times are possible."""
@@ -276,12 +271,12 @@ class Catalog:
         if len(wrong := np.flatnonzero(~(ordered & within))):
             raise ValueError(f"passage {ids[wrong[0]]} is out of order or has an impossible place")
 
-    def _extend_tokens(self, blobs: Sequence[bytes]) -> None:
-        ids = np.frombuffer(b"".join(blobs), np.uint16)
-        row = np.repeat(np.arange(len(blobs), dtype=np.uint32), [len(blob) // ids.itemsize for blob in blobs])
-        held = np.sort(row << 16 | ids)  # each passage's ids together
-        held = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))]  # without duplicates
-        self._tokens.extend(held & 0xFFFF, np.bincount(held >> 16, minlength=len(blobs)))
+    def _extend_tokens(self, ids: TokenIds, lengths: Ids) -> None:
+        """Append token ids, given as those of one passage after the other, and the bytes of each."""
+        rows: npt.NDArray[Any] = np.arange(len(lengths), dtype=np.uint32 if len(lengths) < 1 << 16 else np.uint64)
+        held = np.sort(np.repeat(rows, lengths // ids.itemsize) << 16 | ids)  # each passage's ids together
+        held = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))].astype(np.int64)  # without duplicates
+        self._tokens.extend(held & 0xFFFF, np.bincount(held >> 16, minlength=len(lengths)))
         if len(self.document_frequency):
             self.document_frequency += np.bincount(held & 0xFFFF, minlength=len(self.document_frequency))
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Slice, Slicing, Sought, Survey
 from tinymem.recall.candidates import AROUND, NAMED, NEAREST, Candidates, gather
-from tinymem.recall.catalog import AT_ONCE, Catalog
+from tinymem.recall.catalog import Catalog
 from tinymem.recall.fusion import Filter
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import Codes, Seen
@@ -70,8 +70,8 @@ def gather_slice(
 
 def _catalog(found: Slice, outline: Outline) -> Catalog:
     catalog = _Sliced(outline.dimensions, len(outline.document_frequency))
-    for at in range(0, len(found.rows), AT_ONCE):
-        catalog.extend(found.rows[at : at + AT_ONCE])
+    if found.passages is not None:
+        catalog.append(found.passages)
     catalog.whole, catalog.frequency = outline.whole, found.named
     catalog.document_frequency[:] = 0
     if len(catalog.document_frequency):
