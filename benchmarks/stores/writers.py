@@ -47,7 +47,7 @@ def _rate(url: str, writers: int) -> float:
 def main(given: Sequence[str]) -> None:
     """Add steps for some seconds, once asked to."""
     url, namespace, seconds = given
-    with HierarchicalMemory(url, namespace=namespace, window_tokens=1_000_000) as memory:
+    with HierarchicalMemory(url, namespace=namespace, window_tokens=8_000) as memory:
         memory.long_term.in_background = False
         print("ready", flush=True)
         sys.stdin.readline()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from psycopg import errors
@@ -19,6 +19,7 @@ from tinymem.stores.postgres.schema import migrate, prepare
 
 __all__ = ["names", "scrub", "upgrade"]
 
+DIRECT = "a pooler is in between: give the address of the server itself, not of a pooler"
 TIMEOUT = 30.0  # seconds for another one's lock
 _KEPT = re.compile("([0-9]+) dead row versions cannot be removed")
 _OWNER = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'tinymem.namespaces'::regclass"
@@ -26,6 +27,10 @@ _USELESS = (
     "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
     "WHERE i.indrelid = 'tinymem.passages'::regclass AND c.relname LIKE 'passages_nearest_%%' "
     "AND NOT (i.indisvalid AND c.relname = ANY(%s))"
+)
+_USABLE = (
+    "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+    "WHERE i.indrelid = 'tinymem.passages'::regclass AND i.indisvalid AND c.relname = ANY(%s)"
 )
 _DIMENSIONS = "SELECT vector_dims(vector) FROM passages WHERE namespace = %s LIMIT 1"
 _SIZE = (
@@ -35,11 +40,16 @@ _SIZE = (
 
 
 @contextmanager
-def _connected(url: str, check: bool = True) -> Iterator[tuple[Connection, str]]:
-    """Lend a connection, and the address without a password; unless `check` is False, the tables are there."""
+def _connected(url: str, check: bool = True, alone: bool = False) -> Iterator[tuple[Connection, str]]:
+    """Lend a connection, and the address without a password; unless `check` is False, the tables are there.
+
+    If it is needed `alone`, raise StorageError where a pooler would lend it to others between two statements.
+    """
     pool = Pool(url, TIMEOUT)
     connection = pool.take()
     try:
+        if alone and pool.opening:
+            raise StorageError(f"{pool.address}: {DIRECT}")
         if check:
             prepare(connection, pool.address, create=False)
         with guarded(pool.address):
@@ -57,34 +67,51 @@ def upgrade(url: str) -> tuple[int, int]:
     with _connected(url, check=False) as (connection, place):
         formats = migrate(connection, place)
         with guarded(place):
-            if connection.execute(_OWNER).fetchone() == (True,):
-                _make_indexes(connection)
-        return formats
+            if connection.execute(_OWNER).fetchone() != (True,):
+                return formats
+            useless, missing = _useless(connection), _missing(connection)
+    if useless or missing:
+        with _connected(url, alone=True) as (connection, _):
+            _make_indexes(connection, useless, missing)
+    return formats
 
 
-def _make_indexes(connection: Connection) -> None:
-    """Make the indexes of vectors that are missing, and drop those that were interrupted, or are of no namespace."""
+def _make_indexes(connection: Connection, useless: Sequence[str], missing: Sequence[int]) -> None:
+    """Drop and make indexes of vectors, while others read and write."""
     connection.execute("SET statement_timeout = 0")
-    for (name,) in connection.execute(_USELESS, (list(map(index_name, _ids(connection, 1))),)).fetchall():
+    for name in useless:
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
-    for id in _ids(connection, nearest.INDEXED_FROM):
-        if connection.execute("SELECT to_regclass(%s)", (f"tinymem.{index_name(id)}",)).fetchone() == (None,):
-            row = connection.execute(_DIMENSIONS, (id,)).fetchone()
-            if row is not None:
-                connection.execute(index_sql(id, int(row[0])).encode())
-                connection.execute("ANALYZE tinymem.passages")
+    for id in missing:
+        row = connection.execute(_DIMENSIONS, (id,)).fetchone()
+        if row is not None:
+            connection.execute(index_sql(id, int(row[0])).encode())
+            connection.execute("ANALYZE tinymem.passages")
+
+
+def _useless(connection: Connection) -> list[str]:
+    """Return the indexes of vectors that were interrupted, or are of no namespace."""
+    rows = connection.execute(_USELESS, (list(map(index_name, _ids(connection, 1))),)).fetchall()
+    return [str(name) for (name,) in rows]
+
+
+def _missing(connection: Connection) -> list[int]:
+    """Return the large namespaces without an index of their vectors that can be used."""
+    names = {id: index_name(id) for id in _ids(connection, nearest.INDEXED_FROM)}
+    rows = connection.execute(_USABLE, (list(names.values()),)).fetchall()
+    held = {name for (name,) in rows}
+    return [id for id, name in names.items() if name not in held]
 
 
 def _ids(connection: Connection, passages: int) -> list[int]:
     """Return the namespaces with so many passages or more."""
-    rows = connection.execute("SELECT id FROM namespaces WHERE passages >= %s ORDER BY id", (passages,)).fetchall()
-    return [int(id) for (id,) in rows]
+    sql = "SELECT id FROM tinymem.namespaces WHERE passages >= %s ORDER BY id"
+    return [int(id) for (id,) in connection.execute(sql, (passages,)).fetchall()]
 
 
 def names(url: str) -> list[str]:
     """Return the namespaces that this user may use, sorted; none if there are no tables yet."""
     with suppress(NotAMemoryError), _connected(url) as (connection, _):
-        return sorted(str(name) for (name,) in connection.execute("SELECT name FROM namespaces").fetchall())
+        return sorted(str(name) for (name,) in connection.execute("SELECT name FROM tinymem.namespaces").fetchall())
     return []
 
 
@@ -96,7 +123,7 @@ def scrub(url: str) -> tuple[int, int]:
     Raises:
         StorageError: This user does not own the tables, or they are in use for too long.
     """
-    with _connected(url) as (connection, place):
+    with _connected(url, alone=True) as (connection, place):
         if connection.execute(_OWNER).fetchone() != (True,):
             raise StorageError(f"{place}: only the owner of the tables can write them again: scrub as that user")
         said: list[str] = []

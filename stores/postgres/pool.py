@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
@@ -20,23 +20,25 @@ from psycopg.pq import TransactionStatus
 from tinymem.errors import StorageError
 from tinymem.stores.forking import leave_to_parent
 from tinymem.stores.postgres.errors import address, is_lost, unreachable
-from tinymem.stores.postgres.schema import PATH, prepare
+from tinymem.stores.postgres.schema import SCHEMAS, prepare
 from tinymem.stores.postgres.values import adapt
 
-__all__ = ["Connection", "Pool", "left", "pool_of"]
+__all__ = ["Connection", "Pool", "Statement", "left", "pool_of", "sent"]
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+Statement: TypeAlias = "tuple[str, Sequence[Any] | Mapping[str, Any]]"
 
 SIZE = 10  # connections of one process to one database
 CONNECT = 10  # seconds for the server to answer
 STARTING = ("starting up", "shutting down", "recovery")  # soon it lets us in
 PAUSE = 0.05
-PREPARED = None  # statements are not: preparing takes a round trip, and a pooler between may not have them
+PREPARED = 3  # times that a statement is sent until it is prepared, unless a pooler is in between
 
+HALFVEC = "SELECT to_regtype('halfvec')::oid"
 # Plans are made for the namespace at hand, since one has ten passages and another a million. A host that vanishes loses
 # its locks after a minute.
 SETTINGS = f"""
-{PATH}
+SET search_path = {SCHEMAS};
 SET plan_cache_mode = force_custom_plan;
 SET lock_timeout = {{lock}};
 SET tcp_keepalives_idle = 30;
@@ -44,6 +46,12 @@ SET tcp_keepalives_interval = 10;
 SET tcp_keepalives_count = 3;
 SET client_encoding = 'UTF8';
 """
+# A pooler may give every transaction another connection of the server, so that each brings its settings along, and
+# leaves none behind.
+LOCAL = (
+    f"SELECT set_config('search_path', '{SCHEMAS}', true), set_config('lock_timeout', %s, true), "
+    "set_config('plan_cache_mode', 'force_custom_plan', true)"
+)
 
 
 class Pool:
@@ -56,6 +64,7 @@ class Pool:
         self._idle: list[Connection] = []
         self._halfvec = 0  # the number of pgvector's type in this database
         self.users = 0
+        self.opening: Sequence[Statement] = ()  # what is sent behind every BEGIN
         leave_to_parent(self)
 
     def take(self) -> Connection:
@@ -136,20 +145,43 @@ class Pool:
                     raise unreachable(self.address, error) from error
                 time.sleep(PAUSE)
         try:
-            connection.execute(SETTINGS.format(lock=int(self._timeout * 1_000)).encode())
-            self._halfvec = self._halfvec or self._number_of_halfvec(connection)
-            if self._halfvec:
-                adapt(connection, self._halfvec)
+            self._set_up(connection)
         except psycopg.Error as error:
             connection.close()
             raise unreachable(self.address, error) from error
         return connection
 
-    @staticmethod
-    def _number_of_halfvec(connection: Connection) -> int:
-        """Return the number of the type; 0 until the tables are made."""
-        row = connection.execute("SELECT to_regtype('halfvec')::oid").fetchone()
-        return int(row[0]) if row and row[0] else 0
+    def _set_up(self, connection: Connection) -> None:
+        lock = str(int(self._timeout * 1_000))
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        if row and row[0] != connection.info.backend_pid:  # a pooler has told a number of its own
+            self.opening = [(LOCAL, (lock,))]
+            connection.prepare_threshold = None
+        else:
+            connection.execute(SETTINGS.format(lock=lock).encode())
+        if not self._halfvec:
+            found = sent(connection, [("BEGIN", ()), *self.opening, (HALFVEC, ()), ("COMMIT", ())])[-2].fetchone()
+            self._halfvec = int(found[0]) if found and found[0] else 0  # 0 until the tables are made
+        if self._halfvec:
+            adapt(connection, self._halfvec)
+
+
+def sent(connection: Connection, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
+    """Send statements in one round trip, and return their cursors."""
+    failure: Exception | None = None
+    done: list[psycopg.Cursor[tuple[Any, ...]]] = []
+    try:
+        with connection.pipeline():
+            try:
+                done += [connection.cursor(binary=True).execute(sql, values) for sql, values in statements]
+            except Exception as error:  # psycopg would log what the end of the pipeline says besides
+                failure = error
+    except psycopg.Error as error:
+        failure = failure or error
+    if failure is not None:
+        connection.prepare_threshold = None  # psycopg takes what was to be prepared behind the failure for prepared
+        raise failure
+    return done
 
 
 _pools: dict[tuple[int, str], Pool] = {}

@@ -15,14 +15,15 @@ from psycopg import errors
 from tinymem.errors import FormatError, NotAMemoryError, StorageError
 from tinymem.stores.postgres.errors import guarded
 
-__all__ = ["FILES", "FORMAT", "migrate", "prepare", "script"]
+__all__ = ["FILES", "FORMAT", "SCHEMAS", "migrate", "prepare", "script"]
 
 FILES = sorted((Path(__file__).parent / "schema").glob("[0-9]*.sql"))
 FORMAT = len(FILES)
 LOCK = 7_210_963_377_402  # of the database, while tables are made
 HAS_FORMAT = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'tinymem' AND tablename = 'format'"
 NUMBERED = "INSERT INTO tinymem.format (version) VALUES ({})"
-PATH = "SET search_path = tinymem, public, extensions;"  # an extension may be in one of three schemas
+SCHEMAS = "tinymem, public, extensions"  # an extension may be in one of three
+PATH = f"SET LOCAL search_path = {SCHEMAS};"
 BEGIN = """
 CREATE SCHEMA IF NOT EXISTS tinymem;
 CREATE TABLE IF NOT EXISTS tinymem.format (version integer PRIMARY KEY, since timestamptz NOT NULL DEFAULT now());
@@ -75,6 +76,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], place: str) -> tupl
         try:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+                connection.execute(PATH.encode())
                 return _upgrade(connection, place), FORMAT
         except errors.InsufficientPrivilege as error:
             raise StorageError(

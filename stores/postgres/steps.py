@@ -10,6 +10,7 @@ from tinymem.errors import InputError
 from tinymem.protocols import StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.values import HIGHEST
 
 __all__ = ["Steps"]
@@ -164,7 +165,13 @@ class Steps(Database):
     def window(self, after: int = 0) -> list[StepRow]:
         """Return the steps of the window with numbers above `after`, in order."""
         sql = f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number"
-        return [StepRow(*row) for row in self._read(sql, (self._id, after))]
+        with self._lock, guarded(self._location):
+            statement, ahead = (sql, (self._id, after)), self._read_ahead
+            rows = ahead[1] if ahead and ahead[0] == statement else self._read(*statement)
+            found = [StepRow(*row) for row in rows]
+            if self._is_writing:
+                self._news = sql
+            return found
 
     def any_archived(self) -> bool:
         """Return whether any step has left the window."""

@@ -19,13 +19,12 @@ from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageErr
 from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.postgres.errors import damaged, guarded, is_lost
 from tinymem.stores.postgres.head import READ_HEAD, Head
-from tinymem.stores.postgres.pool import Connection, left, pool_of
+from tinymem.stores.postgres.pool import Connection, Statement, left, pool_of, sent
 from tinymem.stores.postgres.values import hash_of
 
 __all__ = ["Transactions"]
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
-Statement: TypeAlias = tuple[str, Values]
 
 ASKING, PAUSE = 5.0, 0.05  # seconds in which a lost server is asked what became of a commit, and between two tries
 REPEATABLE = "BEGIN ISOLATION LEVEL REPEATABLE READ"
@@ -60,6 +59,9 @@ class Transactions:
         self._is_writing = False
         self._queue: list[Statement] = []  # writes that are sent with the next read, or the commit
         self._head: Head | None = None
+        self._news: str | None = None  # the statement with which this transaction has read what others had written
+        self._ahead: Statement | None = None  # the same for the next one, which reads it as it begins
+        self._read_ahead: tuple[Statement, list[Any]] | None = None
         leave_to_parent(self)
         try:
             self._find(create)
@@ -152,7 +154,9 @@ class Transactions:
         for is_last in (False, True):
             self._held = self._pool.take()
             try:
-                self._head = self._with_head(begin, lock)[0]
+                ahead = self._ahead if lock else None
+                self._head, rows = self._with_head(begin, lock, *([ahead] if ahead else ()))
+                self._read_ahead = (ahead, rows[0].fetchall()) if ahead else None
                 return
             except psycopg.OperationalError as error:
                 was_lost = is_lost(self._held, error)
@@ -166,11 +170,12 @@ class Transactions:
     def _with_head(self, begin: str, lock: str = "", *more: Statement) -> tuple[Head, list[Any]]:
         """Begin, read the head, and do `more`, in one round trip."""
         reads = [(sql.format(lock=lock), (self._id,)) for sql in READ_HEAD]
-        done = self._sent([(begin, ()), *reads, *more])
-        row, settings, end = (cursor.fetchall() for cursor in done[1:4])
+        opening = [(begin, ()), *self._pool.opening]
+        done = self._sent([*opening, *reads, *more])[len(opening) :]
+        row, settings, end = (cursor.fetchall() for cursor in done[:3])
         if not row or str(row[0][-1]) != self.identity:
             raise self._forgotten()
-        return Head.read(row[0], settings, end), done[4:]
+        return Head.read(row[0], settings, end), done[3:]
 
     def _forgotten(self) -> NotAMemoryError:
         return NotAMemoryError(f"the memory at {self._location} was forgotten since it was opened: open it again")
@@ -186,6 +191,7 @@ class Transactions:
         assert self._head is not None
         head = self._head
         counts = (head.next_number, head.next_passage, head.more_passages, head.more_words, self._id)
+        self._ahead = (self._news, (self._id, head.last)) if self._news else None
         ending = [*self._queue, (_BUMP, counts), (_WROTE, (self._id, self._writer, self._own + 1)), ("COMMIT", ())]
         self._queue = []
         try:
@@ -225,7 +231,7 @@ class Transactions:
     def _end(self) -> None:
         """Give back the connection; what was not committed is rolled back."""
         held, self._held, self._head, self._begin_with = self._held, None, None, None
-        self._is_writing, self._queue = False, []
+        self._is_writing, self._queue, self._news, self._read_ahead = False, [], None, None
         if held is not None:
             if not is_lost(held) and held.info.transaction_status != TransactionStatus.IDLE:
                 try:
@@ -261,19 +267,7 @@ class Transactions:
     def _sent(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
         """Send statements in one round trip."""
         assert self._held is not None
-        failure: Exception | None = None
-        done: list[psycopg.Cursor[tuple[Any, ...]]] = []
-        try:
-            with self._held.pipeline():
-                try:
-                    done += [self._held.cursor(binary=True).execute(sql, values) for sql, values in statements]
-                except Exception as error:  # psycopg would log what the end of the pipeline says besides
-                    failure = error
-        except psycopg.Error as error:
-            failure = failure or error
-        if failure is not None:
-            raise failure
-        return done
+        return sent(self._held, statements)
 
     def _read(self, sql: str, values: Values = ()) -> list[Any]:
         """Return the rows of a statement; outside a transaction it is one, tried again where a connection was lost."""
@@ -329,7 +323,9 @@ class Transactions:
         for is_last in (False, True):
             connection = self._pool.take()
             try:
-                return connection.cursor(binary=True).execute(sql, values).fetchall()
+                if not (opening := self._pool.opening):
+                    return sent(connection, [(sql, values)])[0].fetchall()
+                return sent(connection, [("BEGIN", ()), *opening, (sql, values), ("COMMIT", ())])[-2].fetchall()
             except psycopg.OperationalError as error:
                 if not is_lost(connection, error) or is_last:
                     raise

@@ -26,7 +26,7 @@ from tinymem.steps import new_id
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not (ROOT / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
-SQL = r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|DROP|ANY|CALL|string_agg|current_setting)\b"
+SQL = r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|DROP|ANY|CALL|string_agg|current_setting|set_config)\b"
 QUERY = re.compile(rf"{SQL}|\(\?[:P=!<]|\\[bn]|\(\.\*\)")  # or patterns
 CALLED_BY_US = {
     "now",

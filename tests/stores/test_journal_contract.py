@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from pooler import Pooler
 from postgres_server import PostgresServer
 
 from tinymem.protocols import Journal
@@ -34,6 +35,14 @@ def test_the_journal_in_postgresql_keeps_the_contract(
 
     test = uuid4()
     check(lambda name: PostgresJournal(postgres.url(), f"{test} {name}"))
+
+
+@contract
+def test_the_journal_behind_a_pooler_keeps_the_contract(pooler: Pooler, check: Callable[[OpenJournal], None]) -> None:
+    from tinymem.stores.postgres.journal import PostgresJournal
+
+    test = uuid4()
+    check(lambda name: PostgresJournal(pooler.url(), f"{test} {name}"))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from pooler import Pooler, pgbouncer
 from postgres_server import PostgresServer, binaries
 from wire import Wire
 
@@ -25,6 +26,16 @@ def postgres() -> Iterator[PostgresServer]:
     server = PostgresServer()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: PostgresServer) -> Iterator[Pooler]:
+    """A real pgbouncer in front of the server."""
+    if pgbouncer() is None:
+        pytest.skip("pgbouncer is not installed")
+    made = Pooler(postgres)
+    yield made
+    made.stop()
 
 
 @pytest.fixture

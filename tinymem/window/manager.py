@@ -156,12 +156,22 @@ class MemoryManager(StepCollection):
 
     def _after(self, change: Change) -> dict[str, Step]:
         """Return the window as it is after a change."""
+        if not (change.added or change.taken or change.put) and self._begin_behind(change.back):
+            return {**self._window, **change.back}
         shown = {**self._window, **{step.id: step for step in change.added}}
         shown = {id: change.put.get(id, step) for id, step in shown.items() if id not in change.taken}
         if change.back:
             back = sorted({**shown, **change.back}.values(), key=lambda step: step.step_number or 0)
             return {step.id: step for step in back}
         return shown
+
+    def _begin_behind(self, back: Mapping[str, Step]) -> bool:
+        """Return whether steps are new and behind all others, in order, as those of another process that adds are."""
+        if not self._window.keys().isdisjoint(back):
+            return False
+        last = next(reversed(self._window.values()), None)
+        numbers = [step.step_number or 0 for step in ([last] if last else []) + [*back.values()]]
+        return numbers == sorted(set(numbers))
 
     def _hold(self, step: Step) -> None:
         self._window[step.id], self._next = step, (step.step_number or 0) + 1

@@ -1,0 +1,78 @@
+"""A pgbouncer between the tests and their server, which gives each transaction whatever connection is free."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+from postgres_server import PASSWORD, PostgresServer, running_user
+
+SETTINGS = """
+[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = {users}
+pool_mode = transaction
+server_reset_query_always = {resets:d}
+default_pool_size = {size}
+max_client_conn = 200
+"""
+
+
+def pgbouncer() -> str | None:
+    """The program, if Debian's package or another one has installed it."""
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+class Pooler:
+    """A pgbouncer on a free port of the loopback interface, which lends `size` connections for single transactions.
+
+    If it `resets` them, nothing that a transaction sets outlives it, however few they are.
+    """
+
+    def __init__(self, server: PostgresServer, size: int = 6, resets: bool = True) -> None:
+        program = pgbouncer()
+        assert program is not None
+        self._folder = Path(tempfile.mkdtemp(prefix="tinymem-pgbouncer-"))
+        self._folder.chmod(0o755)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        users, settings = self._folder / "users", self._folder / "pgbouncer.ini"
+        users.write_text(f'"owner" "{PASSWORD}"\n')
+        with psycopg.connect(server.url(), autocommit=True) as db:  # not "tinymem", whose name is the schema's
+            if db.execute("SELECT 1 FROM pg_roles WHERE rolname = 'owner'").fetchone() is None:
+                db.execute(f"CREATE ROLE owner LOGIN SUPERUSER PASSWORD '{PASSWORD}'".encode())
+        settings.write_text(SETTINGS.format(server=server.port, port=self.port, users=users, size=size, resets=resets))
+        self._server = server
+        self._process = subprocess.Popen(
+            [program, "-q", str(settings)], user=running_user(), cwd=self._folder, stderr=subprocess.DEVNULL
+        )
+        self._wait()
+
+    def url(self, database: str = "postgres") -> str:
+        return self._server.url(database, user="owner").replace(str(self._server.port), str(self.port))
+
+    def _wait(self) -> None:
+        for _ in range(600):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            assert self._process.poll() is None, "pgbouncer has ended"
+            time.sleep(0.05)
+        raise AssertionError("pgbouncer does not listen")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
