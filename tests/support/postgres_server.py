@@ -28,9 +28,12 @@ def binaries() -> Path | None:
 
 
 class PostgresServer:
-    """A server with its files in a folder of its own, on a free port of the loopback interface."""
+    """A server with its files in a folder of its own, on a free port of the loopback interface.
 
-    def __init__(self, *options: str) -> None:
+    Its databases are those of a base backup of `copy_of`, if that is given.
+    """
+
+    def __init__(self, *options: str, copy_of: PostgresServer | None = None) -> None:
         found = binaries()
         assert found is not None
         self._bin, self._options = found, options
@@ -43,11 +46,14 @@ class PostgresServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        word = self._folder / "password"
-        word.write_text(PASSWORD)
-        word.chmod(0o644)
-        self._run("initdb", "-D", self.data, "-U", "tinymem", f"--pwfile={word}", "-A", "scram-sha-256", "-E", "UTF8",
-                  "--locale=C.UTF-8")  # fmt: skip
+        if copy_of is None:
+            word = self._folder / "password"
+            word.write_text(PASSWORD)
+            word.chmod(0o644)
+            self._run("initdb", "-D", self.data, "-U", "tinymem", f"--pwfile={word}", "-A", "scram-sha-256",
+                      "-E", "UTF8", "--locale=C.UTF-8")  # fmt: skip
+        else:
+            self._run("pg_basebackup", "-d", copy_of.url(), "-D", self.data, "-c", "fast")
         self.start()
 
     @property
