@@ -5,21 +5,30 @@ Words are found by the GIN index, identifiers by another one, and vectors as `ne
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tinymem.errors import warn_hourly
 from tinymem.protocols import Ids, PassageColumns, Slice, Sought, Survey
 from tinymem.stores.bm25 import ranked
+from tinymem.stores.postgres import nearest as search
 from tinymem.stores.postgres.columns import columns_of, columns_sql
 from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.fulltext import occurrences_of
-from tinymem.stores.postgres.nearest import BREADTH, STEPS, Limits, index_name, nearest, within
+from tinymem.stores.postgres.nearest import BREADTH, STEPS, Limits, index_name, within
 from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.values import halves
 
 __all__ = ["Slices"]
+
+logger = logging.getLogger(__name__)
+UNINDEXED = (
+    "a recall compares its question with all %s vectors of %s: run `tinymem migrate URL` as the owner of the tables, "
+    "which indexes them while others read and write"
+)
 
 _SURVEY = """
 WITH RECURSIVE speaking AS (
@@ -90,6 +99,8 @@ class Slices(Passages):
             if self._surveyed[0] != head.version or self._is_writing:
                 values = {"ns": self._id, "index": f"tinymem.{index_name(self._id)}"}
                 since, until, speakers, self._is_indexed = self._read(_SURVEY, values)[0]
+                if not self._is_indexed and head.passages >= search.INDEXED_FROM:
+                    warn_hourly(logger, self._location, UNINDEXED, head.passages, self._location)
                 self._surveyed = head.version, Survey(head.passages, since, until, speakers or ())
             return self._surveyed[1]
 
@@ -127,11 +138,11 @@ class Slices(Passages):
         place = self._id, halves(sought.vectors), sought.vectors.shape[1]
         if limits:
             yield within(self._id, limits)
-        yield nearest(*place, limits, sought.hidden, sought.best, self._is_indexed)
+        yield search.nearest(*place, limits, sought.hidden, sought.best, self._is_indexed)
         if limits:  # the closest of all is what the others are compared with
-            yield nearest(*place, Limits(), sought.hidden, 1, self._is_indexed)
+            yield search.nearest(*place, Limits(), sought.hidden, 1, self._is_indexed)
         if sought.spans:
-            yield nearest(*place, limits.dated(sought.spans), sought.hidden, sought.best, False)
+            yield search.nearest(*place, limits.dated(sought.spans), sought.hidden, sought.best, False)
 
     def _lexical(self, topic: str, limits: Limits) -> tuple[str, Any]:
         """Return the statement that finds the occurrences of the words, and which of them are within limits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
@@ -29,6 +29,7 @@ from tinymem.recall.passages import slices
 from tinymem.steps.checks import a_callable
 from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import load_step
+from tinymem.stores.journals import is_address, migrate_tables
 from tinymem.upkeep.exporting import lines_of
 
 __all__ = ["Migrated", "migrate"]
@@ -89,7 +90,11 @@ def migrate(
     names = [namespace] if namespace is not None else namespaces(origin)
     if not names:
         raise NotAMemoryError("there is no memory at the source")
-    return [_migrated(origin, place, name, advance) for name in names]
+    made = [_migrated(origin, place, name, advance) for name in names]
+    if is_address(place):  # a large namespace gets its index, where this user may make one; if not, recall says so
+        with suppress(StorageError):
+            migrate_tables(str(place))
+    return made
 
 
 def _migrated(source: str | Path, target: str | Path, namespace: str, progress: Progress) -> Migrated:

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pytest
-from journal_rows import put
+from journal_rows import put, row
 from memories import sentences
 from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.archive.catalog.files import CATALOG
-from tinymem.recall.catalog import ACT, KINDS
+from tinymem.protocols import Mark, PassageRow, Sought
+from tinymem.recall.catalog import ACT, KINDS, Catalog
 from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
 from tinymem.testing import unit_vectors
-from tinymem.upkeep import doctor, rebuild, reindex
+from tinymem.upkeep import doctor, migrate, rebuild, reindex
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 
@@ -242,3 +244,59 @@ def test_a_role_finds_vectors_by_the_index_too(indexed: Any, postgres: PostgresS
     assert all(f"Index Scan using {index_name(large._id)}" in plan for plan in plans(url, large, 11))
     migrate_tables(url)  # which leaves the owner's indexes alone
     assert index_name(large._id) in plans(url, large)[0]
+
+
+def test_a_large_namespace_without_an_index_says_so(
+    memory: HierarchicalMemory, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(SLICED, 100)
+    monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 300)
+    for _ in range(2):
+        memory.recall("load_config")
+    assert [said.getMessage().count("run `tinymem migrate URL`") for said in caplog.records] == [1]
+    migrate_tables(postgres.url())
+    memory.add(MessageStep("user", "So the owner has made one."))
+    memory.recall("load_config")
+    journal: Any = memory.long_term.journal
+    assert journal._is_indexed
+
+
+def test_a_large_memory_that_moved_has_an_index(
+    memory: HierarchicalMemory, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    migrate(postgres.url(), tmp_path / "moved", namespace=memory.namespace)
+    monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 300)
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute("CREATE DATABASE moved")
+        try:
+            migrate(tmp_path / "moved", postgres.url("moved"))
+            with psycopg.connect(postgres.url("moved")) as other:
+                name = index_name(hash_of(memory.namespace))
+                assert other.execute("SELECT to_regclass(%s)", (f"tinymem.{name}",)).fetchone() != (None,)
+        finally:
+            db.execute("DROP DATABASE moved WITH (FORCE)")
+
+
+def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
+    journal = open_journal()
+    names = ["a\0b", "\x1a", "\x1a1", "\x1a2", "\x1a3\0", "", None, "naïve\n"]
+    rows = [row(at, session=name, speaker=name, milestone=at == 3) for at, name in enumerate(names, 1)]
+    journal.add(rows)
+    passages = [
+        (
+            one.number,
+            PassageRow(part, part, 9, ("call", "message")[part], part == 1, "said", b"\1\0\0\0" * part, str(name)),
+        )
+        for one, name in zip(rows, names, strict=True)
+        for part in range(2)
+    ]
+    tokens = [np.arange(at, dtype=np.uint16) for at in range(len(passages))]
+    assert journal.put_passages(journal.mark, Mark(9, 0), passages, unit_vectors(len(passages)), tokens)
+    sought = Sought("said", unit_vectors(1), tokens[0], np.zeros(0, np.uint32))
+    catalogs = [Catalog(16), Catalog(16)]
+    catalogs[0].extend(journal.passages())
+    catalogs[1].append(journal.sliced(sought).passages)
+    for name, column in catalogs[0].columns.items():
+        assert np.array_equal(column.array, catalogs[1].columns[name].array), name
+    for held in ("sessions", "speakers", "types", "toolsets"):
+        assert getattr(catalogs[0].names, held) == getattr(catalogs[1].names, held)
