@@ -21,7 +21,7 @@ from benchmarks.harness.summary import circumstances, read_summary, write_summar
 from benchmarks.stores.copying import copying
 from benchmarks.stores.fill import LARGE, SMALL, fill
 from benchmarks.stores.quality import quality
-from benchmarks.stores.speed import sizes, speed
+from benchmarks.stores.speed import server, sizes, speed
 from benchmarks.stores.writers import writing
 from tinymem.stores.journals import migrate_tables
 
@@ -62,6 +62,7 @@ def main(given: Sequence[str] | None = None) -> None:
         keep("filled", fill(args.folder, args.url, {SMALL: SMALL_SIZE, LARGE: args.fill}, print))
         migrate_tables(args.url)  # which makes the index
     if args.speed:
+        keep("server", server(args.url))
         keep("sizes", sizes(args.folder, args.url))
         keep("speed", speed(args.folder, args.url, args.speed))
     if args.writers:

@@ -19,14 +19,26 @@ from benchmarks.stores.fill import LARGE, SMALL, opened
 from tinymem import HierarchicalMemory
 from tinymem.recall.fusion import Filter
 
-__all__ = ["sizes", "speed"]
+__all__ = ["server", "sizes", "speed"]
 
 BUDGET = 1_000  # tokens of a recall
 SAMPLE = 500  # steps of which questions are made
+SETTINGS = (
+    "SELECT name, current_setting(name) FROM pg_settings "
+    "WHERE name IN ('server_version', 'shared_buffers', 'maintenance_work_mem', 'work_mem', 'synchronous_commit')"
+)
 BY_NAME = "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relnamespace = 'tinymem'::regnamespace"
 VECTORS = (
     "SELECT coalesce(sum(pg_relation_size(indexrelid)), 0)::bigint FROM pg_stat_user_indexes WHERE indexrelname LIKE %s"
 )
+
+
+def server(url: str) -> dict[str, str]:
+    """The server's version, pgvector's, and its memory."""
+    with psycopg.connect(url) as db:
+        vector = db.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+        rows = db.execute(SETTINGS).fetchall()
+    return {"pgvector": str(vector[0]) if vector else "", **dict(rows)}
 
 
 def sizes(folder: Path, url: str) -> dict[str, Any]:

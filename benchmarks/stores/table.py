@@ -23,7 +23,11 @@ START, END = "<!-- postgres: python -m benchmarks.stores.table --write -->", "<!
 def tables(record: dict[str, Any]) -> str:
     """All tables as Markdown."""
     parts = [_recall(record["recall"]), _speed(record["speed"]), _rest(record)]
-    about = f"({record['date']}, {record['machine']['cores']} cores, which other work kept busy: see the ratios.)"
+    server = record["server"]
+    about = (
+        f"({record['date']}, {record['machine']['cores']} cores, PostgreSQL {server['server_version']}, pgvector "
+        f"{server['pgvector']}, shared_buffers {server['shared_buffers']}.)"
+    )
     return "\n\n".join([*parts, about])
 
 
@@ -35,7 +39,7 @@ def _rows(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def _recall(found: dict[str, Any]) -> str:
     rows = [
         (name.removesuffix(".jsonl.gz"), one["queries"], f"{one['sqlite']:.3f}", f"{one['postgres']:.3f}",
-         f"{one['same_ten']:.0%}")
+         f"{one['same_ten']:.1%}")
         for name, one in found.items()
     ]  # fmt: skip
     return _rows(("set", "questions", "recall, SQLite", "recall, PostgreSQL", "ten best the same"), rows)
