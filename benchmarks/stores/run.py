@@ -61,9 +61,9 @@ def main(given: Sequence[str] | None = None) -> None:
     if args.fill:
         keep("filled", fill(args.folder, args.url, {SMALL: SMALL_SIZE, LARGE: args.fill}, print))
         migrate_tables(args.url)  # which makes the index
+        keep("sizes", sizes(args.folder, args.url))
     if args.speed:
         keep("server", server(args.url))
-        keep("sizes", sizes(args.folder, args.url))
         keep("speed", speed(args.folder, args.url, args.speed))
     if args.writers:
         keep("writers", writing(args.url, args.writers))

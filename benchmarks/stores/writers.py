@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from benchmarks.speed.run import environment
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.upkeep.forgetting import forget_namespace
 
 __all__ = ["main", "writing"]
 
@@ -31,7 +32,8 @@ def writing(url: str, times: int) -> dict[str, Any]:
 
 
 def _rate(url: str, writers: int) -> float:
-    command = [sys.executable, "-m", "benchmarks.stores.writers", url, f"writers-{uuid4()}", str(SECONDS)]
+    namespace = f"writers-{uuid4()}"
+    command = [sys.executable, "-m", "benchmarks.stores.writers", url, namespace, str(SECONDS)]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
                for _ in range(writers)]  # fmt: skip
     for one in started:
@@ -41,7 +43,9 @@ def _rate(url: str, writers: int) -> float:
         assert one.stdin
         one.stdin.write("go\n")
         one.stdin.flush()
-    return round(sum(int(one.communicate()[0]) for one in started) / SECONDS, 1)
+    added = sum(int(one.communicate()[0]) for one in started)
+    forget_namespace(url, namespace)
+    return round(added / SECONDS, 1)
 
 
 def main(given: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ INDEXED_FROM = 50_000  # passages of a namespace from which on it has an index
 FEW = 20_000  # passages that a filter lets through, up to which they are compared one by one, index or not
 LINKS, CANDIDATES = 24, 100  # of a node of the index, and when it is built
 BREADTH: Statement = (  # of the search in the index; where a filter leaves out what is found, it goes on
-    "SELECT set_config('hnsw.ef_search', '400', true), set_config('hnsw.iterative_scan', 'relaxed_order', true), "
+    "SELECT set_config('hnsw.ef_search', '300', true), set_config('hnsw.iterative_scan', 'relaxed_order', true), "
     "set_config('enable_sort', %(sorts)s, true)",  # or the planner sorts all rows where its statistics are old
     {"sorts": "off"},
 )
