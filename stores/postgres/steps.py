@@ -167,7 +167,8 @@ class Steps(Database):
         sql = f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number"
         with self._lock, guarded(self._location):
             statement, ahead = (sql, (self._id, after)), self._read_ahead
-            rows = ahead[1] if ahead and ahead[0] == statement else self._read(*statement)
+            is_known = ahead and ahead[0] == statement and not self._is_dirty
+            rows = ahead[1] if ahead and is_known else self._read(*statement)
             found = [StepRow(*row) for row in rows]
             if self._is_writing:
                 self._news = sql

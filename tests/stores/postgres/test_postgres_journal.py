@@ -45,6 +45,32 @@ def test_an_add_takes_three_round_trips_with_the_look_before_it(
     assert round_trips(wire, lambda: journal.add([row(3), row(4, labels=[("user", '"ann"')])])) == 2
 
 
+def test_a_writer_among_others_reads_ahead_what_they_have_written(
+    open_journal: OpenJournal, wire: Wire, wired: str
+) -> None:
+    journal, other = open_journal(url=wired), open_journal()
+    seen = list[list[str]]()
+
+    def add(again: bool = False) -> None:
+        own = max((one.number for one in journal.rows() if one.id.startswith("own")), default=0)
+        add_next(other, f"other-{own}")
+        before = wire.round_trips
+        with journal.together():
+            number = journal.next_number()
+            seen.append([one.id for one in journal.window(own)])
+            journal.add([row(number, f"own-{number}", position=journal.end())])
+            if again:
+                seen.append([one.id for one in journal.window(own)])
+        taken.append(wire.round_trips - before)
+
+    taken = list[int]()
+    add()
+    add()
+    assert (taken, seen) == ([3, 2], [["other-0"], ["other-2"]])
+    add(again=True)
+    assert seen[2:] == [["other-4"], ["other-4", "own-6"]]
+
+
 def test_a_snapshot_asks_for_its_settings_once(open_journal: OpenJournal, wire: Wire, wired: str) -> None:
     journal = open_journal(url=wired)
     journal.keep({"a": "1", "b": "2"})
