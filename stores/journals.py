@@ -68,7 +68,7 @@ def _extra() -> Iterator[None]:
 def shown_address(address: str) -> str:
     """Return an address without its password and options; InputError if it is none."""
     with _extra():
-        from tinymem.stores.postgres.errors import address as without_password
+        from tinymem.stores.postgres.server.errors import address as without_password
     return without_password(address)
 
 
@@ -90,7 +90,7 @@ def shared_names(address: str) -> list[str]:
 def schema() -> str:
     """Return the SQL that makes the tables, as a script for psql."""
     with _extra():
-        from tinymem.stores.postgres.schema import script
+        from tinymem.stores.postgres.server.schema import script
     return script()
 
 

@@ -11,11 +11,11 @@ from psycopg.errors import Diagnostic
 
 from tinymem.errors import NotAMemoryError, StorageError
 from tinymem.stores.postgres import nearest
-from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.journal import TABLES
 from tinymem.stores.postgres.nearest import index_name, index_sql
-from tinymem.stores.postgres.pool import Connection, Pool
-from tinymem.stores.postgres.schema import migrate, prepare
+from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.pool import Connection, Pool
+from tinymem.stores.postgres.server.schema import migrate, prepare
 
 __all__ = ["names", "scrub", "upgrade"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from tinymem.errors import shown
 from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
-from tinymem.stores.postgres.errors import guarded
-from tinymem.stores.postgres.transactions import Transactions
+from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.transactions import Transactions
 
 __all__ = ["Database"]
 

@@ -17,8 +17,8 @@ from tinymem.protocols import Ids, Mark, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
 from tinymem.stores.postgres.database import Database
-from tinymem.stores.postgres.errors import guarded
-from tinymem.stores.postgres.values import hash_of
+from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.values import hash_of
 from tinymem.stores.stems import Stems
 from tinymem.stores.waiting import NOTHING, Waiting
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from tinymem.protocols.settings import FORGOTTEN, REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.checks import Checks
-from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.links import Links
 from tinymem.stores.postgres.passages import Summaries
 from tinymem.stores.postgres.reindexing import Reindexing
+from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.slices import Slices
 
 __all__ = ["TABLES", "PostgresJournal"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tinymem.stores.postgres.values import HIGHEST, Half
+from tinymem.stores.postgres.server.values import HIGHEST, Half
 
 __all__ = ["BREADTH", "FEW", "INDEXED_FROM", "STEPS", "Limits", "index_name", "index_sql", "nearest", "within"]
 

@@ -11,12 +11,12 @@ from psycopg.errors import LockNotAvailable
 from tinymem.protocols import Embedded, EmbeddedPassage, Mark, PassageRow, Place, SummaryRow, TokenIds, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, MARK
-from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.fulltext import FullText
-from tinymem.stores.postgres.pool import Connection
+from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.pool import Connection
+from tinymem.stores.postgres.server.values import halves
 from tinymem.stores.postgres.statistics import Statistics
 from tinymem.stores.postgres.steps import Steps
-from tinymem.stores.postgres.values import halves
 from tinymem.stores.waiting import Waiting
 
 __all__ = ["COLUMNS", "Passages", "Summaries"]

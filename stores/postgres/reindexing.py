@@ -10,8 +10,8 @@ from tinymem.errors import StorageError
 from tinymem.protocols import Place, TokenIds, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, REINDEXING, WATERMARK
 from tinymem.stores.postgres.nearest import index_name
+from tinymem.stores.postgres.server.values import halves
 from tinymem.stores.postgres.statistics import Statistics
-from tinymem.stores.postgres.values import halves
 
 __all__ = ["Reindexing"]
 

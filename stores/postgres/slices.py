@@ -15,12 +15,12 @@ from tinymem.errors import warn_hourly
 from tinymem.protocols import Ids, PassageColumns, Slice, Sought, Survey
 from tinymem.stores.bm25 import ranked
 from tinymem.stores.postgres import nearest as search
-from tinymem.stores.postgres.columns import columns_of, columns_sql
-from tinymem.stores.postgres.errors import guarded
 from tinymem.stores.postgres.fulltext import occurrences_of
 from tinymem.stores.postgres.nearest import BREADTH, STEPS, Limits, index_name, within
 from tinymem.stores.postgres.passages import Passages
-from tinymem.stores.postgres.values import halves
+from tinymem.stores.postgres.server.columns import columns_of, columns_sql
+from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.values import halves
 
 __all__ = ["Slices"]
 

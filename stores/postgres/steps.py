@@ -10,8 +10,8 @@ from tinymem.errors import InputError
 from tinymem.protocols import StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.database import Database
-from tinymem.stores.postgres.errors import guarded
-from tinymem.stores.postgres.values import HIGHEST
+from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.values import HIGHEST
 
 __all__ = ["Steps"]
 

@@ -203,7 +203,7 @@ def test_a_user_without_rights_hears_what_to_do(open_journal: OpenJournal, postg
 
 
 def test_many_make_the_tables_once(open_journal: OpenJournal, postgres: PostgresServer) -> None:
-    from tinymem.stores.postgres.pool import Pool
+    from tinymem.stores.postgres.server.pool import Pool
 
     with psycopg.connect(postgres.url(), autocommit=True) as db:
         db.execute("DROP DATABASE IF EXISTS fresh")
@@ -251,7 +251,7 @@ def test_a_writer_that_waits_too_long_is_an_error(open_journal: OpenJournal, mon
 
 
 def test_a_full_pool_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tinymem.stores.postgres.pool.SIZE", 1)
+    monkeypatch.setattr("tinymem.stores.postgres.server.pool.SIZE", 1)
     url = open_journal()._url + "?application_name=small"
     one, other = (open_journal(url=url, timeout=0.2) for _ in range(2))
     with one.together(), pytest.raises(StorageError, match="all 1 connections of this process are in use"):

@@ -21,7 +21,7 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
-from tinymem.stores.postgres.values import hash_of
+from tinymem.stores.postgres.server.values import hash_of
 from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex, salvage
 from tinymem.upkeep.forgetting import forget_namespace
 
@@ -224,7 +224,7 @@ def test_a_host_that_is_killed_while_it_embeds_is_not_waited_for(
 
 
 def test_few_connections_leave_out_the_turn(open_journal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tinymem.stores.postgres.pool.SIZE", 2)
+    monkeypatch.setattr("tinymem.stores.postgres.server.pool.SIZE", 2)
     url = open_journal()._url + "?application_name=few"
     journals = [open_journal(name, url=url) for name in "ab"]
     with journals[0].turn(0) as first, journals[1].turn(0) as second:

@@ -28,9 +28,9 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 
 from tinymem.stores.journals import migrate_tables  # noqa: E402
 from tinymem.stores.postgres.nearest import BREADTH, Limits, index_name, nearest  # noqa: E402
+from tinymem.stores.postgres.server.transactions import Transactions  # noqa: E402
+from tinymem.stores.postgres.server.values import adapt, halves, hash_of  # noqa: E402
 from tinymem.stores.postgres.statistics import ACTS  # noqa: E402
-from tinymem.stores.postgres.transactions import Transactions  # noqa: E402
-from tinymem.stores.postgres.values import adapt, halves, hash_of  # noqa: E402
 
 OpenJournal = Callable[..., Any]
 SLICED = "tinymem.archive.archive.IN_SLICES"

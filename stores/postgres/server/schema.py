@@ -13,7 +13,7 @@ import psycopg
 from psycopg import errors
 
 from tinymem.errors import FormatError, NotAMemoryError, StorageError
-from tinymem.stores.postgres.errors import guarded
+from tinymem.stores.postgres.server.errors import guarded
 
 __all__ = ["FILES", "FORMAT", "SCHEMAS", "migrate", "prepare", "script"]
 

@@ -17,10 +17,10 @@ from psycopg.pq import TransactionStatus
 
 from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError
 from tinymem.stores.forking import ProcessLock, leave_to_parent
-from tinymem.stores.postgres.errors import damaged, guarded, is_lost
-from tinymem.stores.postgres.head import READ_HEAD, Head
-from tinymem.stores.postgres.pool import Connection, Statement, left, pool_of, sent
-from tinymem.stores.postgres.values import hash_of
+from tinymem.stores.postgres.server.errors import damaged, guarded, is_lost
+from tinymem.stores.postgres.server.head import READ_HEAD, Head
+from tinymem.stores.postgres.server.pool import Connection, Statement, left, pool_of, sent
+from tinymem.stores.postgres.server.values import hash_of
 
 __all__ = ["Transactions"]
 

@@ -19,9 +19,9 @@ from psycopg.pq import TransactionStatus
 
 from tinymem.errors import StorageError
 from tinymem.stores.forking import leave_to_parent
-from tinymem.stores.postgres.errors import address, is_lost, unreachable
-from tinymem.stores.postgres.schema import SCHEMAS, prepare
-from tinymem.stores.postgres.values import adapt
+from tinymem.stores.postgres.server.errors import address, is_lost, unreachable
+from tinymem.stores.postgres.server.schema import SCHEMAS, prepare
+from tinymem.stores.postgres.server.values import adapt
 
 __all__ = ["Connection", "Pool", "Statement", "left", "pool_of", "sent"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import PassageColumns
-from tinymem.stores.postgres.values import ESCAPE, HEAD, LITERAL, NUL
+from tinymem.stores.postgres.server.values import ESCAPE, HEAD, LITERAL, NUL
 
 __all__ = ["columns_of", "columns_sql"]
 
