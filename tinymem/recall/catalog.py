@@ -80,6 +80,11 @@ def columns(dimensions: int) -> dict[str, Growing]:
     return {name: Growing(dtype, dimensions if name == "vectors" else None) for name, dtype in COLUMNS.items()}
 
 
+def _each(values: Mapping[Any, int], keys: Sequence[Any]) -> Ids:
+    """Return the values of `keys`."""
+    return np.fromiter(map(values.__getitem__, keys), np.int64, len(keys))
+
+
 @dataclass
 class NameCodes:
     """Small integers for names; -1 for None."""
@@ -95,8 +100,8 @@ class NameCodes:
         return self.names.setdefault(name, len(self.names))
 
     def all_of(self, names: Sequence[str | None]) -> Ids:
-        """Return the integers of `names`."""
-        return np.array([self.of(name) for name in names], np.int64)
+        """Return the integers of `names`, of which few differ."""
+        return _each({name: self.of(name) for name in dict.fromkeys(names)}, names)
 
 
 class Names:
@@ -238,12 +243,12 @@ class Catalog:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
         vectors /= np.where(lengths == 0, 1, lengths)
         places = np.zeros(count, PLACE)
-        names = self.names
+        names, kinds = self.names, dict.fromkeys(new.kind)
         filled = {
             "part": new.part, "start": new.start, "end": new.end, "asks": new.asks,
             "milestone": new.milestone[new.at],
-            "kind": [KINDS.get(kind, SAID) for kind in new.kind],
-            "reply": [kind in ("reply", "final_answer") for kind in new.kind],
+            "kind": _each({kind: KINDS.get(kind, SAID) for kind in kinds}, new.kind),
+            "reply": _each({kind: kind in ("reply", "final_answer") for kind in kinds}, new.kind),
             "speaker": names.speakers.all_of(new.speaker)[new.at],
             "type": names.types.all_of(new.type)[new.at],
             "tools": names.toolsets.all_of(new.tools),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ __all__ = ["columns_of", "columns_sql"]
 
 # Behind the escape, stored texts have 0 or 1.
 BETWEEN, NOTHING = ESCAPE + "2", ESCAPE + "3"
+_ESCAPED = re.compile(ESCAPE.encode() + b"[01]")
 _ALL = """
 SELECT * FROM (
     SELECT array_agg(s.number), {s_type}, {s_session}, {s_speaker}, array_agg(s.time), array_agg(s.milestone)
@@ -55,7 +57,8 @@ def _joined(column: str) -> str:
 
 
 def _texts(joined: bytes) -> list[str]:
-    return [*map(_unescaped, joined.decode().split(BETWEEN))]
+    texts = joined.decode().split(BETWEEN)
+    return [*map(_unescaped, texts)] if _ESCAPED.search(joined) else texts
 
 
 def _named(joined: bytes) -> list[str | None]:
