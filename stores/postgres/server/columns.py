@@ -43,7 +43,8 @@ def columns_of(row: tuple[Any, ...]) -> PassageColumns | None:
     at = np.searchsorted(steps, step)
     if not np.array_equal(np.append(steps, -1)[at], step):
         raise ValueError("a passage has no step")
-    halves = np.frombuffer(vectors, ">f2").reshape(len(ids), -1)[:, HEAD // 2 :]
+    swapped = np.frombuffer(vectors, "<u2").byteswap().view("<f2")  # or each use of them would do it, in twice the time
+    halves = swapped.reshape(len(ids), -1)[:, HEAD // 2 :]
     return PassageColumns(
         ids, at, part, start, end, _texts(kinds), asks, _texts(tools), halves,
         tokens, token_bytes, identifiers, identifier_bytes,
