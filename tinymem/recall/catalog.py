@@ -61,13 +61,21 @@ class Growing:
     def extend(self, rows: Any) -> None:
         """Append `rows`, of shape `(n,)` or `(n, width)`."""
         added = np.asarray(rows, self._data.dtype).reshape(-1, *self._shape)
-        need = self._used + len(added)
+        self.room(len(added))[:] = added
+        self.keep(len(added))
+
+    def room(self, count: int) -> npt.NDArray[Any]:
+        """Return `count` rows behind the last one, to be written; they are appended once `keep` is called."""
+        need = self._used + count
         if need > len(self._data) or not self._data.flags.writeable:
             data = np.empty((max(need, 2 * self._used, 64), *self._shape), self._data.dtype)
             data[: self._used] = self._data[: self._used]
             self._data = data
-        self._data[self._used : need] = added
-        self._used = need
+        return self._data[self._used : need]
+
+    def keep(self, count: int) -> None:
+        """Append the first `count` rows of the room."""
+        self._used += count
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -233,15 +241,9 @@ class Catalog:
         """Append passages that are columns already; errors as in `extend`."""
         if not (count := len(new.id)):
             return
-        vectors = new.vectors.astype(np.float32)
         step, time = new.steps[new.at], new.time[new.at]
         self._check(new.id, np.array([step, new.part, new.start, new.end, time], np.float64))
-        if vectors.shape[1] != self.dimensions or not np.isfinite(vectors).all():
-            raise ValueError(
-                f"the vectors of the passages {new.id[0]} to {new.id[-1]} are of another length, or not finite"
-            )
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
-        vectors /= np.where(lengths == 0, 1, lengths)
+        vectors = self._unit_vectors(new)
         places = np.zeros(count, PLACE)
         names, kinds = self.names, dict.fromkeys(new.kind)
         filled = {
@@ -256,15 +258,28 @@ class Catalog:
         for name, values in filled.items():
             places[name] = values
         added = {
-            "vectors": vectors, "id": new.id, "step": step, "time": time, "places": places,
+            "id": new.id, "step": step, "time": time, "places": places,
             "session": names.sessions.all_of(new.session)[new.at],
         }  # fmt: skip
         for name, some in added.items():
             self.columns[name].extend(some)
+        self.columns["vectors"].keep(len(vectors))
         self._extend_tokens(np.frombuffer(new.tokens, np.uint16), new.token_bytes)
         codes = read(new.identifiers)
         self._identifiers.extend(codes, new.identifier_bytes // codes.itemsize)
         self._note_identifiers(len(self) - count)
+
+    def _unit_vectors(self, new: PassageColumns) -> Vectors:
+        """Return the vectors of passages in the room for them; ValueError for those of another length."""
+        if new.vectors.shape[1] != self.dimensions:
+            raise ValueError(f"the vectors of the passages {new.id[0]} to {new.id[-1]} are of another length")
+        vectors = self.columns["vectors"].room(len(new.id))
+        vectors[:] = new.vectors
+        if not np.isfinite(vectors).all():
+            raise ValueError(f"a vector of the passages {new.id[0]} to {new.id[-1]} is not finite")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds
+        vectors /= np.where(lengths == 0, 1, lengths)
+        return vectors
 
     def _check(self, ids: Ids, places: npt.NDArray[np.float64]) -> None:
         """Raise ValueError unless ids and steps are in order, and parts, offsets and times are possible."""

@@ -69,11 +69,11 @@ def gather_slice(
 
 
 def _catalog(found: Slice, outline: Outline) -> Catalog:
-    catalog = _Sliced(outline.dimensions, len(outline.document_frequency))
+    catalog = _Sliced(outline.dimensions)
     if found.passages is not None:
         catalog.append(found.passages)
     catalog.whole, catalog.frequency = outline.whole, found.named
-    catalog.document_frequency[:] = 0
+    catalog.document_frequency = np.zeros(len(outline.document_frequency), np.int64)
     if len(catalog.document_frequency):
         catalog.document_frequency[[*found.tokens]] = [*found.tokens.values()]
     catalog.seen = _Introduced(found, catalog.id)
