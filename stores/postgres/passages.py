@@ -122,9 +122,13 @@ class Passages(Steps, FullText, Statistics):
         """Be the only one who makes passages of this namespace; False if another still does after `seconds`.
 
         The lock is one of a transaction, on a connection of its own: it is free once that ends, as when this process is
-        killed, and a pooler in between does no harm. Where connections are few, there is no lock.
+        killed. Where connections are few, there is no lock; nor behind a pooler, whose connections might all be held by
+        those who wait for one to store what they made.
         """
         self._check_open()
+        if self._pool.opening:
+            yield True
+            return
         with self._pool.spare() as connection:
             yield connection is None or self._locked(connection, seconds)
 

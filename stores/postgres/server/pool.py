@@ -44,7 +44,6 @@ SET lock_timeout = {{lock}};
 SET tcp_keepalives_idle = 30;
 SET tcp_keepalives_interval = 10;
 SET tcp_keepalives_count = 3;
-SET client_encoding = 'UTF8';
 """
 # A pooler may give every transaction another connection of the server, so that each brings its settings along, and
 # leaves none behind.
@@ -137,7 +136,11 @@ class Pool:
         while True:
             try:
                 connection = psycopg.connect(
-                    self._url, autocommit=True, connect_timeout=CONNECT, prepare_threshold=PREPARED
+                    self._url,
+                    autocommit=True,
+                    connect_timeout=CONNECT,
+                    client_encoding="UTF8",
+                    prepare_threshold=PREPARED,
                 )
                 break
             except psycopg.Error as error:
