@@ -66,3 +66,18 @@ def wire(postgres: PostgresServer) -> Iterator[Wire]:
 def wired(postgres: PostgresServer, wire: Wire) -> str:
     """The server's address over the wire, without TLS or other exchanges before the first statement."""
     return postgres.url().replace(str(postgres.port), str(wire.port)) + "?sslmode=disable&gssencmode=disable"
+
+
+@pytest.fixture
+def trips(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with each round trip of this process, by the number of its statements."""
+    from tinymem.stores.postgres.server.pool import sent
+
+    made = list[int]()
+
+    def counted(connection: Any, statements: Any) -> Any:
+        made.append(len(statements))
+        return sent(connection, statements)
+
+    monkeypatch.setattr("tinymem.stores.postgres.server.transactions.sent", counted)
+    return made

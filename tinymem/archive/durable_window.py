@@ -72,11 +72,13 @@ class DurableWindow(MemoryManager):
         """Apply changes of other processes to the window, or read all of it `again`. The lock must be held."""
         if not again and self._journal.version() == self._version:
             return
+        again = again or self._version < 0
         with self._journal.snapshot():
+            rows = self._journal.window(0 if again else self._next - 1)  # what a server gives with the state at once
             version, following = self._journal.version(), self._journal.next_number()
             changes, calls = (self._journal.setting(key) or "" for key in (WINDOW_CHANGES, OPEN_CALLS))
-            again = again or changes != self._changes or self._version < 0
-            rows = self._journal.window(0 if again else self._next - 1)
+            if changes != self._changes and not again:
+                again, rows = True, self._journal.window()
         gone = self._window.keys() - {row.id for row in rows} if again else set()
         fresh = [row for row in rows if row.id not in self._window or row.view != self._views.get(row.id)]
         steps = {row.id: self._read(row) for row in fresh}

@@ -141,6 +141,18 @@ def test_an_add_takes_three_round_trips(open_memory: Open, wire: Wire, wired: st
     memory.close()  # before the wire
 
 
+def test_an_add_behind_those_of_others_takes_two_more(open_memory: Open, trips: list[int]) -> None:
+    memory, other = open_memory(), open_memory()
+    for each in (memory, other):
+        each.long_term.in_background = False
+    for at in range(4):
+        other.add(MessageStep("user", f"other {at}"))
+        trips.clear()
+        memory.add(MessageStep("user", f"own {at}"))
+        assert len(trips) <= 5
+    assert [step.text for step in memory.steps] == [f"{whose} {at}" for at in range(4) for whose in ("other", "own")]
+
+
 def test_a_recall_takes_at_most_eight_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:
     memory, other = filled(open_memory(wired, window_tokens=500)), open_memory()
     memory.long_term.in_background = False
