@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import psycopg
 from postgres_server import PASSWORD, PostgresServer, running_user
 
 SETTINGS = """
@@ -42,6 +41,8 @@ class Pooler:
     """
 
     def __init__(self, server: PostgresServer, size: int = 6, resets: bool = True) -> None:
+        import psycopg  # an extra
+
         program = pgbouncer()
         assert program is not None
         self._folder = Path(tempfile.mkdtemp(prefix="tinymem-pgbouncer-"))
