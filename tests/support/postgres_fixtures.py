@@ -28,6 +28,19 @@ def postgres() -> Iterator[PostgresServer]:
     server.stop()
 
 
+@pytest.fixture
+def fresh(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a database without tables."""
+    import psycopg
+
+    name = f"fresh_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    yield postgres.url(name)
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
 @pytest.fixture(scope="session")
 def pooler(postgres: PostgresServer) -> Iterator[Pooler]:
     """A real pgbouncer in front of the server."""

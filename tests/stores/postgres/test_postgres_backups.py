@@ -6,7 +6,6 @@ import io
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from memories import sentences
@@ -24,14 +23,11 @@ INDEXES = "SELECT count(*) FROM pg_indexes WHERE indexname LIKE 'passages_neares
 
 
 @pytest.fixture
-def kept(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def kept(fresh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a database of two namespaces, one with an index of its vectors, and of a role that may use it."""
     monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 100)
-    name = f"kept_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres.url(), autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}")
-    url = postgres.url(name)
+    url, name = fresh, fresh.rpartition("/")[2]
     for namespace, count in (("large", 150), ("small", 5)):
         with HierarchicalMemory(url, namespace=namespace, window_tokens=200) as memory:
             memory.add_steps([MessageStep("user", text) for text in sentences(count)])
@@ -41,9 +37,9 @@ def kept(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         db.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'word'")
         db.execute("CALL tinymem.allow(%s, 'small')", (name,))
     yield url
-    with psycopg.connect(postgres.url(), autocommit=True) as db:
-        for database in (name, f"{name}_again"):
-            db.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(f"DROP DATABASE IF EXISTS {name}_again WITH (FORCE)")
+        db.execute(f"DROP OWNED BY {name}")
         db.execute(f"DROP ROLE {name}")
 
 

@@ -53,11 +53,8 @@ def test_a_memory_behind_a_pooler_gives_the_same(
     assert doctor(pooler.url(), name).sound
 
 
-def test_tables_are_made_through_a_pooler(pooler: Pooler, postgres: PostgresServer, tmp_path: Path) -> None:
-    name = f"pooled_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres.url(), autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}")
-    with closing(PostgresJournal(pooler.url(name), "first")) as journal:
+def test_tables_are_made_through_a_pooler(pooler: Pooler, fresh: str) -> None:
+    with closing(PostgresJournal(pooler.url(fresh.rpartition("/")[2]), "first")) as journal:
         put(journal, ["said once"])
         assert [step.number for step in journal.rows()] == [1]
 
@@ -92,12 +89,14 @@ def test_no_setting_is_left_on_a_connection_of_others(narrow: Pooler) -> None:
     assert shown() == before
 
 
-def test_what_needs_a_connection_of_its_own_says_so(pooler: Pooler, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(PostgresJournal(pooler.url(), str(uuid4()))) as journal:
+def test_what_needs_a_connection_of_its_own_says_so(
+    pooler: Pooler, fresh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = pooler.url(fresh.rpartition("/")[2])
+    with closing(PostgresJournal(url, "first")) as journal:
         put(journal, sentences(20))
-        with pytest.raises(StorageError, match="the server itself, not of a pooler"):
-            scrub_shared(pooler.url())
-        migrate_tables(pooler.url())
+        migrate_tables(url)
         monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 10)
-        with pytest.raises(StorageError, match="the server itself, not of a pooler"):
-            migrate_tables(pooler.url())
+        for use in (scrub_shared, migrate_tables):
+            with pytest.raises(StorageError, match="the server itself, not of a pooler"):
+                use(url)

@@ -26,17 +26,6 @@ TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 
 
 
 @pytest.fixture
-def fresh(postgres: PostgresServer) -> Iterator[str]:
-    """The address of a database without tables."""
-    name = f"fresh_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres.url(), autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}")
-    yield postgres.url(name)
-    with psycopg.connect(postgres.url(), autocommit=True) as db:
-        db.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
 def role(postgres: PostgresServer) -> Iterator[Callable[..., str]]:
     """Makes a role that may use some namespaces, and returns its address."""
     made: list[str] = []

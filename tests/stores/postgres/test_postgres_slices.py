@@ -250,19 +250,14 @@ def test_a_large_namespace_without_an_index_says_so(
 
 
 def test_a_large_memory_that_moved_has_an_index(
-    memory: HierarchicalMemory, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    memory: HierarchicalMemory, postgres: PostgresServer, fresh: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     migrate(postgres.url(), tmp_path / "moved", namespace=memory.namespace)
     monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 300)
-    with psycopg.connect(postgres.url(), autocommit=True) as db:
-        db.execute("CREATE DATABASE moved")
-        try:
-            migrate(tmp_path / "moved", postgres.url("moved"))
-            with psycopg.connect(postgres.url("moved")) as other:
-                name = index_name(hash_of(memory.namespace))
-                assert other.execute("SELECT to_regclass(%s)", (f"tinymem.{name}",)).fetchone() != (None,)
-        finally:
-            db.execute("DROP DATABASE moved WITH (FORCE)")
+    migrate(tmp_path / "moved", fresh)
+    with psycopg.connect(fresh) as db:
+        name = index_name(hash_of(memory.namespace))
+        assert db.execute("SELECT to_regclass(%s)", (f"tinymem.{name}",)).fetchone() != (None,)
 
 
 def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
