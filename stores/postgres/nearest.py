@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.stores.postgres.server.values import HIGHEST, Half
 
-__all__ = ["BREADTH", "FEW", "INDEXED_FROM", "STEPS", "Limits", "index_name", "index_sql", "nearest", "within"]
+__all__ = ["BREADTH", "INDEXED_FROM", "STEPS", "Limits", "index_name", "index_sql", "nearest", "within"]
 
 Statement: TypeAlias = "tuple[str, Mapping[str, Any]]"
 
@@ -32,7 +32,7 @@ _WITHIN = """
 SELECT passages, set_config('tinymem.within', passages::text, true)
 FROM (SELECT count(*) AS passages FROM passages p {joined} WHERE p.namespace = %(ns)s{where}) held
 """
-_FEW_WITHIN = f"current_setting('tinymem.within')::bigint <= {FEW}"
+_FEW_WITHIN = "current_setting('tinymem.within')::bigint <= {few}"
 _CONDITIONS = {
     "session": "s.session = %(session)s",
     "speaker": "s.speaker = %(speaker)s",
@@ -107,8 +107,9 @@ def nearest(
     one_by_one = _one_by_one(held, asked, limits, most_of)
     if not (has_index and limits):
         return by_index.format(gate="") if has_index else one_by_one.format(gate=""), values
-    gates = f" AND NOT {_FEW_WITHIN}", f" AND {_FEW_WITHIN}"
-    return f"{by_index.format(gate=gates[0])} UNION ALL ({one_by_one.format(gate=gates[1])})", values
+    few = _FEW_WITHIN.format(few=FEW)
+    among_many, among_few = by_index.format(gate=f" AND NOT {few}"), one_by_one.format(gate=f" AND {few}")
+    return f"{among_many} UNION ALL ({among_few})", values
 
 
 def _by_index(held: str, asked: Sequence[str], limits: Limits, most: str) -> str:

@@ -19,18 +19,15 @@ from tinymem.stores.postgres.statistics import Statistics
 from tinymem.stores.postgres.steps import Steps
 from tinymem.stores.waiting import Waiting
 
-__all__ = ["COLUMNS", "Passages", "Summaries"]
+__all__ = ["Passages", "Summaries"]
 
 _PUT = (
     "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, vector, tokens, identifiers, tools) "
     "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s)"
 )
-COLUMNS = (
-    "p.id, p.step, p.part, p.start, p.finish, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, s.speaker, "
-    "s.time, p.identifiers, p.tools, s.milestone"
-)
 _GET = (
-    f"SELECT {COLUMNS} FROM passages p "
+    "SELECT p.id, p.step, p.part, p.start, p.finish, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, s.speaker, "
+    "s.time, p.identifiers, p.tools, s.milestone FROM passages p "
     "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step "
     "WHERE p.namespace = %s AND p.id > %s ORDER BY p.id LIMIT %s"
 )

@@ -109,6 +109,21 @@ def test_a_slice_brings_back_the_same(
     assert found(memory, **limits) == expected
 
 
+@pytest.mark.parametrize("few", [0, 20_000], ids=["by the index", "one by one"])
+@pytest.mark.parametrize("limits", [{"type": "message"}, {"session": "day-1"}, {"tool": "bash"}], ids=str)
+def test_a_filter_beside_an_index_brings_back_the_same(
+    memory: HierarchicalMemory, postgres: PostgresServer, few: int, limits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = found(memory, **limits)
+    monkeypatch.setattr(SLICED, 100)
+    monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 300)
+    monkeypatch.setattr("tinymem.stores.postgres.nearest.FEW", few)
+    migrate_tables(postgres.url())
+    assert found(memory, **limits) == expected
+    journal: Any = memory.long_term.journal
+    assert journal._is_indexed
+
+
 def test_a_stretch_of_the_run_brings_back_nearly_the_same(
     memory: HierarchicalMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
