@@ -92,5 +92,6 @@ def trips(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> list[int
         made.append(len(statements))
         return sent(connection, statements)
 
-    monkeypatch.setattr("tinymem.stores.postgres.server.transactions.sent", counted)
+    for module in ("pool", "transactions"):
+        monkeypatch.setattr(f"tinymem.stores.postgres.server.{module}.sent", counted)
     return made

@@ -96,6 +96,12 @@ class Pool:
         finally:
             self._free.release()
 
+    def asked(self, connection: Connection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """Return the rows of a statement that is a transaction of its own, in one round trip."""
+        if not self.opening:
+            return sent(connection, [(sql, values)])[0].fetchall()
+        return sent(connection, [("BEGIN", ()), *self.opening, (sql, values), ("COMMIT", ())])[-2].fetchall()
+
     @contextmanager
     def spare(self) -> Iterator[Connection | None]:
         """Lend a connection for longer; None where half of all are lent so, since their users need others besides."""
@@ -163,8 +169,8 @@ class Pool:
         else:
             connection.execute(SETTINGS.format(lock=lock).encode())
         if not self._halfvec:
-            found = sent(connection, [("BEGIN", ()), *self.opening, (HALFVEC, ()), ("COMMIT", ())])[-2].fetchone()
-            self._halfvec = int(found[0]) if found and found[0] else 0  # 0 until the tables are made
+            ((found,),) = self.asked(connection, HALFVEC)
+            self._halfvec = int(found or 0)  # 0 until the tables are made
         if self._halfvec:
             adapt(connection, self._halfvec)
 

@@ -323,9 +323,7 @@ class Transactions:
         for is_last in (False, True):
             connection = self._pool.take()
             try:
-                if not (opening := self._pool.opening):
-                    return sent(connection, [(sql, values)])[0].fetchall()
-                return sent(connection, [("BEGIN", ()), *opening, (sql, values), ("COMMIT", ())])[-2].fetchall()
+                return self._pool.asked(connection, sql, values)
             except psycopg.OperationalError as error:
                 if not is_lost(connection, error) or is_last:
                     raise
