@@ -17,6 +17,7 @@ from wire import Wire
 
 from tinymem import ActionStep, HierarchicalMemory, Memories, MessageStep, TaskStep
 from tinymem.archive.folders import namespaces
+from tinymem.archive.indexing.background import background
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
@@ -92,6 +93,13 @@ def open_memory(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.Mo
         memory.close()
 
 
+def alone(memory: HierarchicalMemory) -> HierarchicalMemory:
+    """Return a memory that nothing but its caller's thread works for: what the background asks is counted as well."""
+    memory.long_term.in_background = False
+    background.dismiss(memory.long_term)
+    return memory
+
+
 def filled(memory: HierarchicalMemory) -> HierarchicalMemory:
     memory.add(TaskStep(task="Ship version 2.4", id="task"))
     for at in range(60):
@@ -129,8 +137,7 @@ def test_what_is_forgotten_does_not_come_back(open_memory: Open) -> None:
 
 
 def test_an_add_takes_three_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:
-    memory = open_memory(wired)
-    memory.long_term.in_background = False
+    memory = alone(open_memory(wired))
     memory.add(MessageStep("user", "first"))
     taken = []
     for at in range(5):
@@ -142,9 +149,7 @@ def test_an_add_takes_three_round_trips(open_memory: Open, wire: Wire, wired: st
 
 
 def test_an_add_behind_those_of_others_takes_two_more(open_memory: Open, trips: list[int]) -> None:
-    memory, other = open_memory(), open_memory()
-    for each in (memory, other):
-        each.long_term.in_background = False
+    memory, other = alone(open_memory()), alone(open_memory())
     for at in range(4):
         other.add(MessageStep("user", f"other {at}"))
         trips.clear()
@@ -154,8 +159,7 @@ def test_an_add_behind_those_of_others_takes_two_more(open_memory: Open, trips: 
 
 
 def test_a_recall_takes_at_most_eight_round_trips(open_memory: Open, wire: Wire, wired: str) -> None:
-    memory, other = filled(open_memory(wired, window_tokens=500)), open_memory()
-    memory.long_term.in_background = False
+    memory, other = filled(alone(open_memory(wired, window_tokens=500))), alone(open_memory())
 
     def taken(**more: Any) -> int:
         before = wire.round_trips
