@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -225,14 +226,18 @@ class Prices:
 
     def __init__(self, counter: TokenCounter, style: Style) -> None:
         self._counter, self._style = counter, style
-        self._known: dict[str, tuple[Step, int]] = {}
+        self._last: tuple[list[Step], dict[str, int]] = [], {}  # the newest window, and its tokens
 
     def __call__(self, steps: Sequence[Step]) -> dict[str, int]:
         """Count the tokens of each of `steps`, by id."""
-        known = self._known
-        fresh = {s.id: known[s.id] if s.id in known and known[s.id][0] is s else (s, self.count(s)) for s in steps}
-        self._known = fresh  # one assignment: threads that share a strategy see the old or the new one
-        return {key: cost for key, (_, cost) in fresh.items()}
+        last, costs = self._last
+        if len(last) <= len(steps) and all(map(operator.is_, last, steps)):  # nothing but new steps, as on most adds
+            costs = costs | {step.id: self.count(step) for step in steps[len(last) :]}
+        else:
+            known = {step.id: step for step in last}
+            costs = {step.id: costs[step.id] if known.get(step.id) is step else self.count(step) for step in steps}
+        self._last = list(steps), costs  # one assignment: threads that share a strategy see the old or the new one
+        return costs
 
     def count(self, step: Step) -> int:
         """Count the tokens of `step` as it is sent, overhead included."""

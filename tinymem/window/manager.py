@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -308,7 +309,10 @@ class MemoryManager(StepCollection):
     def _pruned(self, before: Sequence[Step], strategy: Prunes, added: Sequence[Step] = ()) -> Change:
         """Return the change from `before` to what `strategy` makes of it."""
         returned = self._tell(lambda steps: steps_of(strategy(steps)), list(before))
-        kept = {step.id: step for step in self._window_of(before, returned, strategy)}
+        window = self._window_of(before, returned, strategy)
+        if len(window) == len(before) and all(map(operator.is_, before, window)):  # as on most adds
+            return Change(added, report=PruneReport(kept=len(window)))
+        kept = {step.id: step for step in window}
         removed = [step for step in before if step.id not in kept]
         shortened = [s for s in before if s.id in kept and s is not kept[s.id] and s != kept[s.id]]
         put = {step.id: self.as_kept(kept[step.id]) for step in shortened}
