@@ -9,12 +9,15 @@ from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.transactions import Transactions
+from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["Database"]
 
-_VERSION = "SELECT version FROM namespaces WHERE id = %s AND identity = %s::uuid"
-_VALUE = "SELECT value FROM settings WHERE namespace = %s AND key = %s"
-_KEEP = "INSERT INTO settings VALUES (%s, %s, %s) ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value"
+_VERSION = Planned("SELECT version FROM namespaces WHERE id = %s AND identity = %s::uuid")
+_VALUE = Planned("SELECT value FROM settings WHERE namespace = %s AND key = %s")
+_KEEP = Planned(
+    "INSERT INTO settings VALUES (%s, %s, %s) ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value"
+)
 
 
 class Database(Transactions):

@@ -18,19 +18,19 @@ from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.errors import guarded
-from tinymem.stores.postgres.server.values import hash_of
+from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
 from tinymem.stores.waiting import NOTHING, Waiting
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
 __all__ = ["FullText", "occurrences_of"]
 
-_PUT = "INSERT INTO terms VALUES (%s, %s, %s, %s::bigint[], %s::integer[])"
+_PUT = Planned("INSERT INTO terms VALUES (%s, %s, %s, %s::bigint[], %s::integer[])")
 _COUNT = (
     "INSERT INTO stems SELECT %s, stem, count FROM unnest(%s::bigint[], %s::bigint[]) new(stem, count) "
     "ON CONFLICT (namespace, stem) DO UPDATE SET passages = stems.passages + excluded.passages"
 )
-_OCCURRENCES = (
+_OCCURRENCES = Planned(  # the function plans for the words at hand
     "SELECT * FROM occurrences(%(ns)s, %(stems)s::bigint[], %(waits)s::bigint[], %(most_stems)s, %(most_passages)s)"
 )
 _REMOVE = """

@@ -101,7 +101,7 @@ class PostgresJournal(Slices, Links, Summaries, Reindexing, Checks):
         """Remove the namespace with everything in it, and close; who has it open gets NotAMemoryError from then on."""
         with self._lock, guarded(self._location):
             self._check_open()
-            self._begin("BEGIN", "FOR UPDATE")
+            self._begin()
             try:
                 gone = [(f"DELETE FROM {table} WHERE namespace = %s", (self._id,)) for table in TABLES]
                 self._sent([*gone, ("DELETE FROM namespaces WHERE id = %s", (self._id,)), ("COMMIT", ())])

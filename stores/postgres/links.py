@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from tinymem.protocols import LinkedMessage, LinkRow
 from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["Links"]
 
+_PUT = Planned("INSERT INTO links VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, link) DO NOTHING")
 _LINKED = (
     "SELECT id, number, number, true, 1 FROM steps WHERE namespace = %s AND id = ANY(%s::text[]) UNION ALL "
     "SELECT link, step, place, EXISTS (SELECT 1 FROM steps s WHERE s.namespace = k.namespace AND s.id = k.link), 2 "
@@ -28,8 +30,7 @@ class Links(Database):
         """Keep links of messages that are not there yet."""
         with self._transaction():
             for row in links:
-                sql = "INSERT INTO links VALUES (%s, %s, %s, %s, %s) ON CONFLICT (namespace, link) DO NOTHING"
-                self._write(sql, self._id, *row)
+                self._write(_PUT, self._id, *row)
 
     def links(self, after: str = "", limit: int = 1_000) -> list[LinkRow]:
         """Return up to `limit` links behind one, in their order."""

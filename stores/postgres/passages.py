@@ -14,14 +14,14 @@ from tinymem.protocols.settings import EMBEDDER, MARK
 from tinymem.stores.postgres.fulltext import FullText
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.pool import Connection
-from tinymem.stores.postgres.server.values import halves
+from tinymem.stores.postgres.server.values import Planned, halves
 from tinymem.stores.postgres.statistics import Statistics
 from tinymem.stores.postgres.steps import Steps
 from tinymem.stores.waiting import Waiting
 
 __all__ = ["Passages", "Summaries"]
 
-_PUT = (
+_PUT = Planned(
     "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, vector, tokens, identifiers, tools) "
     "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s)"
 )
@@ -31,6 +31,7 @@ _GET = (
     "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step "
     "WHERE p.namespace = %s AND p.id > %s ORDER BY p.id LIMIT %s"
 )
+_LAST = Planned("SELECT max(id) FROM passages WHERE namespace = %s")
 _HELD = "SELECT count(*) FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])"
 _SUMMARY = (
     "INSERT INTO summaries SELECT %(ns)s, %(level)s, %(first)s, %(last)s, %(session)s, %(text)s "
@@ -94,7 +95,7 @@ class Passages(Steps, FullText, Statistics):
         """Return the id of the newest passage; 0 if there is none."""
         version = self._seen_version()
         if version is None or not self._newest or self._newest[0] != version:
-            last = self._number("SELECT max(id) FROM passages WHERE namespace = %s", (self._id,))
+            last = self._number(_LAST, (self._id,))
             self._newest = None if version is None else (version, last)
             return last
         return self._newest[1]

@@ -11,7 +11,7 @@ from tinymem.protocols import StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.errors import guarded
-from tinymem.stores.postgres.server.values import HIGHEST
+from tinymem.stores.postgres.server.values import HIGHEST, Planned
 
 __all__ = ["Steps"]
 
@@ -23,12 +23,16 @@ _LIMITS = {
     **{"since": "time >= %s", "until": "time <= %s", "before": "time < %s"},
 }
 _LABELLED = " AND number IN (SELECT step FROM labels WHERE namespace = steps.namespace AND name = %s AND value = %s)"
-_WAITING = """
+_ADD = Planned(f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})")
+_LABEL = Planned("INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)")
+_WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number")
+_RECORDS = Planned("SELECT number, record FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])")
+_WAITING = Planned("""
 SELECT (SELECT position + tokens FROM steps WHERE namespace = %(ns)s ORDER BY number DESC LIMIT 1)
     - (SELECT position FROM steps WHERE namespace = %(ns)s AND number >= coalesce(
         (SELECT split_part(value, ' ', 1)::bigint FROM settings WHERE namespace = %(ns)s AND key = 'made'), 1)
         ORDER BY number LIMIT 1)
-"""
+""")
 
 
 class Steps(Database):
@@ -39,17 +43,15 @@ class Steps(Database):
 
         Inside `together`, the server may find an id or a number that exists only at the end.
         """
-        sql = f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})"
-        labels = "INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)"
         with self._transaction():
             mark, head = self.mark, self._written
             for r in rows:
                 if (r.number, 0) < mark:  # its passages would never be made
                     raise InputError(f"the number {r.number} was used by another process: open the memory again")
                 place = (r.number, r.id, r.type, r.session, r.speaker, float(r.time), r.tokens, r.position)
-                self._write(sql, self._id, *place, r.record, bool(r.window), r.view, bool(r.milestone), r.archived)
+                self._write(_ADD, self._id, *place, r.record, bool(r.window), r.view, bool(r.milestone), r.archived)
                 for label in r.labels:
-                    self._write(labels, self._id, *label, r.number)
+                    self._write(_LABEL, self._id, *label, r.number)
                 if r.number >= head.last:
                     head.last, head.end = r.number, r.position + r.tokens
                 head.next_number = max(head.next_number, r.number + 1)
@@ -107,8 +109,7 @@ class Steps(Database):
         """Return the JSON of these steps, by number; missing steps are left out."""
         if not len(numbers):
             return {}
-        sql = "SELECT number, record FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])"
-        return dict(self._read(sql, (self._id, [int(n) for n in numbers])))
+        return dict(self._read(_RECORDS, (self._id, [int(n) for n in numbers])))
 
     def numbers(self, ids: Sequence[str]) -> list[int]:
         """Return the numbers of the steps with these ids, in order."""
@@ -164,14 +165,13 @@ class Steps(Database):
 
     def window(self, after: int = 0) -> list[StepRow]:
         """Return the steps of the window with numbers above `after`, in order."""
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number"
         with self._lock, guarded(self._location):
-            statement, ahead = (sql, (self._id, after)), self._read_ahead
+            statement, ahead = (_WINDOW, (self._id, after)), self._read_ahead
             is_known = ahead and ahead[0] == statement and not self._is_dirty
             rows = ahead[1] if ahead and is_known else self._read(*statement)
             found = [StepRow(*row) for row in rows]
             if self._is_writing:
-                self._news = sql
+                self._news = _WINDOW
             return found
 
     def any_archived(self) -> bool:

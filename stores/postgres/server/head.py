@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["READ_HEAD", "Head"]
+from tinymem.stores.postgres.server.values import Planned
+
+__all__ = ["LOCK_HEAD", "READ_HEAD", "Head"]
 
 SHORT = 2_000  # bytes of a setting up to which its value is read at once
-# One statement after the other: what the first waits for, the others see.
-READ_HEAD = (
-    "SELECT version, next_number, next_passage, passages, words, identity FROM namespaces WHERE id = %s {lock}",
-    f"SELECT key, CASE WHEN octet_length(value) <= {SHORT} THEN value END FROM settings WHERE namespace = %s",
-    "SELECT number, position + tokens FROM steps WHERE namespace = %s ORDER BY number DESC LIMIT 1",
+_COUNTERS = "SELECT version, next_number, next_passage, passages, words, identity FROM namespaces WHERE id = %s"
+_REST = (
+    Planned(f"SELECT key, CASE WHEN octet_length(value) <= {SHORT} THEN value END FROM settings WHERE namespace = %s"),
+    Planned("SELECT number, position + tokens FROM steps WHERE namespace = %s ORDER BY number DESC LIMIT 1"),
 )
+READ_HEAD = (Planned(_COUNTERS), *_REST)
+# One statement after the other: what the first waits for, the others see.
+LOCK_HEAD = (Planned(f"{_COUNTERS} FOR UPDATE"), *_REST)
 
 
 @dataclass
@@ -39,7 +43,7 @@ class Head:
 
     @classmethod
     def read(cls, row: tuple[Any, ...], settings: Sequence[Any], end: Sequence[Any]) -> Head:
-        """Return the head from the rows of `READ_HEAD`."""
+        """Return the head from the rows of `READ_HEAD` or `LOCK_HEAD`."""
         version, number, passage, passages, words, _ = row
         last, position = end[0] if end else (0, 0)
         return cls(version, number, passage, passages, words, last, position, dict(settings))

@@ -21,7 +21,7 @@ from tinymem.errors import StorageError
 from tinymem.stores.forking import leave_to_parent
 from tinymem.stores.postgres.server.errors import address, is_lost, unreachable
 from tinymem.stores.postgres.server.schema import SCHEMAS, prepare
-from tinymem.stores.postgres.server.values import adapt
+from tinymem.stores.postgres.server.values import Planned, adapt
 
 __all__ = ["Connection", "Pool", "Statement", "left", "pool_of", "sent"]
 
@@ -32,14 +32,12 @@ SIZE = 10  # connections of one process to one database
 CONNECT = 10  # seconds for the server to answer
 STARTING = ("starting up", "shutting down", "recovery")  # soon it lets us in
 PAUSE = 0.05
-PREPARED = 3  # times that a statement is sent until it is prepared, unless a pooler is in between
+PREPARED = 3  # times that a Planned statement is sent until it is prepared, unless a pooler is in between
 
 HALFVEC = "SELECT to_regtype('halfvec')::oid"
-# Plans are made for the namespace at hand, since one has ten passages and another a million. A host that vanishes loses
-# its locks after a minute.
+# A host that vanishes loses its locks after a minute.
 SETTINGS = f"""
 SET search_path = {SCHEMAS};
-SET plan_cache_mode = force_custom_plan;
 SET lock_timeout = {{lock}};
 SET tcp_keepalives_idle = 30;
 SET tcp_keepalives_interval = 10;
@@ -47,10 +45,7 @@ SET tcp_keepalives_count = 3;
 """
 # A pooler may give every transaction another connection of the server, so that each brings its settings along, and
 # leaves none behind.
-LOCAL = (
-    f"SELECT set_config('search_path', '{SCHEMAS}', true), set_config('lock_timeout', %s, true), "
-    "set_config('plan_cache_mode', 'force_custom_plan', true)"
-)
+LOCAL = f"SELECT set_config('search_path', '{SCHEMAS}', true), set_config('lock_timeout', %s, true)"
 
 
 class Pool:
@@ -182,7 +177,9 @@ def sent(connection: Connection, statements: Sequence[Statement]) -> list[psycop
     try:
         with connection.pipeline():
             try:
-                done += [connection.cursor(binary=True).execute(sql, values) for sql, values in statements]
+                for sql, values in statements:
+                    prepare = None if isinstance(sql, Planned) else False
+                    done.append(connection.cursor(binary=True).execute(sql, values, prepare=prepare))
             except Exception as error:  # psycopg would log what the end of the pipeline says besides
                 failure = error
     except psycopg.Error as error:

@@ -18,9 +18,9 @@ from psycopg.pq import TransactionStatus
 from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError
 from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.postgres.server.errors import damaged, guarded, is_lost
-from tinymem.stores.postgres.server.head import READ_HEAD, Head
+from tinymem.stores.postgres.server.head import LOCK_HEAD, READ_HEAD, Head
 from tinymem.stores.postgres.server.pool import Connection, Statement, left, pool_of, sent
-from tinymem.stores.postgres.server.values import hash_of
+from tinymem.stores.postgres.server.values import Planned, hash_of
 
 __all__ = ["Transactions"]
 
@@ -30,15 +30,13 @@ ASKING, PAUSE = 5.0, 0.05  # seconds in which a lost server is asked what became
 REPEATABLE = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 OLD = "1 day"  # after which a writer that did not close is gone
 _FIND = "SELECT name, identity FROM namespaces WHERE id = %s"
-_BUMP = (
-    "UPDATE namespaces SET version = version + 1, next_number = %s, next_passage = %s, passages = passages + %s, "
-    "words = words + %s WHERE id = %s"
+_WRITTEN = Planned(
+    "WITH wrote AS (INSERT INTO writers (namespace, writer, writes) VALUES (%(ns)s, %(writer)s, %(writes)s) "
+    "ON CONFLICT (namespace, writer) DO UPDATE SET writes = excluded.writes, at = now()) "
+    "UPDATE namespaces SET version = version + 1, next_number = %(number)s, next_passage = %(passage)s, "
+    "passages = passages + %(passages)s, words = words + %(words)s WHERE id = %(ns)s"
 )
 _WRITES = "SELECT writes FROM writers WHERE namespace = %s AND writer = %s"
-_WROTE = (
-    "INSERT INTO writers (namespace, writer, writes) VALUES (%s, %s, %s) "
-    "ON CONFLICT (namespace, writer) DO UPDATE SET writes = excluded.writes, at = now()"
-)
 
 
 class Transactions:
@@ -119,7 +117,7 @@ class Transactions:
                 self._is_writing = True
                 yield
             else:
-                self._begin("BEGIN", "FOR UPDATE")
+                self._begin()
                 self._is_writing = True
                 with self._ended():
                     yield
@@ -149,13 +147,13 @@ class Transactions:
         finally:
             self._end()
 
-    def _begin(self, begin: str, lock: str = "") -> None:
-        """Begin a transaction and read the head, on another connection if an idle one was lost meanwhile."""
+    def _begin(self) -> None:
+        """Begin a transaction that writes, and read the head, on another connection if an idle one was lost."""
         for is_last in (False, True):
             self._held = self._pool.take()
             try:
-                ahead = self._ahead if lock else None
-                self._head, rows = self._with_head(begin, lock, *([ahead] if ahead else ()))
+                ahead = self._ahead
+                self._head, rows = self._with_head("BEGIN", LOCK_HEAD, *([ahead] if ahead else ()))
                 self._read_ahead = (ahead, rows[0].fetchall()) if ahead else None
                 return
             except psycopg.OperationalError as error:
@@ -167,9 +165,9 @@ class Transactions:
                 self._end()
                 raise
 
-    def _with_head(self, begin: str, lock: str = "", *more: Statement) -> tuple[Head, list[Any]]:
-        """Begin, read the head, and do `more`, in one round trip."""
-        reads = [(sql.format(lock=lock), (self._id,)) for sql in READ_HEAD]
+    def _with_head(self, begin: str, head: Sequence[str], *more: Statement) -> tuple[Head, list[Any]]:
+        """Begin, read the head by the statements for that, and do `more`, in one round trip."""
+        reads = [(sql, (self._id,)) for sql in head]
         opening = [(begin, ()), *self._pool.opening]
         done = self._sent([*opening, *reads, *more])[len(opening) :]
         row, settings, end = (cursor.fetchall() for cursor in done[:3])
@@ -190,9 +188,10 @@ class Transactions:
             return
         assert self._head is not None
         head = self._head
-        counts = (head.next_number, head.next_passage, head.more_passages, head.more_words, self._id)
+        counts = {"ns": self._id, "writer": self._writer, "writes": self._own + 1, "number": head.next_number,
+                  "passage": head.next_passage, "passages": head.more_passages, "words": head.more_words}  # fmt: skip
         self._ahead = (self._news, (self._id, head.last)) if self._news else None
-        ending = [*self._queue, (_BUMP, counts), (_WROTE, (self._id, self._writer, self._own + 1)), ("COMMIT", ())]
+        ending = [*self._queue, (_WRITTEN, counts), ("COMMIT", ())]
         self._queue = []
         try:
             self._sent(ending)
@@ -221,7 +220,7 @@ class Transactions:
     def _committed(self) -> int | None:
         """Return how many transactions of this journal were committed; None if the server cannot be asked now."""
         try:
-            self._begin("BEGIN", "FOR UPDATE")  # which waits until the server has ended the one before
+            self._begin()  # which waits until the server has ended the one before
             return self._number(_WRITES, (self._id, self._writer))
         except (psycopg.OperationalError, StorageError):
             return None
@@ -287,14 +286,14 @@ class Transactions:
         """Read in a snapshot that is not begun yet: this fixes what it sees."""
         begin = self._begin_with or ""
         try:
-            self._head, more = self._with_head(begin, "", (sql, values))
+            self._head, more = self._with_head(begin, READ_HEAD, (sql, values))
         except psycopg.OperationalError as error:
             if self._held is None or not is_lost(self._held, error):
                 raise
             self._pool.give(self._held)
             self._held = None
             self._held = self._pool.take()
-            self._head, more = self._with_head(begin, "", (sql, values))
+            self._head, more = self._with_head(begin, READ_HEAD, (sql, values))
         self._begin_with = None
         rows: list[Any] = more[0].fetchall()
         return rows
@@ -310,7 +309,7 @@ class Transactions:
             for is_last in (False, True):
                 self._held = self._pool.take()
                 try:
-                    head, found = self._with_head(REPEATABLE, "", *statements, ("ROLLBACK", ()))
+                    head, found = self._with_head(REPEATABLE, READ_HEAD, *statements, ("ROLLBACK", ()))
                     return head, [cursor.fetchall() for cursor in found[:-1]]
                 except psycopg.OperationalError as error:
                     if not is_lost(self._held, error) or is_last:

@@ -16,13 +16,21 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.types.string import StrDumper
 
-__all__ = ["HIGHEST", "Half", "adapt", "halves", "hash_of"]
+__all__ = ["HIGHEST", "Half", "Planned", "adapt", "halves", "hash_of"]
 
 # PostgreSQL's texts hold no NUL, ours may.
 ESCAPE, NUL, LITERAL = "\x1a", "\x1a0", "\x1a1"
 HIGHEST = "\U0010ffff"  # the character behind all others
 ARRAY_HEAD = 20  # bytes before the first number of an array
 HEAD = 4  # bytes before the numbers of a vector on the wire: how many they are
+
+
+class Planned(str):
+    """A statement that one plan is best for, whatever the values: it finds a row by its key, or writes one.
+
+    A connection plans it once. All others are planned each time, since one namespace has ten passages and another a
+    million.
+    """
 
 
 class Half(bytes):

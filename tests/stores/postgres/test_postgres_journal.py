@@ -257,6 +257,19 @@ def test_a_full_pool_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.
     assert other.rows() == []
 
 
+def test_only_statements_by_keys_are_planned_once(open_journal: OpenJournal) -> None:
+    journal = open_journal(url=open_journal()._url + "?application_name=planned")  # a connection of its own
+    for at in range(12):
+        journal.version()
+        add_next(journal, f"id-{at}")
+        journal.search_text("windows")
+        journal.rows(session="a")
+    prepared = dict(journal._read("SELECT statement, generic_plans > 0 FROM pg_prepared_statements"))
+    planned_once = {" ".join(statement.split()[:3]) for statement, is_general in prepared.items() if is_general}
+    assert {"SELECT version, next_number,", "INSERT INTO steps", "WITH wrote AS"} <= planned_once
+    assert not any("session = $" in statement for statement in prepared)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_leaves_the_connections_alone(open_journal: OpenJournal) -> None:
     journal = open_journal()

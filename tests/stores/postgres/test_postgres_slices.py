@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,8 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 
 from tinymem.stores.journals import migrate_tables  # noqa: E402
 from tinymem.stores.postgres.nearest import BREADTH, Limits, index_name, nearest  # noqa: E402
-from tinymem.stores.postgres.server.values import adapt, halves, hash_of  # noqa: E402
+from tinymem.stores.postgres.server.pool import left, pool_of, sent  # noqa: E402
+from tinymem.stores.postgres.server.values import Planned, halves, hash_of  # noqa: E402
 from tinymem.stores.postgres.statistics import ACTS  # noqa: E402
 
 OpenJournal = Callable[..., Any]
@@ -219,14 +219,17 @@ def plans(url: str, journal: Any, times: int = 1) -> list[str]:
     """The plans for the nearest vectors of a journal's namespace, as it asks for them."""
     vectors = unit_vectors(1)
     sql, values = nearest(journal._id, halves(vectors), vectors.shape[1], Limits(), (), 240, True)
+    assert not isinstance(sql, Planned)
     made = []
-    with closing(psycopg.connect(url, autocommit=True, prepare_threshold=1)) as db:
-        db.execute("SET search_path = tinymem, public; SET plan_cache_mode = force_custom_plan")
-        adapt(db, db.execute("SELECT 'halfvec'::regtype::oid").fetchone()[0])
+    pool = pool_of(url, False, 30)
+    db = pool.take()
+    try:
         for _ in range(times):
-            with db.transaction():
-                db.execute(*BREADTH)
-                made.append("\n".join(line for (line,) in db.execute(f"EXPLAIN {sql}", values).fetchall()))
+            explained = sent(db, [("BEGIN", ()), BREADTH, (f"EXPLAIN {sql}", values), ("ROLLBACK", ())])[2]
+            made.append("\n".join(line for (line,) in explained.fetchall()))
+    finally:
+        pool.give(db)
+        left(pool)
     return made
 
 
