@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from psycopg import errors
@@ -19,8 +21,13 @@ from tinymem.stores.postgres.server.schema import migrate, prepare
 
 __all__ = ["names", "scrub", "upgrade"]
 
+logger = logging.getLogger(__name__)
+
 DIRECT = "a pooler is in between: give the address of the server itself, not of a pooler"
 TIMEOUT = 30.0  # seconds for another one's lock
+INDEXING = 7_210_963_377_403  # a lock of the database, while indexes of vectors are made
+PAUSE = 0.5  # seconds between two looks if it is free
+_INDEXING = "SELECT pg_try_advisory_lock(%s)"
 _KEPT = re.compile("([0-9]+) dead row versions cannot be removed")
 _OWNER = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'tinymem.namespaces'::regclass"
 _USELESS = (
@@ -67,21 +74,33 @@ def upgrade(url: str) -> tuple[int, int]:
     with _connected(url, check=False) as (connection, place):
         formats = migrate(connection, place)
         with guarded(place):
-            if connection.execute(_OWNER).fetchone() != (True,):
+            if connection.execute(_OWNER).fetchone() != (True,) or not (_useless(connection) or _missing(connection)):
                 return formats
-            useless, missing = _useless(connection), _missing(connection)
-    if useless or missing:
-        with _connected(url, alone=True) as (connection, _):
-            _make_indexes(connection, useless, missing)
+    with _connected(url, alone=True) as (connection, place):
+        _wait_for_others(connection, place)
+        _make_indexes(connection)
     return formats
 
 
-def _make_indexes(connection: Connection, useless: Sequence[str], missing: Sequence[int]) -> None:
+def _wait_for_others(connection: Connection, place: str) -> None:
+    """Be the only one who makes indexes, as long as the connection lasts.
+
+    A statement that waited for the lock would see a state of the tables, for whose end the other one's index waits.
+    """
+    has_said = False
+    while connection.execute(_INDEXING, (INDEXING,)).fetchone() != (True,):
+        if not has_said:
+            logger.warning("%s: another process makes indexes of vectors there: waiting until it is done", place)
+        has_said = True
+        time.sleep(PAUSE)
+
+
+def _make_indexes(connection: Connection) -> None:
     """Drop and make indexes of vectors, while others read and write."""
     connection.execute("SET statement_timeout = 0")
-    for name in useless:
+    for name in _useless(connection):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
-    for id in missing:
+    for id in _missing(connection):
         row = connection.execute(_DIMENSIONS, (id,)).fetchone()
         if row is not None:
             connection.execute(index_sql(id, int(row[0])).encode())

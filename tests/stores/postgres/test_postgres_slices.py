@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +28,7 @@ from tinymem.upkeep import doctor, migrate, rebuild, reindex
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 
 from tinymem.stores.journals import migrate_tables  # noqa: E402
+from tinymem.stores.postgres.administration import INDEXING  # noqa: E402
 from tinymem.stores.postgres.nearest import BREADTH, Limits, index_name, nearest  # noqa: E402
 from tinymem.stores.postgres.server.pool import left, pool_of, sent  # noqa: E402
 from tinymem.stores.postgres.server.values import Planned, halves, hash_of  # noqa: E402
@@ -250,6 +253,28 @@ def test_a_role_finds_vectors_by_the_index_too(indexed: Any, postgres: PostgresS
     assert all(f"Index Scan using {index_name(large._id)}" in plan for plan in plans(url, large, 11))
     migrate_tables(url)  # which leaves the owner's indexes alone
     assert index_name(large._id) in plans(url, large)[0]
+
+
+def test_who_makes_an_index_waits_for_another_one_who_does(
+    indexed: Any, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    large, small = indexed
+    monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 40)  # so that the small one needs an index too
+    made = index_name(small._id)
+    with psycopg.connect(postgres.url(), autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (INDEXING,))
+        waiting = [Thread(target=migrate_tables, args=(postgres.url(),)) for _ in range(2)]
+        for thread in waiting:
+            thread.start()
+        while caplog.text.count("waiting until it is done") < len(waiting):
+            time.sleep(0.01)
+        assert made not in plans(postgres.url(), small)[0]
+    for thread in waiting:
+        thread.join()
+    assert f"Index Scan using {index_name(large._id)}" in plans(postgres.url(), large)[0]
+    with psycopg.connect(postgres.url()) as db:
+        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+        assert db.execute(valid, (f"tinymem.{made}",)).fetchall() == [(True,)]
 
 
 def test_a_large_namespace_without_an_index_says_so(
