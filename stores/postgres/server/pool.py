@@ -35,9 +35,11 @@ PAUSE = 0.05
 PREPARED = 3  # times that a Planned statement is sent until it is prepared, unless a pooler is in between
 
 HALFVEC = "SELECT to_regtype('halfvec')::oid"
-# A host that vanishes loses its locks after a minute.
+# The server would compile the statements of a large memory for longer than they run, each time. A host that vanishes
+# loses its locks after a minute.
 SETTINGS = f"""
 SET search_path = {SCHEMAS};
+SET jit = off;
 SET lock_timeout = {{lock}};
 SET tcp_keepalives_idle = 30;
 SET tcp_keepalives_interval = 10;
@@ -45,7 +47,10 @@ SET tcp_keepalives_count = 3;
 """
 # A pooler may give every transaction another connection of the server, so that each brings its settings along, and
 # leaves none behind.
-LOCAL = f"SELECT set_config('search_path', '{SCHEMAS}', true), set_config('lock_timeout', %s, true)"
+LOCAL = (
+    f"SELECT set_config('search_path', '{SCHEMAS}', true), set_config('lock_timeout', %s, true), "
+    "set_config('jit', 'off', true)"
+)
 
 
 class Pool:

@@ -257,6 +257,11 @@ def test_a_full_pool_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.
     assert other.rows() == []
 
 
+def test_statements_are_not_compiled(open_journal: OpenJournal) -> None:
+    journal = open_journal(url=open_journal()._url + "?options=-c%20jit%3Don")
+    assert journal._read("SELECT current_setting('jit')") == [("off",)]
+
+
 def test_only_statements_by_keys_are_planned_once(open_journal: OpenJournal) -> None:
     journal = open_journal(url=open_journal()._url + "?application_name=planned")  # a connection of its own
     for at in range(12):

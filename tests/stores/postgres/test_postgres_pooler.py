@@ -74,7 +74,7 @@ def test_writers_take_turns_on_few_connections(narrow: Pooler) -> None:
 
 
 def test_no_setting_is_left_on_a_connection_of_others(narrow: Pooler) -> None:
-    settings = ("search_path", "lock_timeout", "plan_cache_mode")
+    settings = ("search_path", "lock_timeout", "jit")
 
     def shown() -> list[str]:
         with psycopg.connect(narrow.url(), autocommit=True) as db:
@@ -86,6 +86,7 @@ def test_no_setting_is_left_on_a_connection_of_others(narrow: Pooler) -> None:
         journal.search_text("windows")
         with journal.turn(0):
             pass
+        assert journal._read("SELECT current_setting('jit')") == [("off",)]
     assert shown() == before
 
 
