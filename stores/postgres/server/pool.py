@@ -35,10 +35,11 @@ PAUSE = 0.05
 PREPARED = 3  # times that a Planned statement is sent until it is prepared, unless a pooler is in between
 
 HALFVEC = "SELECT to_regtype('halfvec')::oid"
-# The server would compile the statements of a large memory for longer than they run, each time. A host that vanishes
-# loses its locks after a minute.
+# What is not Planned is planned for the namespace at hand, whatever the server's default. The server would compile the
+# statements of a large memory for longer than they run, each time. A host that vanishes loses its locks after a minute.
 SETTINGS = f"""
 SET search_path = {SCHEMAS};
+SET plan_cache_mode = auto;
 SET jit = off;
 SET lock_timeout = {{lock}};
 SET tcp_keepalives_idle = 30;
@@ -49,7 +50,7 @@ SET tcp_keepalives_count = 3;
 # leaves none behind.
 LOCAL = (
     f"SELECT set_config('search_path', '{SCHEMAS}', true), set_config('lock_timeout', %s, true), "
-    "set_config('jit', 'off', true)"
+    "set_config('plan_cache_mode', 'auto', true), set_config('jit', 'off', true)"
 )
 
 

@@ -257,9 +257,11 @@ def test_a_full_pool_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.
     assert other.rows() == []
 
 
-def test_statements_are_not_compiled(open_journal: OpenJournal) -> None:
-    journal = open_journal(url=open_journal()._url + "?options=-c%20jit%3Don")
-    assert journal._read("SELECT current_setting('jit')") == [("off",)]
+def test_a_server_that_compiles_or_plans_otherwise_does_not_here(open_journal: OpenJournal) -> None:
+    others = "?options=-c%20jit%3Don%20-c%20plan_cache_mode%3Dforce_generic_plan"
+    journal = open_journal(url=open_journal()._url + others)
+    shown = journal._read("SELECT current_setting('jit'), current_setting('plan_cache_mode')")
+    assert shown == [("off", "auto")]
 
 
 def test_only_statements_by_keys_are_planned_once(open_journal: OpenJournal) -> None:

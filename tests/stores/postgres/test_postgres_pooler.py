@@ -74,7 +74,7 @@ def test_writers_take_turns_on_few_connections(narrow: Pooler) -> None:
 
 
 def test_no_setting_is_left_on_a_connection_of_others(narrow: Pooler) -> None:
-    settings = ("search_path", "lock_timeout", "jit")
+    settings = ("search_path", "lock_timeout", "plan_cache_mode", "jit")
 
     def shown() -> list[str]:
         with psycopg.connect(narrow.url(), autocommit=True) as db:
