@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from tinymem.messages.media import audio_tokens, image_tokens, media_tokens
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import a_text, some
 from tinymem.steps.content import as_text, to_json
-from tinymem.steps.step import Step, Style
+from tinymem.steps.step import Step, Style, are_same
 
 __all__ = ["EstimatingCounter", "Prices", "TiktokenCounter", "count_message", "count_tokens", "counter_from",
            "default_counter"]  # fmt: skip
@@ -231,7 +230,7 @@ class Prices:
     def __call__(self, steps: Sequence[Step]) -> dict[str, int]:
         """Count the tokens of each of `steps`, by id."""
         last, costs = self._last
-        if len(last) <= len(steps) and all(map(operator.is_, last, steps)):  # nothing but new steps, as on most adds
+        if are_same(last, steps[: len(last)]):  # nothing but new steps, as on most adds
             costs = costs | {step.id: self.count(step) for step in steps[len(last) :]}
         else:
             known = {step.id: step for step in last}

@@ -12,6 +12,7 @@ ActionStep made of a raw response, a reasoning or a `tool_name` is sent as text.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -31,6 +32,7 @@ __all__ = [
     "Step",
     "Style",
     "TextChange",
+    "are_same",
     "check_texts",
     "joined",
     "labelled",
@@ -228,6 +230,11 @@ def some_steps(name: str, values: Iterable[StepT]) -> list[StepT]:
         if not isinstance(one, Step):
             raise InputError(f"{name} must be a list of steps, and {kind_of(one)} is in it")
     return found
+
+
+def are_same(steps: Sequence[Step], others: Sequence[Step]) -> bool:
+    """Return whether these are the very same steps, in order: objects, since a shortened step has the original's id."""
+    return len(steps) == len(others) and all(map(operator.is_, steps, others))
 
 
 def check_texts(holder: object, *names: str) -> None:

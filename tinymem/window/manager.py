@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +16,7 @@ from tinymem.steps.checks import Time, a_callable, an_aware_time, one_of, some, 
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content, checked
 from tinymem.steps.standins import rank
-from tinymem.steps.step import Message, Step, Style
+from tinymem.steps.step import Message, Step, Style, are_same
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep
 from tinymem.window.change import Change, check_new, check_step, is_result, note_calls
 from tinymem.window.outcome import Outcomes, steps_of
@@ -310,7 +309,7 @@ class MemoryManager(StepCollection):
         """Return the change from `before` to what `strategy` makes of it."""
         returned = self._tell(lambda steps: steps_of(strategy(steps)), list(before))
         window = self._window_of(before, returned, strategy)
-        if len(window) == len(before) and all(map(operator.is_, before, window)):  # as on most adds
+        if are_same(before, window):  # as on most adds
             return Change(added, report=PruneReport(kept=len(window)))
         kept = {step.id: step for step in window}
         removed = [step for step in before if step.id not in kept]

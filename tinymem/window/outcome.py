@@ -8,7 +8,6 @@ were removed before it (`tinymem.steps.standins`); if none were, it is left out.
 from __future__ import annotations
 
 import logging
-import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from tinymem.errors import InputError, kind_of, name_of
 from tinymem.messages.conversion import groups
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
-from tinymem.steps.step import Step
+from tinymem.steps.step import Step, are_same
 from tinymem.steps.types import MessageStep, SummaryStep
 from tinymem.window.strategy import critical
 
@@ -88,7 +87,7 @@ class _Outcome:
 
     def __post_init__(self) -> None:
         self.window = self.returned
-        if len(self.returned) == len(self.before) and all(map(operator.is_, self.before, self.returned)):
+        if are_same(self.before, self.returned):
             return  # nothing changed, as on most adds
         self._kept: dict[int, Step] = {}  # by place
         self._places = {step.id: at for at, step in enumerate(self.before)}

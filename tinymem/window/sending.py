@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +15,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import some_texts
 from tinymem.steps.content import thawed
-from tinymem.steps.step import Message, Step, Style
+from tinymem.steps.step import Message, Step, Style, are_same
 from tinymem.steps.types import MessageStep
 from tinymem.window.strategy import Group
 
@@ -70,7 +69,7 @@ class Sending:
         if summary_mode:
             return [self.rendered(group, ids, True) for group in groups(steps)]
         before, sent = self._last
-        if len(before) == len(steps) and all(map(operator.is_, before, steps)):
+        if are_same(before, steps):
             return [*sent]
         found = [self._of(group, ids) for group in groups(steps)]
         self._known = {sent.first: sent for sent in found}
@@ -79,7 +78,7 @@ class Sending:
 
     def _of(self, group: Group, ids: CallIds) -> SentGroup:
         known = self._known.get(group[0].id)
-        if known and len(known.group) == len(group) and all(map(operator.is_, known.group, group)):
+        if known and are_same(known.group, group):
             taken = [ids.take(given, group[0].step_number) for given, _ in known.ids]
             if all(name == sent for name, (_, sent) in zip(taken, known.ids, strict=True)):
                 return known
