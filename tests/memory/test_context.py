@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinymem import (
     ActionStep,
@@ -182,6 +184,24 @@ def test_a_conversation_cut_where_the_assistant_speaks_begins_with_a_note(memory
     nothing_recalled = memory.context("", max_tokens=30)
     assert nothing_recalled.messages[0] == NOTE
     assert nothing_recalled.tokens <= 30
+
+
+@given(st.integers(0, 40), st.integers(1, 900), st.integers(700, 4_000), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_the_newest_request_is_in_every_context(turns: int, length: int, budget: int, is_long: bool) -> None:
+    with HierarchicalMemory(embedder="hashing:64", store="exact", max_tokens=2_000) as memory:
+        memory.add_message("user", "Hello.")
+        memory.add_message("assistant", "Hello, what can I do?")
+        memory.add_message("user", f"Find the vault code. {'Mind the gap. ' * (900 if is_long else 0)}")
+        memory.add_steps(
+            [
+                ActionStep(tool_name="read", tool_args={"n": turn}, observation=f"{turn} " + "word " * length)
+                for turn in range(turns)
+            ]
+        )
+        context = memory.context(max_tokens=budget)
+        assert any(said["role"] == "user" and said["content"].startswith("Find the") for said in context.messages)
+        assert context.tokens <= budget
 
 
 def test_an_empty_memory_gives_an_empty_context(memory: HierarchicalMemory) -> None:

@@ -217,7 +217,7 @@ def test_all_memories_share_their_verbs(memory: MemoryManager | HierarchicalMemo
     assert all(message["role"] != "tool" for message in memory.to_messages(style="observation"))
     assert debug_memory(memory).tokens == count_tokens(memory.to_messages()) == memory.tokens
     report = memory.prune(keep_last_n_steps(1))
-    assert len(report.removed) == 3 and len(memory) == 2
+    assert len(report.removed) == 2 and len(memory) == 3, "the newest step stays, with system prompt and request"
     memory.restore(report)
     assert len(memory) == 5
     memory.restore(memory.clear())

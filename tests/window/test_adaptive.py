@@ -82,6 +82,17 @@ def rendered() -> Iterator[list[str]]:
     yield Watched.rendered
 
 
+@pytest.mark.parametrize("length", [LENGTH, 400])
+def test_the_newest_request_stays_shortened_where_it_is_long(length: int) -> None:
+    memory = AdaptiveMemoryManager(300, "Be brief.", counter=WORDS)
+    request = memory.add(said("seek", length))
+    for number in range(20):
+        memory.add(ActionStep(tool_name="read", tool_args={"n": number}, observation="word " * 40))
+        assert request.id in [step.id for step in memory]
+        assert memory.steps[-1].text.count("word") == 40
+        check(memory)
+
+
 # -- whatever is added ------------------------------------------------------------------------------------------------
 
 

@@ -19,8 +19,10 @@ from tinymem.errors import BudgetError, InputError
 from tinymem.messages.conversion import groups, messages_from_steps
 from tinymem.messages.tokens import count_tokens
 from tinymem.messages.validity import problems, repair
+from tinymem.steps.standins import newest_request
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
 from tinymem.window.outcome import check_window
+from tinymem.window.semantic import semantic_pruning
 from tinymem.window.strategies import (
     PruneStrategy,
     compose,
@@ -31,6 +33,8 @@ from tinymem.window.strategies import (
     prune_old_observations,
     token_budget,
 )
+from tinymem.window.strategy import Group
+from tinymem.window.summarize import summarize_strategy
 
 
 def tokens(steps: Sequence[Step], style: Any = "auto") -> int:
@@ -99,7 +103,32 @@ def test_pruning_twice_with_the_same_limits_changes_nothing_more(steps: list[Ste
     assert strategy(once) == once
 
 
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        keep_last_n_steps(2), keep_system_and_recent(2), token_budget(300, counter=WORDS),
+        semantic_pruning("hashing:64", 300, counter=WORDS), summarize_strategy(max_steps=3),
+        summarize_strategy(max_tokens=300, counter=WORDS),
+    ],
+)  # fmt: skip
+def test_the_newest_request_stays_while_the_agent_works_on_it(strategy: PruneStrategy) -> None:
+    request = MessageStep("user", "Find the vault code.")
+    steps = [TaskStep("old"), *said("hello"), request]
+    window: list[Step] = steps
+    for number in range(12):
+        window = strategy([*window, ActionStep(tool_name="read", tool_args={"n": number}, observation="word " * 60)])
+        assert request in window
+    assert steps[1] not in window
+
+
 # -- keep_last_n_steps
+
+
+def besides_request(steps: list[Step], kept: list[Group], free: list[Group], most: int) -> list[Group]:
+    """The groups that are `kept` for their number, up to so many steps: without a request that is older than these."""
+    if most and kept and newest_request(steps) in kept[0]:
+        return kept if kept == free[-len(kept) :] and sum(map(len, kept)) <= most else kept[1:]
+    return kept
 
 
 @THOROUGH
@@ -108,7 +137,7 @@ def test_never_more_than_n_other_steps_stay_but_the_newest_group(steps: list[Ste
     after = keep_last_n_steps(n)(steps)
     fixed = {step.id for step in critical(steps)}
     free = [group for group in groups(steps) if not any(step.id in fixed for step in group)]
-    kept = [group for group in free if group[0].id in {step.id for step in after}]
+    kept = besides_request(steps, [group for group in free if group[0].id in {step.id for step in after}], free, n)
     assert kept == free[len(free) - len(kept) :]  # the newest, without a gap
     assert sum(map(len, kept)) <= n or (n >= 1 and len(kept) == 1)
     if len(kept) < len(free):
@@ -128,9 +157,10 @@ def test_with_a_low_water_mark_the_window_falls_to_it_only_when_it_has_grown_ove
     if len(free) <= n:
         assert after == steps
     else:
-        left = [step for step in after if step.id in {s.id for s in free}]
-        newest = groups(free)[-1]
-        assert len(left) <= low or left == newest
+        left = besides_request(
+            steps, groups([step for step in after if step.id in {s.id for s in free}]), groups(free), n
+        )
+        assert sum(map(len, left)) <= low or left == groups(free)[-1:]
     assert strategy(after) == after
 
 
@@ -163,7 +193,9 @@ def test_a_group_that_does_not_fit_goes_whole() -> None:
     steps = [*said("a"), *group, *said("b")]
     assert keep_last_n_steps(2)(steps) == steps[-1:]
     assert keep_last_n_steps(3)(steps) == steps[1:]
-    assert keep_last_n_steps(1)([*said("a"), *group]) == group  # the newest group stays whatever its size
+    answered = [*steps, MessageStep("assistant", "c")]
+    assert keep_last_n_steps(1)(answered) == answered[-2:]  # the newest request stays beside the others
+    assert keep_last_n_steps(1)(group) == group  # the newest group stays whatever its size
 
 
 def test_the_results_of_a_pinned_action_stay_with_it() -> None:

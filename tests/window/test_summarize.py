@@ -224,7 +224,8 @@ def test_the_newest_groups_stay_whatever_the_low_water_mark() -> None:
 
 def test_a_newest_group_that_does_not_fit_is_shortened() -> None:
     steps = numbered([*remarks(3), ActionStep(tool_name="cat", observation="word " * 2_000)])
-    *_, summary, newest = after = summarize_strategy(max_tokens=600)(steps)
+    summary, request, newest = after = summarize_strategy(max_tokens=600)(steps)
+    assert request == steps[-2]
     assert isinstance(summary, SummaryStep) and isinstance(newest, ActionStep)
     assert newest.id == steps[-1].id and "characters left out" in newest.text
     assert tokens(after) <= 600

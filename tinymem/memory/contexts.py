@@ -64,9 +64,10 @@ class ContextMemory(ReadingMemory):
     ) -> Context:
         """Build the messages to send, valid for the chat APIs and never over their budget.
 
-        System prompt, current task and pinned steps are always in, then summaries of earlier episodes if `shares` gives
-        them room, the window's newest groups, the scratchpad, and in one block before the newest group what of the rest
-        bears on the query.
+        System prompt, current task, the newest request and pinned steps are always in, then summaries of earlier
+        episodes if `shares` gives them room, the window's newest groups, the scratchpad, and in one block before the
+        newest group what of the rest bears on the query. A request gets at most half of the budget once something was
+        done for it: a longer one is shortened.
 
         Args:
             query: The current task and the newest steps unless given.
@@ -89,9 +90,10 @@ class ContextMemory(ReadingMemory):
         def recall(tokens: int, shown: Collection[int]) -> Recall:
             return self._search.recall(asked, tokens, when, hidden=shown)
 
+        budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         context = assemble(
             window_of(steps, self._sending[style], positions, partial),
-            some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens),
+            budget,
             recall,
             self.shares,
             whole=whole,

@@ -7,13 +7,14 @@ the current task or the system prompt, whatever its type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinymem.steps.step import Step, StepT
-from tinymem.steps.types import SummaryStep
+from tinymem.steps.types import MessageStep, SummaryStep, TaskStep
 
-__all__ = ["COVERS", "REVISION", "SEEN", "covers_of", "is_stand_in", "marks_of", "newest_of", "rank", "sources_of"]
+__all__ = ["COVERS", "REVISION", "SEEN", "covers_of", "is_request", "is_stand_in", "marks_of", "newest_of",
+           "newest_request", "rank", "sources_of"]  # fmt: skip
 
 COVERS = "covers"
 SEEN = "tinymem_seen"  # ids of other steps that the strategy was given: the stand-in may quote them too
@@ -71,3 +72,21 @@ def _revision(step: Step) -> int:
 def _ids(value: object) -> tuple[str, ...]:
     """Return a list of ids as a tuple; () for anything else."""
     return tuple(value) if isinstance(value, (list, tuple)) and all(isinstance(id, str) for id in value) else ()
+
+
+def is_request(step: Step) -> bool:
+    """Return True for what a user said."""
+    return isinstance(step, MessageStep) and step.role == "user" and bool(step.content)
+
+
+def newest_request(steps: Sequence[Step]) -> Step | None:
+    """Return what a user said last, where something was done for it and no task came after it; or None.
+
+    >>> newest_request([MessageStep("user", "Ship it"), MessageStep("assistant", "Yes")]).content
+    'Ship it'
+    >>> newest_request([MessageStep("user", "Hello"), TaskStep("Ship it")])
+    """
+    for step in reversed(steps):
+        if (is_request(step) or isinstance(step, TaskStep)) and not is_stand_in(step):
+            return step if is_request(step) and step is not steps[-1] else None
+    return None

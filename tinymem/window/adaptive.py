@@ -10,12 +10,13 @@ from tinymem.messages.tokens import PER_REPLY, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import one_of, some_texts, whole_number
 from tinymem.steps.content import Content
+from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
 from tinymem.window.change import Change
 from tinymem.window.defaults import LOW_WATER
 from tinymem.window.manager import MemoryManager, PruneReport
-from tinymem.window.sending import Sending, copies
-from tinymem.window.strategy import Group, critical, low_mark, newest_within, split, tokens_needed
+from tinymem.window.sending import Sending, SentGroup, copies
+from tinymem.window.strategy import REQUEST, Group, critical, low_mark, newest_within, split, tokens_needed
 
 __all__ = ["AdaptiveMemoryManager"]
 
@@ -25,10 +26,11 @@ class AdaptiveMemoryManager(MemoryManager):
 
     `to_messages()` gives messages that the chat APIs accept, in `style`, and `tokens` is what they cost, exactly. When
     an added step would bring them over `max_tokens`, the window is pruned to `low_water` tokens (two thirds unless
-    given), so this happens now and then and not at every step. The newest system prompt, the current task and pinned
-    steps stay, and of the rest the newest groups (a call and its results, or one message), whole. A newest group that
-    is too long by itself has its texts shortened to head and tail, with a mark between them. What left or was shortened
-    is in the report that `on_prune` gets before it takes effect; `restore` puts it back where there is room.
+    given), so this happens now and then and not at every step. The newest system prompt, the current task, the newest
+    request and pinned steps stay, and of the rest the newest groups (a call and its results, or one message), whole. A
+    request or a newest group that is too long by itself has its texts shortened to head and tail, with a mark. What
+    left or was shortened is in the report that `on_prune` gets before it takes effect; `restore` puts it back where
+    there is room.
 
     Each step is rendered and counted when it is added, and once more for every later result of its group and when it is
     restored. `counter` is a TokenCounter, or the name of a tiktoken encoding or of a model; `extra_keys` are
@@ -120,25 +122,36 @@ class AdaptiveMemoryManager(MemoryManager):
             most -= over
 
     def _with_newest_fitted(self, steps: Sequence[Step]) -> list[Step]:
-        """`steps`, with the newest group shortened if it does not fit beside the critical steps."""
+        """`steps`, with newest request and newest group shortened if they do not fit beside the critical steps."""
         sent = self._sending(steps)
         *earlier, newest = (one.group for one in sent)
         must, costs = critical(steps, "current"), self._sending.costs(steps)
         kept, _ = split(earlier, must)
-        base = PER_REPLY + sum(costs[step.id] for group in kept for step in group)
-        if base + sum(costs[step.id] for step in newest) <= self.max_tokens:
-            return list(steps)
         held = {step.id for step in must}
+        base = PER_REPLY + sum(costs[step.id] for group in kept for step in group)
+        request = newest_request(steps)
+        for at, one in enumerate(sent[:-1]):
+            if request is not None and one.first == request.id and request.id not in held:
+                fixed = base + sum(costs[step.id] for step in newest if step.id in held)
+                earlier[at] = self._fitted(one, int(REQUEST * (self.max_tokens - fixed)), held)
+                base += self._sending.instead(one, earlier[at]).tokens
+        if base + sum(costs[step.id] for step in newest) > self.max_tokens:
+            if held.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
+                least = self._sending.instead(sent[-1], _cut(newest, LEAST, held)).tokens
+                tokens_needed(kept, costs, self.max_tokens, {"newest group": least})
+            # the next steps want some of the room
+            newest = self._fitted(sent[-1], max(self.low_water, (base + self.max_tokens) // 2) - base, held)
+        return [step for group in [*earlier, newest] for step in group]
 
-        def cost(most: int) -> int:
-            return self._sending.instead(sent[-1], _cut(newest, most, held)).tokens
+    def _fitted(self, sent: SentGroup, room: int, held: Collection[str]) -> Group:
+        """A group with its texts as long as `room` tokens allow."""
+        if sent.tokens <= room:
+            return sent.group
 
-        if held.isdisjoint(step.id for step in newest):  # else `newest_within` says which step is too much
-            least = cost(LEAST)
-            tokens_needed(kept, costs, self.max_tokens, {"newest group": least})
-        room = max(self.low_water, (base + self.max_tokens) // 2) - base  # the next steps want some of it
-        longest = most_characters(lambda most: cost(most) <= room, room, LEAST)
-        return [step for group in [*earlier, _cut(newest, longest, held)] for step in group]
+        def fits(most: int) -> bool:
+            return self._sending.instead(sent, _cut(sent.group, most, held)).tokens <= room
+
+        return _cut(sent.group, most_characters(fits, room, LEAST), held)
 
 
 def _cut(group: Group, most: int, held: Collection[str]) -> Group:

@@ -12,7 +12,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.step import Step
 from tinymem.window.outcome import steps_of
 from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, token_budget
-from tinymem.window.strategy import Prunes
+from tinymem.window.strategy import Prunes, with_request
 
 __all__ = ["always_pruned", "default_strategy"]
 
@@ -29,7 +29,7 @@ def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy
         after = within(steps)
         if len(after) == len(steps):
             return after
-        kept = {step.id for step in [*after, *groups(steps)[-1]]}
+        kept = {step.id for group in with_request(steps, [after, groups(steps)[-1]]) for step in group}
         return [step for step in steps if step.id in kept]
 
     return pruned

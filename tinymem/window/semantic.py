@@ -11,7 +11,7 @@ from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import one_of, whole_number
-from tinymem.steps.standins import newest_of
+from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
 from tinymem.window.excerpts import fitted
@@ -42,11 +42,11 @@ def semantic_pruning(
 ) -> PruneStrategy:
     """Keep critical steps, the newest groups, and of the rest the most relevant, within `max_tokens`.
 
-    As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay; the newest
-    `keep_recent` groups (a call and its results, or one message) stay whole, the very last whatever it costs, the
-    others while they take no more than half of what critical steps leave; a last group that is itself too long is
-    shortened. The rest, up to `low_water` tokens, goes to passages that are most relevant to `query` for their
-    tokens. The memory archives the original of a shortened step.
+    As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay, and the newest
+    request if it takes at most half of what they leave; the newest `keep_recent` groups (a call and its results, or one
+    message) stay whole, the very last whatever it costs, the others while they take no more than half of what is left;
+    a last group that is itself too long is shortened. The rest, up to `low_water` tokens, goes to passages that are
+    most relevant to `query` for their tokens. The memory archives the original of a shortened step.
 
     Passages are scored as `recall` scores them (cosine, BM25, max-sim, structure, in a linear fusion with published
     weights) and taken greedily by relevance over a power of their cost. Facility location and maximal marginal
@@ -144,7 +144,7 @@ class SemanticPruning:
             return self.query
         if self.query is not None:
             return self.query(steps)
-        task = newest_of(steps, TaskStep)
+        task = newest_request(steps) or newest_of(steps, TaskStep)
         said = [part.text for group in recent for step in group for part in step.parts()]
         return "\n".join([task.text[:TASK_SHOWN] if task else "", *(_ends(text) for text in said)])
 

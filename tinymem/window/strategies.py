@@ -28,6 +28,7 @@ from tinymem.window.strategy import (
     newest_groups,
     newest_within,
     split,
+    with_request,
 )
 
 __all__ = ["PruneStrategy", "compose", "critical", "keep_last_n_steps", "keep_system_and_recent", "no_pruning",
@@ -43,7 +44,8 @@ def keep_last_n_steps(n: int, *, low_water: int | None = None) -> PruneStrategy:
     """Keep critical steps, and the newest others up to `n` of them; `n=0` keeps no other.
 
     A group stays or goes whole: one that no longer fits goes, with everything older; but `n >= 1` always keeps the
-    newest group, even one longer than `n`. Steps in a group with a critical step stay too, and are not counted.
+    newest group, even one longer than `n`, and what a user asked last. Steps in a group with a critical step stay too,
+    and are not counted.
 
     >>> steps = [TaskStep("t"), *(MessageStep("user", str(i)) for i in range(5))]
     >>> [step.text for step in keep_last_n_steps(2)(steps)]
@@ -83,7 +85,8 @@ def _newest(n: int, low_water: int | None, tasks: Tasks) -> PruneStrategy:
         kept, others = split(groups(steps), critical(steps, tasks))
         if sum(map(len, others)) <= n:
             return list(steps)
-        return in_order(steps, [*kept, *newest_groups(others, target, at_least=min(n, 1))])
+        kept += newest_groups(others, target, at_least=min(n, 1))
+        return in_order(steps, with_request(steps, kept) if n else kept)
 
     return keep_newest
 
@@ -98,10 +101,10 @@ def token_budget(
 ) -> PruneStrategy:
     """Keep the window within `max_tokens`, counted on the messages as sent, with all their overhead.
 
-    As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay and the newest
-    groups fill the rest, whole, up to `low_water` tokens; the newest group may go up to `max_tokens`. A group that
-    could not fit beside the critical steps at all goes alone; otherwise the window is cut at one point. If critical
-    steps alone are over, the oldest tasks go first.
+    As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay, and the newest
+    request if it takes at most half of what they leave; the newest groups fill the rest, whole, up to `low_water`
+    tokens, and the newest one may go up to `max_tokens`. A group that could not fit beside the critical steps at all
+    goes alone; otherwise the window is cut at one point. If critical steps alone are over, the oldest tasks go first.
 
     >>> steps = [TaskStep("t"), *(MessageStep("user", str(i)) for i in range(5))]
     >>> [step.text for step in token_budget(20)(steps)]

@@ -16,7 +16,7 @@ from tinymem.errors import BudgetError, InputError, kind_of, name_of, shown
 from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.steps.checks import one_of, whole_number
-from tinymem.steps.standins import is_stand_in
+from tinymem.steps.standins import is_stand_in, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep, TaskStep
 
@@ -24,6 +24,7 @@ __all__ = ["Group", "PruneReport", "PruneStrategy", "Prunes", "Tasks", "a_strate
 
 PruneStrategy: TypeAlias = Callable[[Sequence[Step]], list[Step]]
 Prunes: TypeAlias = Callable[[list[Step]], Iterable[Step]]  # the least that can be one: any function over a list
+REQUEST = 0.5  # share of the tokens beside the critical steps that the newest request has at most, as in a context
 PrunesT = TypeVar("PrunesT", bound=Prunes)
 Tasks: TypeAlias = Literal["all", "current"]
 Group: TypeAlias = list[Step]
@@ -95,6 +96,19 @@ def fill_with_newest(
     return used
 
 
+def with_request(steps: Sequence[Step], kept: list[Group]) -> list[Group]:
+    """Return `kept`, and the newest request if it is not among them: what the agent works on stays, however old.
+
+    >>> asked, *done = MessageStep("user", "a"), MessageStep("assistant", "b"), MessageStep("assistant", "c")
+    >>> [step.text for group in with_request([asked, *done], [done[1:]]) for step in group]
+    ['c', 'a']
+    """
+    request = newest_request(steps)
+    if request is None or any(step.id == request.id for group in kept for step in group):
+        return kept
+    return [*kept, [request]]
+
+
 def newest_groups(found: Sequence[Group], most: int, at_least: int | None = None) -> list[Group]:
     """Return the newest groups up to `most` steps, newest first, without a gap.
 
@@ -127,11 +141,16 @@ def must_stay(
 ) -> tuple[list[Group], list[Group], int]:
     """Return the groups of critical steps, earlier tasks only up to `limit`; all others; and the tokens used so far.
 
+    The newest request is with the critical ones, unless it takes more than its share.
+
     Raises BudgetError if critical steps, with the current task alone, are over `max_tokens`.
     """
     kept, rest = split(groups(steps), critical(steps, "current"))
     older_tasks, others = split(rest, critical(steps, tasks))
     used = tokens_needed(kept, costs, max_tokens)
+    asked, rest = split(others, [request] if (request := newest_request(steps)) else [])
+    if (cost := sum(costs[step.id] for group in asked for step in group)) <= REQUEST * (max_tokens - used):
+        kept, others, used = [*kept, *asked], rest, used + cost
     return kept, others, fill_with_newest(kept, older_tasks, costs, used, limit, limit)
 
 

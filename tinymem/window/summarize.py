@@ -24,6 +24,7 @@ from tinymem.window.strategy import (
     must_stay,
     newest_groups,
     split,
+    with_request,
 )
 
 __all__ = ["summarize_strategy"]
@@ -127,7 +128,8 @@ def _by_count(
         kept, others = split(groups(steps), critical(steps, tasks))
         if sum(map(len, others)) <= recent + (most - recent) // 2:
             return list(steps)
-        return _summarized(writer, steps, [*kept, *newest_groups(others, recent)], room, share)
+        kept += newest_groups(others, recent)
+        return _summarized(writer, steps, with_request(steps, kept) if recent else kept, room, share)
 
     return summarize_by_count
 

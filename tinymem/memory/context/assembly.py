@@ -19,7 +19,7 @@ from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.entries import Entry, added, shown
 from tinymem.memory.context.items import priced, report, shared
 from tinymem.memory.context.shortening import changed, least
-from tinymem.memory.context.window import Given, Window
+from tinymem.memory.context.window import Given, Window, with_request
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Recall
 from tinymem.steps.step import Message, Step
@@ -59,6 +59,8 @@ def assemble(
     fixed = [one for one in window.groups if one.first in window.fixed]
     room = budget - (cost := _fixed_cost(fixed, budget))
     chosen = choose(window, room, int(shares.window * room), whole)
+    if window.request and window.request not in {one.first for one in [*fixed, *chosen.earlier, *chosen.newest]}:
+        return assemble(with_request(window, room), budget, recall, shares, whole, episodes, scratchpad)
     if given is not None and window.groups and not chosen.newest:
         raise _too_long(window.groups[-1], cost, budget, sending)
     before = _before(window, chosen)

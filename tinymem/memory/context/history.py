@@ -6,21 +6,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
-from tinymem.memory.context.shortening import changed, shortened_to
-from tinymem.memory.context.window import QUERY_STEPS, Window, default_query
+from tinymem.memory.context.window import QUERY_STEPS, Window, default_query, fitted_request
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.items import ItemConversation
 from tinymem.messages.recognition import Node
 from tinymem.messages.validity import CallIds
 from tinymem.protocols import TokenCounter
+from tinymem.steps.standins import is_request
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep
 from tinymem.window.sending import Sending, SentGroup
 
 __all__ = ["History"]
-
-TASK = 0.5  # share of a context that the newest request has at most, once something was done for it
-FILES = 0.75  # and with its files
 
 
 class History:
@@ -79,7 +76,7 @@ class History:
         """Put a step of the next messages, which have these nodes, behind the others."""
         step = step.evolve(id=nodes[-1].link, step_number=nodes[-1].number or None)
         begin = self.ends[-1] if self.ends else 0
-        if isinstance(step, MessageStep) and step.role == "user" and step.content:
+        if is_request(step):
             self._asked.append(len(self.steps))
         self.steps.append(step)
         self.ends.append(begin + len(nodes))
@@ -123,9 +120,8 @@ class History:
         if self._task is not None:
             at = rendered.place_of(self._task)
             whole = rendered.groups[at]
-            request = shortened_to(whole, int(TASK * budget), int(FILES * budget), rendered.sending)
+            request, partial = fitted_request(whole, budget, rendered.sending)
             fixed.add(request.first)
-            partial = changed(request, whole)
             if at < first:
                 front.append(request)
             else:

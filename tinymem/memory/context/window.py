@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tinymem.memory.context.shortening import changed, shortened_to
 from tinymem.messages.conversion import groups
-from tinymem.steps.standins import newest_of
+from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import TaskStep
 from tinymem.window.sending import Sending, SentGroup
 from tinymem.window.strategy import critical
 
-__all__ = ["QUERY_STEPS", "Given", "Window", "current_task", "default_query", "fixed_steps", "window_of"]
+__all__ = ["QUERY_STEPS", "Given", "Window", "current_task", "default_query", "fitted_request", "fixed_steps",
+           "window_of", "with_request"]  # fmt: skip
 
 QUERY_GROUPS = 2  # newest groups that a context without a query asks for
 QUERY_STEPS = 200  # newest steps that these are looked for in
 QUERY_LENGTH = 6_000  # characters of them, from the end
+REQUEST = 0.5  # share of a context that the newest request has at most, once something was done for it
+FILES = 0.75  # and with its files
 
 
 class Given(Protocol):
@@ -42,6 +46,7 @@ class Window:
         positions: How many tokens came before each step of the groups since the memory or the history began, by id.
         partial: The ids of steps that the groups do not show whole; what they lack may be recalled.
         given: The messages that the window was made of, where the caller has them; the newest group is then always in.
+        request: The first step of the group with the newest request, which is shown however old it is.
     """
 
     sending: Sending
@@ -51,6 +56,7 @@ class Window:
     positions: Mapping[str, int]
     partial: Collection[str] = ()
     given: Given | None = None
+    request: str | None = None
 
 
 def window_of(
@@ -59,7 +65,29 @@ def window_of(
     """Return the window of these steps."""
     sent, wanted = sending(steps), _wanted(steps)
     fixed = {one.first for one in sent if not wanted.isdisjoint(step.id for step in one.group)}
-    return Window(sending, steps, sent, fixed, positions, partial)
+    request = newest_request(steps)
+    asked = next((one.first for one in sent if request in one.group), None) if request else None
+    return Window(sending, steps, sent, fixed, positions, partial, request=asked)
+
+
+def with_request(window: Window, room: int) -> Window:
+    """Return the window with its newest request among the fixed groups, shortened to its share of `room` tokens.
+
+    Where the least of it is more than the whole room, it is left out.
+    """
+    at = next(at for at, one in enumerate(window.groups) if one.first == window.request)
+    request, cut = fitted_request(window.groups[at], room, window.sending)
+    if request.tokens > room:
+        return replace(window, request=None)
+    groups = [*window.groups[:at], request, *window.groups[at + 1 :]]
+    partial = {*window.partial, *cut}
+    return replace(window, groups=groups, fixed={*window.fixed, request.first}, partial=partial, request=None)
+
+
+def fitted_request(whole: SentGroup, budget: int, sending: Sending) -> tuple[SentGroup, set[str]]:
+    """Return the newest request, shortened to its share of the budget, and the ids of what is not whole then."""
+    request = shortened_to(whole, int(REQUEST * budget), int(FILES * budget), sending)
+    return request, changed(request, whole)
 
 
 def fixed_steps(steps: Sequence[Step]) -> list[Step]:
@@ -79,6 +107,9 @@ def current_task(steps: Iterable[Step]) -> TaskStep | None:
 
 def default_query(steps: Sequence[Step], task: Step | None = None) -> str:
     """Return the query of a context that is given none: the task, by default the current one, and the newest steps."""
-    task = task or current_task(steps)
-    newest = [step.text for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
-    return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), "\n".join(newest)[-QUERY_LENGTH:]])
+    newest = [step for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
+    if task is None:
+        request = newest_request(steps)
+        task = current_task(steps) if request is None or request in newest else request
+    said = "\n".join(step.text for step in newest)[-QUERY_LENGTH:]
+    return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), said])
