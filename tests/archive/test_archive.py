@@ -723,3 +723,34 @@ def test_a_long_observation_is_archived_in_linear_time(tmp_path: Path) -> None:
         archive.close()
 
     assert grows_linearly(archived, 16_000)
+
+
+@pytest.mark.parametrize("scale", [70_000.0, 1e30, 1e-30])
+def test_vectors_of_any_length_are_kept_as_directions(tmp_path: Path, scale: float) -> None:
+    def scaled(vectors: Vectors) -> Vectors:
+        return vectors * np.float32(scale)
+
+    vectors = []
+    for name, embedder in (("plain", CountingEmbedder()), ("scaled", FailingEmbedder(scaled))):
+        archive = open_archive(tmp_path / name, embedder)
+        fill(archive, numbered_texts(sentences(30)))
+        archive.embed_pending()
+        vectors.append(archive.catalog.vectors.copy())
+        archive.close()
+    assert np.allclose(*vectors, atol=1e-3)
+
+
+def test_vectors_that_overflowed_when_they_were_stored_have_a_direction(tmp_path: Path) -> None:
+    archive = open_archive(tmp_path)
+    fill(archive, numbered_texts(sentences(30)))
+    archive.embed_pending()
+    wrong = np.zeros(archive.embedder.dimensions, "<f2")
+    wrong[[3, 5]] = np.inf, -np.inf
+    sqlite(archive.journal)._db.execute("UPDATE passages SET vector = ? WHERE step = 4", (wrong.tobytes(),))
+    archive.close()
+    archive = open_archive(tmp_path)
+    (row,) = np.flatnonzero(archive.catalog.step == 4)
+    assert np.flatnonzero(archive.catalog.vectors[row]).tolist() == [3, 5]
+    assert np.isclose(np.linalg.norm(archive.catalog.vectors[row]), 1)
+    assert archive.index.renew() == 30
+    archive.close()

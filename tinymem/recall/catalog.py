@@ -16,7 +16,8 @@ from tinymem.errors import kind_of
 from tinymem.protocols import Ids, PassageColumns, TokenIds, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 
-__all__ = ["COLUMNS", "KINDS", "Catalog", "Growing", "NameCodes", "Names", "columns"]
+__all__ = ["COLUMNS", "KINDS", "Catalog", "Growing", "NameCodes", "Names", "columns",
+           "restore_overflowed"]  # fmt: skip
 
 # Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
 KINDS = {
@@ -81,6 +82,17 @@ class Growing:
     def array(self) -> npt.NDArray[Any]:
         """All rows so far, as a view."""
         return self._data[: self._used]
+
+
+def restore_overflowed(vectors: Vectors) -> None:
+    """Give back a direction to vectors that were too large for half precision, and so have infinite components.
+
+    Beside these the other components count for little. Since then vectors are of length 1 before they are stored.
+    """
+    overflowed = np.isinf(vectors)
+    if overflowed.any():
+        rows = overflowed.any(axis=1) & ~np.isnan(vectors).any(axis=1)
+        vectors[rows] = np.where(overflowed[rows], np.sign(vectors[rows]), 0)
 
 
 def columns(dimensions: int) -> dict[str, Growing]:
@@ -275,6 +287,7 @@ class Catalog:
             raise ValueError(f"the vectors of the passages {new.id[0]} to {new.id[-1]} are of another length")
         vectors = self.columns["vectors"].room(len(new.id))
         vectors[:] = new.vectors
+        restore_overflowed(vectors)
         if not np.isfinite(vectors).all():
             raise ValueError(f"a vector of the passages {new.id[0]} to {new.id[-1]} is not finite")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)  # about 1, since half precision rounds

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import EmbeddedPassage, Journal, Metadata, Vectors, VectorStore
+from tinymem.recall.catalog import restore_overflowed
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
 
@@ -18,7 +19,9 @@ __all__ = ["accepted", "metadata_of", "vectors_of"]
 
 def vectors_of(rows: Sequence[EmbeddedPassage]) -> Vectors:
     """The vectors of passages as the journal gives them: `(len(rows), dimensions)` float32."""
-    return np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)
+    vectors = np.frombuffer(b"".join(row.vector for row in rows), "<f2").reshape(len(rows), -1).astype(np.float32)
+    restore_overflowed(vectors)
+    return vectors
 
 
 def accepted(store: VectorStore, journal: Journal, rows: Sequence[EmbeddedPassage]) -> dict[str, Any]:

@@ -104,9 +104,12 @@ class Query:
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
-    """Embed and check `texts`, as queries if they are `asked`. Every failure is an EmbedderError."""
+    """Embed and check `texts`, as queries if they are `asked`: `(len(texts), dimensions)`, each of length 1 or 0.
+
+    The journal keeps them in half precision, which holds no component above 65,504. Every failure is an EmbedderError.
+    """
     try:
-        vectors = np.asarray((embedder.embed_queries if asked else embedder.embed_documents)(texts), np.float32)
+        vectors = np.asarray((embedder.embed_queries if asked else embedder.embed_documents)(texts), np.float64)
     except TinymemError:
         raise
     except Exception as error:
@@ -115,7 +118,11 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         what = "NaN or infinity" if vectors.shape == wanted else f"an array of shape {vectors.shape}, not {wanted},"
         raise EmbedderError(f"{embedder.name} gave {what} for {len(texts)} texts")
-    return vectors
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
+    vectors /= np.where(largest == 0, 1, largest)  # first, or the squares of very large or small ones are lost
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units: Vectors = (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    return units
 
 
 def tokenized(tokenizer: TokenEmbedder | Blind, texts: Sequence[str]) -> Sequence[TokenIds]:
