@@ -193,6 +193,6 @@ def test_without_the_token_nothing_is_answered(url: str, method: str, given: dic
 
 def test_foreign_hosts_and_origins_are_refused(url: str) -> None:
     token = f"Bearer {TOKEN}"
-    assert status(url, authorization=token) == 200
+    assert status(url, authorization=token) == status(url, authorization=f"bearer {TOKEN}") == 200
     assert status(url, authorization=token, host="evil.example") == 421
     assert status(url, authorization=token, origin="http://evil.example") == 403

@@ -44,12 +44,14 @@ class TokenGate:
     """An ASGI app that lets requests with the right bearer token through to another one."""
 
     def __init__(self, app: App, token: str) -> None:
-        self._app, self._wanted = app, f"Bearer {token}".encode()
+        self._app, self._token = app, token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 401 to a request without the token."""
         given = [value for name, value in scope.get("headers", ()) if name == b"authorization"]
-        if scope["type"] == "lifespan" or (len(given) == 1 and hmac.compare_digest(given[0], self._wanted)):
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        is_known = scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
+        if scope["type"] == "lifespan" or is_known:
             await self._app(scope, receive, send)
             return
         headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
