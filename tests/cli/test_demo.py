@@ -122,6 +122,7 @@ def test_every_answer_comes_back_and_none_is_in_the_window(report: Report) -> No
     assert all(one.tokens <= BUDGET for one in report.asked)
     assert report.window_tokens <= 2_000
     assert report.steps == report.archived + len(report.window)
+    assert report.passages >= report.archived
 
 
 def test_it_says_where_the_answers_are(report: Report) -> None:

@@ -43,6 +43,22 @@ def process(*args: str, cwd: Path | None = None, input: str | None = None, **env
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+def on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -> Done:
+    """The command with a terminal for all that it prints, which stands together in `out`."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command, env = [sys.executable, "-m", "tinymem.cli", *args], os.environ | {"PYTHONPATH": paths, "TERM": "dumb"}
+    with subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        assert running.stdin is not None
+        running.stdin.write(input.encode())
+        running.stdin.close()
+        shown = terminal_text(ours)
+    return Done(running.returncode, shown, "")
+
+
 def before_a_terminal(*args: str, cwd: Path | None = None) -> Done:
     """The command with a terminal for its standard error."""
     import pty

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tinymem.cli.shared import Target, on_memory
+from tinymem.cli.shared import Target, on_memory, say
 from tinymem.cli.sockets import address, listening
 from tinymem.errors import InputError, NotAMemoryError, TinymemError
 
@@ -51,7 +51,7 @@ def mcp(
             return
         listener = listening(host, port)
         secret = token or secrets.token_urlsafe(24)
-        typer.echo(f"{address(host, listener)}/mcp  token: {'the one that was given' if token else secret}", err=True)
+        say(f"{address(host, listener)}/mcp  token: {'the one that was given' if token else secret}", err=True)
         serve_http(server, listener, host, secret)
     finally:
         memory.close()
@@ -73,7 +73,7 @@ def hook(
     try:
         _answer_hook(replace(target, path=os.path.expanduser(target.path)), event, max_tokens)
     except TinymemError as error:  # exit status 2 would keep the agent from going on
-        typer.echo(f"tinymem: {error}", err=True)
+        say(f"tinymem: {error}", err=True)
         raise typer.Exit(1) from None
 
 
@@ -93,4 +93,4 @@ def _answer_hook(target: Target, event: str, max_tokens: int) -> None:
     except NotAMemoryError:  # the first session of all
         return
     if text:
-        typer.echo(text)
+        say(text)

@@ -18,10 +18,12 @@ from tinymem.cli.options import (
     UntilOption,
     moment,
 )
-from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json
+from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
 from tinymem.steps.terminal import many
 
 __all__ = ["context", "explain", "recall"]
+
+ENOUGH = 8_000  # tokens in which the best excerpt is asked for where none fits those given
 
 
 @on_memory()
@@ -61,14 +63,16 @@ def recall(
         found = memory.recall(asked, max_tokens, **options)
         milliseconds = (time.perf_counter() - begin) * 1000
         items = [excerpt_record(item) for item in found.items]
+        needed = 0 if found else memory.recall(asked, ENOUGH, **options | {"k": 1}).tokens
     if target.as_json:
         result = {"question": asked, "tokens": found.tokens, "budget": max_tokens}
         print_json(result | {"milliseconds": round(milliseconds, 1), "text": found.text, "items": items})
         return
     if found:
-        typer.echo(found.text)
+        say(found.text)
     size = f"{many(len(items), 'excerpt')}, {found.tokens:,} of {many(max_tokens, 'token')}"
-    typer.echo(f"{size if found else 'Nothing found'}, {milliseconds:.0f} ms.", err=True)
+    nothing = f"Nothing fits {many(max_tokens, 'token')}: give --max-tokens {needed}" if needed else "Nothing found"
+    say(f"{size if found else nothing}, {milliseconds:.0f} ms.", err=True)
 
 
 @on_memory()

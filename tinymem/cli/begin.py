@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinymem.cli.options import EmbedderOption, JsonOption
-from tinymem.cli.shared import Target, on_memory, print_json
+from tinymem.cli.shared import Target, on_memory, print_json, say
 from tinymem.errors import InputError, TinymemError
 from tinymem.steps.terminal import many
 
@@ -85,7 +85,7 @@ def ingest(
     try:
         _ingest(target, given)
     except KeyboardInterrupt:
-        typer.echo("tinymem: stopped; what was added so far is kept: run it again to go on", err=True)
+        say("tinymem: stopped; what was added so far is kept: run it again to go on", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -113,10 +113,10 @@ def _report(done: Ingested) -> None:
     """Name on standard error what was left out of a file, and the error that ended it."""
     if done.skipped:
         types = ", ".join(f"{count:,} {name}" for name, count in done.skipped.items())
-        typer.echo(f"tinymem: {done.file}: lines without a message were left out: {types}", err=True)
+        say(f"tinymem: {done.file}: lines without a message were left out: {types}", err=True)
     if done.error is not None:
         kept = f" (the {many(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
-        typer.echo(f"tinymem: {done.error}{kept if done.steps else ''}", err=True)
+        say(f"tinymem: {done.error}{kept if done.steps else ''}", err=True)
 
 
 @on_memory(without="as_json")
@@ -143,7 +143,7 @@ def watch(
             while True:
                 for done in watched.changes(memory):
                     if done.steps:
-                        typer.echo(f"{done.file}: {many(done.steps, 'step')}")
+                        say(f"{done.file}: {many(done.steps, 'step')}")
                         sys.stdout.flush()
                     _report(done)
                 if once:

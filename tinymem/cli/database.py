@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tinymem.cli.options import JsonOption
-from tinymem.cli.shared import Target, on_memory, print_json
+from tinymem.cli.shared import Target, on_memory, print_json, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import many
 
@@ -23,7 +23,7 @@ def schema() -> None:
     """
     from tinymem.stores.journals import schema as script
 
-    typer.echo(script(), nl=False)
+    say(script(), nl=False)
 
 
 def migrate(
@@ -95,4 +95,4 @@ def _answer(record: object, text: str, as_json: bool) -> None:
     if as_json:
         print_json(record)
     else:
-        typer.echo(text)
+        say(text)

@@ -96,8 +96,8 @@ def run_demo(path: Path | None = None, embedder: str | None = None, store: str =
             for step in run.steps:
                 memory.add(step)
         seconds = time.perf_counter() - begin
-        stats, window = memory.stats(), memory.short_term.steps
         memory.recall("(what loads only once is loaded here)", max_tokens=BUDGET)
+        stats, window = memory.stats(), memory.short_term.steps
         asked = tuple(_ask(memory, window, question, answer) for question, answer in QUESTIONS)
     return Report(
         steps=stats.steps,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tinymem.cli.shared import Target, agreed, on_memory
+from tinymem.cli.shared import Target, agreed, on_memory, say
 from tinymem.steps.terminal import many
 
 __all__ = ["export", "import_file"]
@@ -39,11 +39,11 @@ def export(
     target.check()
     to = sys.stdout if file == Path("-") else file
     if to is file and file.is_file() and not force and not agreed(f"{file} is there already. Overwrite it?"):
-        typer.echo("Nothing was exported; --force overwrites without asking.", err=True)
+        say("Nothing was exported; --force overwrites without asking.", err=True)
         raise typer.Exit(1)
     with bar(sys.stderr, "exporting", "steps") as progress:
         done = export_memory(target.place, to, namespace=target.namespace, vectors=vectors, progress=progress)
-    typer.echo(f"Exported {many(done.steps, 'step')} and {many(done.episodes, 'episode')}.", err=True)
+    say(f"Exported {many(done.steps, 'step')} and {many(done.episodes, 'episode')}.", err=True)
 
 
 @on_memory()

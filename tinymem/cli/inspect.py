@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinymem.cli.shared import Target, on_memory
+from tinymem.cli.shared import Target, on_memory, say
 from tinymem.errors import InputError, StorageError
 from tinymem.steps.terminal import many
 
@@ -76,7 +76,7 @@ def _serve_page(view: View, host: str, port: int) -> None:
 
     listener, token = listening(host, port), secrets.token_urlsafe(24)
     where = address(host, listener)
-    typer.echo(f"{where}/?token={token}\nCtrl-C ends it.", err=True)
+    say(f"{where}/?token={token}\nCtrl-C ends it.", err=True)
     serve(view, listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
 
 
@@ -126,7 +126,7 @@ def get(
     if not target.as_json:
         when = f"{step.timestamp:%Y-%m-%d %H:%M} UTC"
         facts = (f"step {step.step_number}", step.type, step.session, step.speaker, when, f"id {step.id}")
-        typer.echo(", ".join(filter(None, facts)), err=True)
+        say(", ".join(filter(None, facts)), err=True)
     target.answer(step.to_dict(), "\n\n".join(f"[{part.kind}]\n{part.text}" for part in step.parts()))
 
 
@@ -153,4 +153,5 @@ def stats(target: Target) -> None:
     with target.opened() as memory:
         values = dataclasses.asdict(memory.stats())
     shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in values.items()}
-    target.answer(values, "\n".join(f"{name.replace('_', ' '):<16}{value}" for name, value in shown.items()))
+    width = max(map(len, shown)) + 2
+    target.answer(values, "\n".join(f"{name.replace('_', ' '):<{width}}{value}" for name, value in shown.items()))

@@ -22,6 +22,7 @@ from tinymem.cli.files import export, import_file
 from tinymem.cli.help import AGENTS, FILES, FIRST, FORGETTING, INSIDE, REPAIR, SHARED, Commands
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
 from tinymem.cli.repair import doctor, rebuild, salvage
+from tinymem.cli.shared import say
 from tinymem.cli.upkeep import forget, reindex, retain
 from tinymem.errors import (
     BudgetError,
@@ -100,7 +101,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except TinymemError as error:
-        typer.echo(f"tinymem: {error}", err=True)
+        say(f"tinymem: {error}", err=True)
         raise SystemExit(2 if isinstance(error, MISTAKES) else 1) from None
     except BrokenPipeError:  # as in `tinymem recall ... | head`; drop what is buffered
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

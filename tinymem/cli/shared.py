@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tinymem.recall import Excerpt, LeftOut
     from tinymem.steps.terminal import Shown
 
-__all__ = ["Target", "agreed", "excerpt_record", "left_out_record", "on_memory", "print_json"]
+__all__ = ["Target", "agreed", "excerpt_record", "left_out_record", "on_memory", "print_json", "say"]
 
 MOST_NAMES = 5  # of namespaces in an error
 
@@ -101,7 +101,7 @@ class Target:
         if self.as_json:
             print_json(record)
         elif isinstance(text, str):
-            typer.echo(text)
+            say(text)
         else:
             _print_report(text)
 
@@ -127,13 +127,20 @@ def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[...
 
 def agreed(question: str) -> bool:
     """Ask on standard error, and return whether standard input answers yes; no answer is a no."""
-    typer.echo(f"{question} [y/N] ", nl=False, err=True)
+    say(f"{question} [y/N] ", nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def say(text: str, err: bool = False, nl: bool = True) -> None:
+    """Print a text, with nothing in it that a terminal would obey: everything that is printed passes here."""
+    from tinymem.steps.terminal import printable
+
+    typer.echo(printable(text), err=err, nl=nl)
 
 
 def print_json(value: Any) -> None:
     """Print one JSON value; times as ISO 8601."""
-    typer.echo(json.dumps(value, default=lambda one: one.isoformat() if isinstance(one, datetime) else str(one)))
+    say(json.dumps(value, default=lambda one: one.isoformat() if isinstance(one, datetime) else str(one)))
 
 
 def excerpt_record(item: Excerpt) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def left_out_record(one: LeftOut) -> dict[str, Any]:
 def _print_report(report: Shown) -> None:
     """Print with colours on a terminal, else as plain text."""
     if not sys.stdout.isatty():
-        typer.echo(str(report))
+        say(str(report))
         return
     from rich.console import Console
 

@@ -20,7 +20,7 @@ from tinymem.cli.options import (
     UntilOption,
     moment,
 )
-from tinymem.cli.shared import Target, agreed, on_memory
+from tinymem.cli.shared import Target, agreed, on_memory, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import many
 
@@ -155,7 +155,7 @@ def reindex(
 def _be_sure(question: str, yes: bool) -> None:
     """End the command unless the answer is yes."""
     if not yes and not agreed(question):
-        typer.echo("Nothing was forgotten.", err=True)
+        say("Nothing was forgotten.", err=True)
         raise typer.Exit(1)
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "many", "padded", "plain", "safe"]
+__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "many", "padded", "plain", "printable",
+           "safe"]  # fmt: skip
 
 Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich's words for it)
 
@@ -27,6 +28,7 @@ Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich'
 _BREAKS = dict.fromkeys(map(ord, "\t\n\r\u2028\u2029"), " ")
 _TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
 _UNSAFE = {**_BREAKS, **_TURNS}
+_RETURNS = {ord("\r"): "\ufffd", **_TURNS}
 
 
 def safe(text: str) -> str:
@@ -36,6 +38,15 @@ def safe(text: str) -> str:
     'a�[31mb c'
     """
     return text if text.isascii() and text.isprintable() else clean(text).translate(_UNSAFE)
+
+
+def printable(text: str) -> str:
+    r"""Return `text` of the same length, on its lines, with nothing in it that a terminal would obey.
+
+    >>> printable("a\x1b[31mb\n\tc")
+    'a�[31mb\n\tc'
+    """
+    return text if text.isascii() and text.isprintable() else clean(text).translate(_RETURNS)
 
 
 def first_words(text: str, most: int) -> str:

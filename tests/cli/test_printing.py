@@ -1,0 +1,94 @@
+"""What the command prints: nothing that a memory holds, or is called, controls the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import on_a_terminal
+
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
+from tinymem.cli.main import GROUPS
+
+# a title, a cleared screen, the clipboard (OSC 52), the same in one byte each, a line that is overwritten, a turned one
+HOSTILE = "\x1b]0;title\x07 \x1b[2J \x1b]52;c;aGk=\x1b\\ \x9b2J \x9d0;t\x9c safe\rover \u202egnp.exe \x7f"
+NAME = "team\x1b[2J\u202e"
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
+OURS = re.compile(
+    "\x1b\\[[0-9;]*[mK]|\r\x1b\\[K|\r(?=[\x1b ])"
+)  # colours and progress, which the command itself writes
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a memory, a file to ingest and an exported one, all of them full of control characters."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with HierarchicalMemory(folder / "mem", namespace=NAME, embedder="hashing:64", store="exact") as memory:
+        memory.add(TaskStep(f"Ship {HOSTILE}"))
+        for number in range(12):
+            call = {"tool_name": f"read{HOSTILE}", "tool_args": {"file": HOSTILE}, "observation": f"{number} {HOSTILE}"}
+            memory.add(ActionStep(f"Look {HOSTILE}", session=f"s{HOSTILE}", speaker=HOSTILE, **call))
+        memory.add(MessageStep("user", f"Where is it? {HOSTILE}"))
+        memory.export(folder / "exported.jsonl")
+    lines = [{"role": "user", "content": HOSTILE}, {"role": HOSTILE, "content": HOSTILE}]
+    (folder / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+COMMANDS = {
+    "demo": [], "ingest": ["run.jsonl", "--path", "other"], "recall": ["where", "is", "it"], "context": [], "show": [],
+    "get": ["#3"], "explain": ["where", "is", "it"], "inspect": ["--json"], "stats": [], "namespaces": [],
+    "export": ["out.jsonl"], "import": ["exported.jsonl", "--path", "imported"], "forget": ["--session", "nobody"],
+    "retain": ["--max-steps", "11"], "doctor": [], "rebuild": [], "reindex": ["--embedder", "hashing:32"],
+    "salvage": ["saved.jsonl"], "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],
+    "hook": ["session-start"],
+}  # fmt: skip
+WITHOUT_MEMORY = {"demo", "ingest", "import", "namespaces", "schema", "migrate", "scrub"}
+SERVES = {"mcp", "watch"}  # these run until they are stopped
+
+
+def test_every_command_is_tried() -> None:
+    assert {name for group in GROUPS.values() for name in group} == COMMANDS.keys() | SERVES
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_printed_controls_a_terminal(name: str, folder: Path) -> None:
+    where = [] if name in WITHOUT_MEMORY else ["--path", "mem", "--namespace", NAME]
+    where = ["--path", "mem"] if name == "namespaces" else where
+    done = on_a_terminal(name, *COMMANDS[name], *where, cwd=folder, input="y\n")
+    assert done.out or name == "hook"
+    assert "Traceback" not in done.out
+    assert CONTROLS.search(OURS.sub("", done.out)) is None, repr(done.out)[:2_000]
+
+
+def test_names_and_numbers_stand_apart(folder: Path) -> None:
+    lines = on_a_terminal("stats", "--path", "mem", "--namespace", NAME, cwd=folder).out.splitlines()
+    assert all(re.match(r"[a-z ]+ {2,}\S", line) for line in lines)
+
+
+def test_a_budget_that_is_too_small_is_named(folder: Path) -> None:
+    recall = ["recall", "where", "is", "it", "--path", "mem", "--namespace", NAME, "--max-tokens"]
+    done = on_a_terminal(*recall, "5", cwd=folder)
+    assert (told := re.search(r"Nothing fits 5 tokens: give --max-tokens (\d+)", done.out))
+    assert "1 excerpt" in on_a_terminal(*recall, told[1], cwd=folder).out
+
+
+def test_an_interrupt_while_the_command_loads_ends_it_quietly(tmp_path: Path) -> None:
+    interrupting = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['tinymem', 'stats']\n"
+        "from tinymem.cli.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", interrupting], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
