@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from adapter_contract import SYSTEM, AdapterContract, Agent, Read, Script, open_memory
@@ -155,6 +156,32 @@ def test_an_item_whose_time_is_over_is_gone(store: TinymemStore) -> None:
     assert opened(store.memory).stats().steps == 2
     assert (store.sweep_ttl(), store.sweep_ttl()) == (1, 0)
     assert opened(store.memory).stats().steps == 1
+
+
+def test_what_is_over_leaves_the_memory_by_itself(memory: HierarchicalMemory) -> None:
+    store = TinymemStore(memory, {"sweep_interval_minutes": cast(int, 0.0002)})
+    store.put(USERS, "soon", {"text": "pasta with pesto"}, ttl=0)
+    store.put(USERS, "later", {"text": "pizza with olives"}, ttl=60)
+    while memory.stats().steps > 1:
+        time.sleep(0.01)
+    assert [item.text for item in memory.recall("pasta", min_relevance=0).items] == ["text: pizza with olives"]
+    assert store.stop_ttl_sweeper(10)
+
+
+def test_a_sweeper_is_started_stopped_and_cancelled(memory: HierarchicalMemory) -> None:
+    assert TinymemStore(memory).start_ttl_sweeper().done()
+    store = TinymemStore(memory, {"default_ttl": 60})
+    ended = store.start_ttl_sweeper(1)
+    assert not ended.done()
+    assert store.stop_ttl_sweeper(10) and ended.done()
+    assert store.start_ttl_sweeper(1).cancel()
+    assert store.stop_ttl_sweeper(10)
+
+
+@pytest.mark.parametrize("wanted", [{"age": {"$near": 3}}, {"user": {"age": {"$near": 3}}}])
+def test_an_unknown_operator_is_a_mistake_also_where_nothing_is_compared(store: TinymemStore, wanted: Any) -> None:
+    with pytest.raises(ValueError, match=r"no operator \$near"):
+        store.search(USERS, filter=wanted)
 
 
 def test_a_read_lets_the_time_begin_again_unless_it_is_said_not_to(memory: HierarchicalMemory) -> None:

@@ -1,21 +1,17 @@
 """A plugin that runs a framework's own tests over our class: LangGraph's SqliteStore, the Agents SDK's SQLiteSession.
 
-What the classes there offer beside the framework's interface (a connection string, a thread that sweeps) is made here
+What the classes there offer beside the framework's interface (a connection string, one class for `await`) is made here
 from what ours have. The README beside this file has the commands.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
 from tinymem import HierarchicalMemory
-
-SWEPT_EVERY = 5.0  # minutes, unless a configuration says otherwise
 
 
 def pytest_configure(config: Any) -> None:
@@ -61,19 +57,6 @@ def _replace_stores() -> None:
         def setup(self) -> None:
             """A memory needs none."""
 
-        def start_ttl_sweeper(self) -> None:
-            self._stop = threading.Event()
-            self._sweeper = threading.Thread(target=self._sweep)
-            self._sweeper.start()
-
-        def stop_ttl_sweeper(self) -> None:
-            self._stop.set()
-            self._sweeper.join()
-
-        def _sweep(self) -> None:
-            while not self._stop.wait(60 * ((self.ttl_config or {}).get("sweep_interval_minutes") or SWEPT_EVERY)):
-                self.sweep_ttl()
-
     class AsyncStore(TinymemStore):
         @classmethod
         @asynccontextmanager
@@ -88,16 +71,11 @@ def _replace_stores() -> None:
         def sweep_ttl(self) -> Coroutine[Any, Any, int]:  # type: ignore[override]
             return self.asweep_ttl()
 
-        async def start_ttl_sweeper(self) -> None:
-            self._sweeper = asyncio.create_task(self._sweep())
+        async def start_ttl_sweeper(self, minutes: int | None = None) -> Any:  # type: ignore[override]
+            return super().start_ttl_sweeper(minutes)
 
-        async def stop_ttl_sweeper(self) -> None:
-            self._sweeper.cancel()
-
-        async def _sweep(self) -> None:
-            while True:
-                await asyncio.sleep(60 * ((self.ttl_config or {}).get("sweep_interval_minutes") or SWEPT_EVERY))
-                await self.asweep_ttl()
+        async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # type: ignore[override]
+            return super().stop_ttl_sweeper(timeout)
 
     for module in (sqlite, aio):
         vars(module).update(AsyncSqliteStore=AsyncStore)

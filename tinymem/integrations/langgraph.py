@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tinymem.errors import InputError, MissingExtraError
+from tinymem.errors import ClosedError, InputError, MissingExtraError, TinymemError
 from tinymem.integrations.native import AnyMemory, best_first, in_turn, opened
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.steps.ids import utc_now
@@ -49,7 +52,10 @@ __all__ = ["TinymemStore"]
 
 ROOT = "store/"  # of the sessions
 MARK = "langgraph"  # in the metadata of a step: its item
+SWEPT_EVERY = 5  # minutes, unless the configuration says otherwise, as in LangGraph's own stores
 TOKENS, MOST_TOKENS = 100, 1_000_000  # for each item that is searched for, and of a search
+
+logger = logging.getLogger(__name__)
 
 Namespace = tuple[str, ...]
 
@@ -57,11 +63,14 @@ Namespace = tuple[str, ...]
 class TinymemStore(BaseStore):
     """A store of LangGraph over a memory.
 
-    Reads of a batch come before its writes. Items whose time is over are not returned; `sweep_ttl` removes them.
+    Reads of a batch come before its writes. Items whose time is over are not returned, and `sweep_ttl` removes them, so
+    that `memory.recall` does not find them either. With `sweep_interval_minutes` that happens in the background, from
+    the first operation on, until `stop_ttl_sweeper` is called or the memory is closed.
 
     Args:
         memory: The memory.
-        ttl: `default_ttl` in minutes, and `refresh_on_read`; items stay unless given, or put with a `ttl`.
+        ttl: `default_ttl` in minutes, `refresh_on_read` and `sweep_interval_minutes`; items stay unless given, or put
+            with a `ttl`.
         fields: The fields of a value that are searched, as `["title", "notes[*].text"]`; all of it unless given.
     """
 
@@ -70,13 +79,18 @@ class TinymemStore(BaseStore):
     def __init__(self, memory: AnyMemory, ttl: TTLConfig | None = None, *, fields: Sequence[str] | None = None) -> None:
         super().__init__()
         self.memory, self.ttl_config, self.fields = memory, ttl, fields
+        self._sweeper: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._sweeps_itself = bool(ttl and ttl.get("sweep_interval_minutes"))
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations."""
+        self._begin_to_sweep()
         return _batch(opened(self.memory), list(ops), self.fields)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations, while the event loop goes on."""
+        self._begin_to_sweep()
         return await in_turn(self.memory, _batch, list(ops), self.fields)
 
     def sweep_ttl(self) -> int:
@@ -86,6 +100,48 @@ class TinymemStore(BaseStore):
     async def asweep_ttl(self) -> int:
         """Remove the items whose time is over, while the event loop goes on."""
         return await in_turn(self.memory, _swept)
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: int | None = None) -> Future[None]:
+        """Sweep in the background, every so many minutes (`sweep_interval_minutes` of the configuration, or 5).
+
+        Returns:
+            A future that is done when the sweeping ends; cancelling it ends it. Without a configuration of `ttl` it is
+            done already.
+        """
+        future: Future[None] = Future()
+        future.add_done_callback(lambda done: self._stopping.set() if done.cancelled() else None)
+        if not self.ttl_config:
+            future.set_result(None)
+        elif self._sweeper is None or not self._sweeper.is_alive():
+            minutes = float(sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or SWEPT_EVERY)
+            self._stopping.clear()
+            self._sweeper = threading.Thread(target=self._sweep, args=(60 * minutes, future), daemon=True)
+            self._sweeper.start()
+        return future
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """End the sweeping; True unless it has not ended after `timeout` seconds."""
+        self._stopping.set()
+        self._sweeps_itself = False
+        if self._sweeper is not None:
+            self._sweeper.join(timeout)
+        return self._sweeper is None or not self._sweeper.is_alive()
+
+    def _begin_to_sweep(self) -> None:
+        if self._sweeps_itself:
+            self._sweeps_itself = False
+            self.start_ttl_sweeper()
+
+    def _sweep(self, seconds: float, future: Future[None]) -> None:
+        while not self._stopping.wait(seconds):
+            try:
+                _swept(opened(self.memory))
+            except ClosedError:
+                break
+            except TinymemError as error:
+                logger.warning("items whose time is over stay until the next sweep: %s", error)
+        if not future.done():
+            future.set_result(None)
 
 
 def _batch(memory: HierarchicalMemory, ops: Sequence[Op], fields: Sequence[str] | None) -> list[Result]:
@@ -188,6 +244,7 @@ def _all(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Held]:
 
 def _searched(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
     end = op.offset + op.limit
+    _check_operators(op.filter)
     found = (
         _ranked(memory, op, end) if op.query else [one for one in _all(memory, op.namespace_prefix) if _fits(one, op)]
     )
@@ -247,6 +304,15 @@ def _fits(one: _Held, op: SearchOp) -> bool:
     return not one.is_over and all(_passes(_at(value, path), wanted) for path, wanted in (op.filter or {}).items())
 
 
+def _check_operators(wanted: Any) -> None:
+    """Raise ValueError for an operator that there is not, also where there is nothing to compare."""
+    if isinstance(wanted, Mapping):
+        for key, inner in wanted.items():
+            if key.startswith("$") and key not in OPERATORS:
+                raise ValueError(f"there is no operator {key}: use {', '.join(OPERATORS)}")
+            _check_operators(inner)
+
+
 def _at(value: Any, path: str) -> Any:
     """Return the value of a field, which may be inside of others: `user.name`."""
     if isinstance(value, Mapping) and path not in value and "." in path:
@@ -266,8 +332,6 @@ def _passes(value: Any, wanted: Any) -> bool:
 def _compared(value: Any, operator: str, other: Any) -> bool:
     if operator in ("$eq", "$ne"):
         return _passes(value, other) == (operator == "$eq")
-    if operator not in _ORDER:
-        raise ValueError(f"there is no operator {operator}: use $eq, $ne, {', '.join(_ORDER)}")
     try:
         return _ORDER[operator](float(value), float(other))
     except (TypeError, ValueError):
@@ -280,3 +344,4 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "$lt": lambda a, b: a < b,
     "$lte": lambda a, b: a <= b,
 }
+OPERATORS = ("$eq", "$ne", *_ORDER)
