@@ -149,3 +149,38 @@ def test_a_filter_that_knows_no_session_says_what_to_do(memory: HierarchicalMemo
     agent = AgentsAgent(memory, "s1", lambda chat: pytest.fail("not asked"), str)
     with pytest.raises(Exception, match="run the agent with a TinymemSession"):
         asyncio.run(Runner.run(agent.sdk, "Hello?", run_config=agent.config))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_every_turn_is_archived_once(tmp_path: Path, streamed: bool) -> None:
+    """Streamed, the model is given what the user said before the session is."""
+
+    @function_tool
+    def look(host: str) -> str:
+        """Look at a host."""
+        return f"{host} is up."
+
+    def move(call: ModelCall) -> Any:
+        items: Any = call.input
+        if items[-1].get("type") == "function_call_output":
+            return [assistant_message(f"Done with {len(items)}.")]
+        return [function_call("look", {"host": str(items[-1]["content"])}, call_id=f"call_{len(items)}")]
+
+    async def main() -> list[str]:
+        with open_memory(tmp_path) as memory:
+            session = TinymemSession("s1", memory)
+            sdk: Any = SdkAgent("a", tools=[look], model=ScriptedModel([ModelStep.respond(move)] * 20))
+            config = RunConfig(call_model_input_filter=recalling(memory, BUDGET))
+            for turn in range(6):
+                given: Any = {"starting_agent": sdk, "input": f"host-{turn}", "session": session, "run_config": config}
+                if streamed:
+                    async for _ in Runner.run_streamed(**given).stream_events():
+                        pass
+                else:
+                    await Runner.run(**given)
+            session.close()
+            session.close()
+            assert len(await session.get_items()) == 24
+            return [step.type for step in memory.history("s1")]
+
+    assert asyncio.run(main()) == ["message", "action", "message"] * 6

@@ -80,6 +80,9 @@ class TinymemSession(SessionABC):
         """Remove all items for good."""
         await in_turn(self.memory, _clear, self.session_id)
 
+    def close(self) -> None:
+        """Do nothing, as often as it is called: the memory stays open for others."""
+
 
 def recalling(
     memory: AnyMemory, max_tokens: int | None = None, session: str | None = None, **options: Any
@@ -160,7 +163,29 @@ def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[
 
 def _add(memory: HierarchicalMemory, session: str, items: Sequence[Item]) -> None:
     messages = list(_messages(session, items_of(items)))
+    before = _filtered_before(memory, session, messages)
     memory.archive_messages(messages, session=session, format="openai", on_conflict="add")
+    if before:
+        memory.forget(before)
+
+
+def _filtered_before(memory: HierarchicalMemory, session: str, messages: Sequence[Message]) -> list[str]:
+    """Return the ids of the newest steps that the filter archived of these messages, before the session had them.
+
+    That is so where a run is streamed: what the user said is given to the model first, and to the session afterwards.
+    """
+    said = {*map(_words, messages)}
+    found = []
+    for step in memory.history(session, newest=True):
+        own = step.to_messages()
+        if any(NATIVE in one for one in own) or not all(_words(one) in said for one in own):
+            break
+        found.append(step.id)
+    return found
+
+
+def _words(message: Message) -> tuple[str, str]:
+    return message["role"], json.dumps(message.get("content"))
 
 
 def _pop(memory: HierarchicalMemory, session: str) -> Item | None:
