@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Context,
         ConversationManager,
         ConversationMemory,
+        ExecutionResult,
         HierarchicalMemory,
         Memories,
         Message,
@@ -86,7 +87,7 @@ else:
         "archive": "Callbacks",
         "errors": "TinymemError",
         "memory": "AgentMemory AsyncHierarchicalMemory AsyncMemories Context ConversationManager ConversationMemory "
-        "HierarchicalMemory Memories Message WorkingMemory debug_memory visualize_memory",
+        "ExecutionResult HierarchicalMemory Memories Message WorkingMemory debug_memory visualize_memory",
         "messages": "count_tokens",
         "recall": "Recall",
         "steps": "ActionStep FinalAnswerStep MessageStep PlanningStep ScratchpadStep Signal Step SummaryStep "
@@ -99,7 +100,8 @@ else:
 
 __all__ = [
     "ActionStep", "AdaptiveMemoryManager", "AgentMemory", "AsyncHierarchicalMemory", "AsyncMemories", "Callbacks",
-    "Context", "ConversationManager", "ConversationMemory", "FinalAnswerStep", "HierarchicalMemory", "Memories",
+    "Context", "ConversationManager", "ConversationMemory", "ExecutionResult", "FinalAnswerStep",
+    "HierarchicalMemory", "Memories",
     "MemoryManager", "Message", "MessageStep", "PlanningStep", "PruneStrategy", "Recall", "Retention",
     "ScratchpadStep", "Signal", "Step", "SummaryStep", "SystemPromptStep", "TaskStep", "TinymemError", "ToolCall",
     "WorkingMemory", "compose", "count_tokens", "debug_memory", "keep_last_n_steps", "keep_system_and_recent",

@@ -737,7 +737,7 @@ def test_vectors_of_any_length_are_kept_as_directions(tmp_path: Path, scale: flo
         archive.embed_pending()
         vectors.append(archive.catalog.vectors.copy())
         archive.close()
-    assert np.allclose(*vectors, atol=1e-3)
+    assert np.allclose(vectors[0], vectors[1], atol=1e-3)
 
 
 def test_vectors_that_overflowed_when_they_were_stored_have_a_direction(tmp_path: Path) -> None:

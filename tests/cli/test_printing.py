@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import on_a_terminal
@@ -30,7 +31,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with HierarchicalMemory(folder / "mem", namespace=NAME, embedder="hashing:64", store="exact") as memory:
         memory.add(TaskStep(f"Ship {HOSTILE}"))
         for number in range(12):
-            call = {"tool_name": f"read{HOSTILE}", "tool_args": {"file": HOSTILE}, "observation": f"{number} {HOSTILE}"}
+            call: Any = {
+                "tool_name": f"read{HOSTILE}",
+                "tool_args": {"file": HOSTILE},
+                "observation": f"{number} {HOSTILE}",
+            }
             memory.add(ActionStep(f"Look {HOSTILE}", session=f"s{HOSTILE}", speaker=HOSTILE, **call))
         memory.add(MessageStep("user", f"Where is it? {HOSTILE}"))
         memory.export(folder / "exported.jsonl")

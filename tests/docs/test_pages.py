@@ -12,6 +12,7 @@ from pages import REPOSITORY, blocks, commands, run_page
 from servers import KEY, chat_answer_with, openai_server
 from typer.testing import CliRunner
 
+import tinymem
 from tinymem.cli.main import app
 
 DOCS = REPOSITORY / "docs"
@@ -66,3 +67,20 @@ def test_benchmarks_that_are_named_can_be_run() -> None:
         spec = importlib.util.find_spec(name)
         assert spec is not None, name
         assert spec.submodule_search_locations is None or importlib.util.find_spec(f"{name}.__main__"), name
+
+
+def test_every_public_name_is_on_the_page_of_the_api() -> None:
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", (DOCS / "api.md").read_text("utf-8")))))
+    assert set(tinymem.__all__) - named - {"ConversationManager"} == set()
+
+
+def test_every_extra_is_in_the_readme() -> None:
+    extras = set(re.findall(r"^([a-z0-9-]+) = \[", project_table("project.optional-dependencies"), re.MULTILINE))
+    assert extras
+    assert extras - set(re.findall(r"`([a-z0-9-]+)`", (REPOSITORY / "README.md").read_text("utf-8"))) == set()
+
+
+def project_table(name: str) -> str:
+    """The text of a table of pyproject.toml."""
+    _, _, rest = (REPOSITORY / "pyproject.toml").read_text("utf-8").partition(f"[{name}]\n")
+    return rest.partition("\n[")[0]

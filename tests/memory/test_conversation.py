@@ -260,7 +260,7 @@ def test_over_an_open_memory_every_message_in_it_is_one_and_it_stays_open(tmp_pa
     [
         ({"path": "m", "memory": 1}, "give memory= without them"),
         ({"memory": "m"}, "memory must be a HierarchicalMemory, not str"),
-        ({"path": 65_536}, "path must be a folder or None, not 65536; a budget is given as max_tokens="),
+        ({"path": -1}, "path must be a folder or None, not -1; a budget is given as max_tokens="),
         ({"max_tokens": 0}, "max_tokens must be"),
         ({"path": "m", "max_tokens": "9"}, "max_tokens must be"),
     ],

@@ -112,6 +112,7 @@ def test_truncate_cuts_the_observation() -> None:
     step = ActionStep(thought="t" * 300, tool_name="cat", observation="x" * 300)
     assert step.truncate().observation == "x" * 100 + "..."
     assert step.truncate(10).observation == "x" * 10 + "..." and step.truncate(10).thought == step.thought
+    assert step.truncate_observation(10) == step.truncate(10)
     assert step.truncate(300) == step and step.observation == "x" * 300
 
 
@@ -225,6 +226,17 @@ def test_all_memories_share_their_verbs(memory: MemoryManager | HierarchicalMemo
     if isinstance(memory, HierarchicalMemory):
         assert "80, 443" in memory.recall("What did ss show?", max_tokens=200).text, "cleared is not forgotten"
         memory.close()
+
+
+def test_steps_are_read_as_a_list_and_say_how_they_are_changed() -> None:
+    memory = MemoryManager(system_prompt="Be brief.")
+    memory.add_message("user", "Which port?")
+    assert memory.steps[0].text == "Be brief." and [step.text for step in memory.steps[1:]] == ["Which port?"]
+    assert len(memory.steps) == 2 and memory.steps[-1] in memory.steps
+    with pytest.raises(AttributeError, match=r"call memory\.add\(step\)"):
+        memory.steps.append(TaskStep("more"))  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'size'"):
+        memory.steps.size  # type: ignore[attr-defined]  # noqa: B018
 
 
 # -- a memory for this process ----------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_no_pruning() -> None:
 def test_prune_old_observations_by_position() -> None:
     memory = MemoryManager(steps=agent_run(8))
     memory.prune(prune_old_observations(5))
-    assert lengths(memory) == [500] * 3 + [600] * 5
+    assert lengths(memory) == [100] * 3 + [600] * 5
     memory.prune(prune_old_observations(3, 50))
     assert lengths(memory) == [50] * 5 + [600] * 3
 
@@ -88,7 +88,7 @@ def test_prune_old_observations_by_age_alone() -> None:
     old = [step.evolve(timestamp=time.time() - 7200) for step in agent_run(6)]
     memory = MemoryManager(steps=[*old, *agent_run(6)[2:]])
     memory.prune(prune_old_observations(max_age_seconds=3600))
-    assert lengths(memory) == [500] * 6 + [600] * 6
+    assert lengths(memory) == [100] * 6 + [600] * 6
     memory.prune(prune_old_observations(keep_last_n=2, max_length=100, max_age_seconds=3600))
     assert lengths(memory) == [100] * 10 + [600] * 2
 

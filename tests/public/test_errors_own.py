@@ -168,7 +168,7 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     # strategies
     "no_pruning": lambda at: (of_strategy(tinymem.no_pruning), {}),
     "keep_last_n_steps": lambda at: (of_strategy(tinymem.keep_last_n_steps), {"n": 3}),
-    "keep_system_and_recent": lambda at: (of_strategy(tinymem.keep_system_and_recent), {"n": 3}),
+    "keep_system_and_recent": lambda at: (of_strategy(tinymem.keep_system_and_recent), {"n_recent": 3}),
     "token_budget": lambda at: (of_strategy(tinymem.token_budget), {"max_tokens": 200}),
     "prune_old_observations": lambda at: (of_strategy(tinymem.prune_old_observations), {}),
     "semantic_pruning": lambda at: (of_strategy(tinymem.semantic_pruning), {"embedder": "hashing", "max_tokens": 300}),

@@ -344,7 +344,7 @@ def test_a_strategy_may_change_the_list_that_it_gets() -> None:
 def test_numbers_that_make_no_sense_are_refused_and_named(bad: Any) -> None:
     with pytest.raises(InputError, match="n must be a whole number of 0 or more"):
         keep_last_n_steps(bad)
-    with pytest.raises(InputError, match="n must be a whole number of 0 or more"):
+    with pytest.raises(InputError, match="n_recent must be a whole number of 0 or more"):
         keep_system_and_recent(bad)
     if bad is not None:  # which is the default
         with pytest.raises(InputError, match="keep_last_n must be"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
@@ -157,11 +158,11 @@ class BaseMemory(StepCollection):
             return report
 
     def clear(self, keep_system: bool = False) -> PruneReport:
-        """Empty the window, or all but its system prompts. The steps stay in the archive: `forget` removes them."""
+        """Empty the window, or all but its system prompts; what is in the archive stays, as the report says."""
         with self._opened():
             report = self.short_term.clear(keep_system)
             self._settle(0)
-            return report
+            return replace(report, archived=self.long_term.journal.counts()["steps"] - report.kept)
 
     def restore(self, report: PruneReport) -> None:
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
@@ -313,8 +314,7 @@ class BaseMemory(StepCollection):
     ) -> int:
         """Remove steps for good, wherever they are: those with one of the ids, and those that all filters let pass.
 
-        Text, vectors and terms are gone from every file when this returns; the index is made again. Summaries of one of
-        the steps go too.
+        Text, vectors, terms and summaries of the steps are gone from every file on return; the index is made again.
 
         Args:
             ids: An id or several.

@@ -13,7 +13,23 @@ from tinymem.steps.standins import newest_of
 from tinymem.steps.step import Step, StepT
 from tinymem.steps.types import ActionStep, SystemPromptStep
 
-__all__ = ["StepCollection"]
+__all__ = ["StepCollection", "Steps"]
+
+CHANGES = {
+    "append": "add(step)", "insert": "add(step)", "extend": "add_steps(steps)", "clear": "clear()",
+    "pop": "prune(strategy)", "remove": "prune(strategy)", "sort": "prune(strategy)", "reverse": "prune(strategy)",
+}  # fmt: skip
+
+
+class Steps(tuple[Step, ...]):
+    """The steps of a window as they were when it was asked for; what changes a list says what to call instead."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CHANGES:
+            raise AttributeError(f"steps is a tuple and has no {name}: call memory.{CHANGES[name]}")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 
 class StepCollection(ABC):

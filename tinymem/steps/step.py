@@ -199,6 +199,10 @@ class Step:
         whole_number("max_length", max_length)
         return self._map_observation(lambda text: text if len(text) <= max_length else f"{text[:max_length]}...")
 
+    def truncate_observation(self: StepT, max_length: int = 100) -> StepT:
+        """Do the same as `truncate`."""
+        return self.truncate(max_length)
+
     def _map_observation(self: StepT, change: TextChange) -> StepT:
         return self
 

@@ -13,7 +13,7 @@ from tinymem.messages.conversion import messages_from_steps, steps_from_messages
 from tinymem.messages.recognition import Arrival, Linked, LinksOf, Node, arrivals
 from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, a_callable, an_aware_time, one_of, some, whole_number
-from tinymem.steps.collection import StepCollection
+from tinymem.steps.collection import StepCollection, Steps
 from tinymem.steps.content import Content, checked
 from tinymem.steps.standins import rank
 from tinymem.steps.step import Message, Step, Style, are_same
@@ -363,7 +363,7 @@ class MemoryManager(StepCollection):
     def steps(self) -> tuple[Step, ...]:
         """The window, oldest first."""
         with self._lock:
-            return tuple(self._window.values())
+            return Steps(self._window.values())
 
     def step_tokens(self) -> dict[str, int]:
         """Count the tokens of each step by itself, by id, as `to_messages` sends it, with the default counter."""

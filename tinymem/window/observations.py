@@ -21,7 +21,7 @@ LONGEST_AGE = timedelta.max.total_seconds() // 2
 
 def prune_old_observations(
     keep_last_n: int | None = None,
-    max_length: int = 500,
+    max_length: int = 100,
     max_age_seconds: float | None = None,
     *,
     now: Time | Callable[[], Time] | None = None,

@@ -62,22 +62,23 @@ def keep_last_n_steps(n: int, *, low_water: int | None = None) -> PruneStrategy:
     return _newest(n, low_water, "all")
 
 
-def keep_system_and_recent(n: int, *, low_water: int | None = None) -> PruneStrategy:
-    """Keep the newest system prompt, the current task, pinned steps, and the newest others up to `n` of them.
+def keep_system_and_recent(n_recent: int, *, low_water: int | None = None) -> PruneStrategy:
+    """Keep the newest system prompt, the current task, pinned steps, and the newest others up to `n_recent`.
 
     This is `keep_last_n_steps` for an agent with task after task: earlier tasks and system prompts are steps like any
-    other, and go when they are old. Arguments and errors are the same.
+    other, and go when they are old. Its arguments and errors are the same.
 
     >>> steps = [TaskStep("old"), MessageStep("user", "a"), TaskStep("new"), *(MessageStep("user", x) for x in "bc")]
     >>> [step.text for step in keep_system_and_recent(1)(steps)]
     ['new', 'c']
     """
-    return _newest(n, low_water, "current")
+    return _newest(n_recent, low_water, "current")
 
 
 def _newest(n: int, low_water: int | None, tasks: Tasks) -> PruneStrategy:
-    whole_number("n", n)
-    target = low_mark(low_water, "n", n)
+    name = "n" if tasks == "all" else "n_recent"
+    whole_number(name, n)
+    target = low_mark(low_water, name, n)
 
     def keep_newest(steps: Sequence[Step]) -> list[Step]:
         if len(steps) <= n:

@@ -35,15 +35,20 @@ MAKERS = ("compose", "keep_last_n_steps", "keep_system_and_recent", "no_pruning"
 
 @dataclass(frozen=True)
 class PruneReport:
-    """The outcome of a pruning: steps `removed`, originals of steps `shortened`, and how many steps were `kept`."""
+    """The outcome of a pruning: steps `removed`, originals of steps `shortened`, and how many steps were `kept`.
+
+    `archived` steps are still in the memory, and recalled, after its window was cleared.
+    """
 
     removed: tuple[Step, ...] = ()
     shortened: tuple[Step, ...] = ()
     kept: int = 0
+    archived: int = 0
 
     def __repr__(self) -> str:
         gone = f"{len(self.removed)} removed, {len(self.shortened)} shortened"
-        return f"<PruneReport: {gone}, {self.kept} kept>"
+        stay = f"; {self.archived} stay in the archive" if self.archived else ""
+        return f"<PruneReport: {gone}, {self.kept} kept{stay}>"
 
     @property
     def changed(self) -> bool:

@@ -47,7 +47,8 @@ class ConversationMemory:
     ['The staging server is at 10.0.0.7.']
 
     Args:
-        path: The folder of the memory. Without it and `memory`, messages are for this process alone.
+        path: The folder of the memory. Without it and `memory`, messages are for this process alone. A number is
+            `max_tokens`.
         max_tokens: The budget of `get_history`; 64 K, or that of `memory`, unless given.
         namespace: The namespace in the folder.
         memory: An open HierarchicalMemory to use instead. Every MessageStep in its namespace is a message, and who
@@ -60,13 +61,15 @@ class ConversationMemory:
 
     def __init__(
         self,
-        path: str | Path | None = None,
+        path: str | Path | int | None = None,
         *,
         max_tokens: int | None = None,
         namespace: str = NAMESPACE,
         memory: HierarchicalMemory | None = None,
         **options: Any,
     ) -> None:
+        if type(path) is int and path > 0 and max_tokens is None:
+            path, max_tokens = None, path
         if not isinstance(path, (str, Path, type(None))):
             raise InputError(f"path must be a folder or None, not {shown(path)}; a budget is given as max_tokens=")
         if memory is not None and (path is not None or options or namespace != NAMESPACE):
