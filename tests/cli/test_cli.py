@@ -239,7 +239,7 @@ def test_standard_input_can_be_ingested(tinymem: Run, tmp_path: Path, chat: Path
 
 def test_recall_finds_nothing(tinymem: Run, chat: Path) -> None:
     tinymem("ingest", str(chat))
-    done = tinymem("recall", "staging", "--max-tokens", "1")
+    done = tinymem("recall", "staging", "--session", "nobody")
     assert (done.status, done.out) == (0, "")
     assert "Nothing found" in done.err
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tinymem import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep
+from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, SystemPromptStep, TaskStep
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
 
@@ -266,3 +266,37 @@ def test_huge_number(write: Write) -> None:
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     assert "No such file" in fails(tmp_path / "none.json")[1]
     assert "irectory" in fails(tmp_path)[1]
+
+
+FORMATS: dict[str, list[dict[str, Any]]] = {
+    "anthropic": [
+        {"role": "user", "content": [
+            {"type": "document", "title": "vault.txt", "source": {"type": "text", "data": "the vault code is 8812"}},
+            {"type": "text", "text": "Look."},
+        ]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {"host": "a"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "up"}]},
+    ],
+    "responses": [
+        {"role": "user", "content": "the vault code is 8812"},
+        {"type": "function_call", "call_id": "t1", "name": "look", "arguments": '{"host": "a"}'},
+        {"type": "function_call_output", "call_id": "t1", "output": "up"},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", [True, False])
+@pytest.mark.parametrize("format", FORMATS)
+def test_runs_of_other_providers_are_read_by_their_shape(tmp_path: Path, format: str, lines: bool) -> None:
+    said, path = FORMATS[format], tmp_path / "run.jsonl"
+    text = "\n".join(map(json.dumps, said)) if lines else json.dumps(said)
+    path.write_text(text, encoding="utf-8")
+    (run,) = read_runs(path)
+    steps = list(run.steps)
+    assert [step.type for step in steps] == ["task", "action"]
+    assert "the vault code is 8812" in steps[0].text
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        added = memory.add_messages(said)
+        assert [step.text for step in added] == [step.text for step in steps]
+        assert memory.add_messages(said, format=format, session="named")[0].text == steps[0].text
+        assert "8812" in memory.recall("vault code", min_relevance=0).text

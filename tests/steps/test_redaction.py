@@ -239,3 +239,11 @@ def test_a_dump_keeps_its_names_and_types() -> None:
     assert again.recall("when") == pad.recall("when")
     assert again.recall("many") == [None, True, 1, b"\xff", frozenset({MARK})]
     assert again.unsaved == pad.unsaved and redacted_dump(pad.dump(), None) == pad.dump()
+
+
+def test_keys_of_a_native_message_are_redacted_too() -> None:
+    step = MessageStep("assistant", "Done.")
+    native = {"items": [{"type": "function_call", "arguments": {"sk-4711": "sk-4711"}}]}
+    step = step.evolve(overlay=({"set": {"native": native}},))
+    found = redacted(step, lambda text: text.replace("sk-4711", "***"))
+    assert found.overlay[0]["set"]["native"]["items"][0] == {"type": "function_call", "arguments": {"***": "***"}}

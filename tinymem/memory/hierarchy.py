@@ -20,6 +20,7 @@ from tinymem.memory.base import Conflict
 from tinymem.memory.context.context import Shares
 from tinymem.memory.contexts import ContextMemory
 from tinymem.memory.tracing import traced
+from tinymem.messages.formats import chat_messages
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Summarizer, Summarizes, TokenCounter, VectorStore
 from tinymem.recall.render import is_own_message
@@ -222,8 +223,9 @@ class HierarchicalMemory(ContextMemory):
         session: str | None = None,
         timestamp: Time | None = None,
         on_conflict: OnConflict = "add",
+        format: str | None = None,
     ) -> list[Step]:
-        """Add OpenAI chat messages as steps: all of them, or none when one is malformed.
+        """Add chat messages as steps: all of them, or none when one is malformed.
 
         Blocks that this memory recalled earlier are left out, so a prompt can be added back as it was sent.
 
@@ -233,6 +235,7 @@ class HierarchicalMemory(ContextMemory):
             timestamp: When they were said; now unless given.
             on_conflict: With "skip", the messages are the whole history of the session, and only what is new in it is
                 added, though it was cut or edited since (see `tinymem.messages.recognition`).
+            format: `"openai"`, `"anthropic"` or `"responses"`, as for `fit`; by default known by their shape.
 
         Returns:
             The steps that were added.
@@ -249,7 +252,9 @@ class HierarchicalMemory(ContextMemory):
         with self._opened():
             key = self.long_term.key
             own = {
-                at: message for at, message in enumerate(some("messages", messages)) if not is_own_message(message, key)
+                at: message
+                for at, message in enumerate(some("messages", chat_messages(messages, format)))
+                if not is_own_message(message, key)
             }
             try:
                 added = self.short_term.add_messages(

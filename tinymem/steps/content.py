@@ -147,7 +147,23 @@ def _part_text(part: Mapping[str, Any]) -> str:
     for key in ("text", "refusal", "content"):
         if isinstance(part.get(key), str):
             return str(part[key])
+    if part.get("type") == "document" and (text := _document_text(part)):
+        return text
     return f"[{part.get('type', 'part')}]"
+
+
+def _document_text(part: Mapping[str, Any]) -> str:
+    """Return title, context and text of a document as Anthropic has it: a text, or a list of parts with texts."""
+    source = part.get("source")
+    texts = [part.get("title"), part.get("context")]
+    if isinstance(source, Mapping):
+        texts.append(source.get("data") if source.get("type") == "text" else None)
+        inner = source.get("content") if source.get("type") == "content" else None
+        texts += [as_text(inner) if isinstance(inner, str) else None]
+        texts += (
+            [one.get("text") for one in inner if isinstance(one, Mapping)] if isinstance(inner, (list, tuple)) else []
+        )
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def as_parts(content: Content) -> list[Mapping[str, Any]]:

@@ -96,12 +96,21 @@ def _layer(layer: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
     changed = {
         key: value
         if key in _KEPT_OF_MESSAGES
+        else _native(value, redact)
+        if key == "native"
         else [_overlaid(call, redact) for call in value]
         if key == "tool_calls" and isinstance(value, list)
         else _content(value, redact)
         for key, value in layer.get("set", {}).items()
     }
     return {**layer, "set": changed} if changed else dict(layer)
+
+
+def _native(value: Any, redact: Redact) -> Any:
+    """A message as its provider has it: keys may be anybody's there, as those of a call's arguments."""
+    if isinstance(value, Mapping):
+        return {redact(key): item if key == "type" else _native(item, redact) for key, item in value.items()}
+    return [_native(item, redact) for item in value] if isinstance(value, list) else _content(value, redact)
 
 
 def _overlaid(call: Any, redact: Redact) -> Any:

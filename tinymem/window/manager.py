@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from tinymem.errors import InputError
 from tinymem.messages.answers import pending_calls
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
+from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Linked, LinksOf, Node, arrivals
 from tinymem.messages.tokens import Prices, count_tokens, default_counter
 from tinymem.steps.checks import Time, a_callable, an_aware_time, one_of, some, whole_number
@@ -216,9 +217,11 @@ class MemoryManager(StepCollection):
         session: str | None = None,
         timestamp: Time | None = None,
         on_conflict: OnConflict = "add",
+        format: str | None = None,
     ) -> list[Step]:
-        """Append OpenAI chat messages, and get their steps: all of them, or none when one is malformed.
+        """Append chat messages, and get their steps: all of them, or none when one is malformed.
 
+        They are OpenAI's, Anthropic's, or items of the Responses API, known by their shape unless `format` names it.
         Results may come in a later piece than their calls. With `on_conflict="skip"`, the messages are the session's
         whole history, and only what is new in it is added (see `tinymem.messages.recognition`).
 
@@ -229,10 +232,11 @@ class MemoryManager(StepCollection):
         Raises MessageError, with the index of the message, and InputError for another `on_conflict`.
         """
         one_of("on_conflict", on_conflict, "add", "skip")
+        chat = chat_messages(messages, format)
 
         def made() -> list[Step]:
             pending = pending_calls(self._window.values(), self._open)
-            return steps_from_messages(messages, session=session, timestamp=timestamp, pending=pending)
+            return steps_from_messages(chat, session=session, timestamp=timestamp, pending=pending)
 
         return self._add_chained(made, on_conflict == "skip")
 

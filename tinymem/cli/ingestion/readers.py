@@ -26,6 +26,7 @@ from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
 from tinymem.errors import InputError, MessageError
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import steps_from_messages
+from tinymem.messages.formats import chat_messages
 from tinymem.steps.checks import a_path
 from tinymem.steps.step import Step
 from tinymem.upkeep.lines import Line, parsed, text_lines
@@ -198,9 +199,26 @@ class _Said(NamedTuple):
     moment: datetime | None = None
 
 
+def _as_chat(said: list[_Said]) -> list[_Said]:
+    """Return messages of any format as those of a chat, each with the place and time of the one that it came from."""
+    given = [one.message for one in said]
+    try:
+        chat = chat_messages(given)
+    except MessageError as error:
+        what = str(error).removeprefix(f"message {error.index}: ")
+        raise InputError(f"{said[error.index or 0].place}: {what}") from error
+    if chat is given or all(one is other for one, other in zip(chat, given, strict=False)):
+        return said
+    return [said[min(at, len(said) - 1)]._replace(message=message) for at, message in enumerate(chat)]
+
+
 def _is_message(value: Any) -> bool:
-    """Return True for what looks like a chat message."""
-    return isinstance(value, Mapping) and isinstance(value.get("role"), str)
+    """Return True for what looks like a chat message, or an item of the Responses API."""
+    return isinstance(value, Mapping) and (isinstance(value.get("role"), str) or _is_item(value))
+
+
+def _is_item(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("call_id"), str) or value.get("type") == "reasoning"
 
 
 def _said(value: Any, place: str) -> _Said:
@@ -211,7 +229,7 @@ def _said(value: Any, place: str) -> _Said:
     extra = value.get("extra")
     clock = value.get("timestamp", extra.get("timestamp") if isinstance(extra, Mapping) else None)
     message = {key: one for key, one in value.items() if key not in ("extra", "timestamp")}
-    if message["role"] == "exit":
+    if message.get("role") == "exit":
         message["role"] = "user"
     return _Said(place, message, _moment(clock, place))
 
@@ -243,6 +261,7 @@ def _steps_of(messages: Iterable[_Said], session: str, thread: Thread | None = N
             good.append(one)
     except InputError as error:
         fault = error
+    good = _as_chat(good)
     while True:
         try:
             steps = steps_from_messages([one.message for one in good], session=session, pending=pending)

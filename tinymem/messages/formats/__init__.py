@@ -8,9 +8,10 @@ conversation.write(entries)                              # native items, untouch
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from tinymem.errors import InputError, shown
+from tinymem.errors import InputError, MessageError, shown
 from tinymem.messages.formats.anthropic import AnthropicConversation
 from tinymem.messages.formats.conversation import Added, Conversation, Entry
 from tinymem.messages.formats.detection import detected, marks_of
@@ -20,7 +21,7 @@ from tinymem.messages.formats.openai import ChatConversation
 from tinymem.messages.formats.responses import ResponsesConversation
 from tinymem.messages.validity import repair
 
-__all__ = ["FORMATS", "Conversation", "Entry", "conversation_from", "write_messages"]
+__all__ = ["FORMATS", "Conversation", "Entry", "chat_messages", "conversation_from", "write_messages"]
 
 FORMATS: dict[str, type[ItemConversation]] = {
     kind.format: kind for kind in (ChatConversation, ResponsesConversation, AnthropicConversation)
@@ -62,6 +63,28 @@ def conversation_from(
     conversation = kind(items, known if type(before) is kind else None)
     conversation.marks = marks
     return conversation
+
+
+def chat_messages(messages: Any, format: str | None = None) -> Any:
+    """Return messages of any format as OpenAI chat messages; those that are such already as they are.
+
+    So are those that no other format takes by its shape, as a chat with parts of several providers.
+
+    Raises:
+        MessageError, InputError: As for `conversation_from`.
+
+    >>> chat_messages([{"type": "function_call_output", "call_id": "call_1", "output": "ok"}])[0]["role"]
+    'tool'
+    """
+    if format is None and not isinstance(messages, Mapping):
+        if not isinstance(messages, Iterable) or isinstance(messages, (str, bytes)):
+            return messages  # who takes them says what is wrong
+        messages = list(messages)
+        if (guessed := detected(marks_of(messages))) != ChatConversation.format:
+            with suppress(MessageError):
+                return conversation_from(messages, guessed).messages
+        return messages
+    return conversation_from(messages, format).messages
 
 
 def _marks(items: Sequence[Any], known: Known | None) -> dict[str, int]:
