@@ -15,6 +15,7 @@ from tinymem.errors import MissingExtraError, StorageError
 from tinymem.protocols import Journal
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.stores.sqlite.pages import SavedStep, saved_steps
+from tinymem.stores.sqlite.schema import check_format
 
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
@@ -133,9 +134,13 @@ def has_steps(folder: Path) -> bool:
 
 
 def check_unused(folder: Path) -> None:
-    """Raise StorageError if the journal in `folder` is open anywhere: SQLite leaves WAL mode only for a sole user."""
+    """Raise StorageError if the journal in `folder` is open anywhere: SQLite leaves WAL mode only for a sole user.
+
+    A journal of a newer format is a FormatError, and not touched.
+    """
     try:
         with closing(sqlite3.connect(folder / FILE, timeout=0)) as db:
+            check_format(db, folder / FILE)
             db.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.OperationalError as error:
         if "locked" in str(error):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.stores.files import private_file
 
-__all__ = ["FORMAT", "MIGRATIONS", "Migration", "damaged", "guarded", "opened"]
+__all__ = ["FORMAT", "MIGRATIONS", "Migration", "check_format", "damaged", "guarded", "opened"]
 
 FORMAT = 2
 SCHEMA = """
@@ -143,16 +143,17 @@ def _prepare_once_free(db: sqlite3.Connection, path: Path, deadline: float) -> N
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    _check_format(db, path)  # before anything is changed
+    check_format(db, path)  # before anything is changed
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
         db.execute(f"PRAGMA {pragma}")
     db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     if _version(db) < FORMAT:
         _make_tables(db)
-    _check_format(db, path)  # a newer version may have opened it meanwhile
+    check_format(db, path)  # a newer version may have opened it meanwhile
 
 
-def _check_format(db: sqlite3.Connection, path: Path) -> None:
+def check_format(db: sqlite3.Connection, path: Path) -> None:
+    """Raise FormatError where a newer version wrote the journal."""
     if (version := _version(db)) > FORMAT:
         raise FormatError(f"{path} has format {version}, this version reads {FORMAT}: upgrade tinymem")
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import string
 import tempfile
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,9 @@ from hypothesis import strategies as st
 from memories import python
 from strategies import MODERATE
 
-from tinymem.archive.folders import namespace_folder
-from tinymem.errors import InputError, NotAMemoryError, StorageError, TinymemError
+from tinymem import HierarchicalMemory
+from tinymem.archive.folders import MARKER, namespace_folder
+from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError, TinymemError
 
 AWKWARD = [
     "a/b", "../x", "..", ".", "/etc", "a\\b", "C:\\x", "~", "tinymem.json", "a\x00b", "index", "%2F", "a%2Fb", "日本語",
@@ -111,8 +115,11 @@ def test_a_link_to_a_memory_is_a_memory(tmp_path: Path) -> None:
 
 MAKING = """
 import sys
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from tinymem.archive.folders import namespace_folder
+from tinymem import HierarchicalMemory
+from tinymem.archive.folders import MARKER, namespace_folder
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(60):
@@ -134,3 +141,23 @@ def test_two_processes_may_make_a_memory_at_once(tmp_path: Path) -> None:
 
 def test_every_refusal_is_a_tinymem_error() -> None:
     assert issubclass(NotAMemoryError, StorageError) and issubclass(StorageError, TinymemError)
+
+
+def test_what_a_newer_version_wrote_is_refused_and_not_touched(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path / "mem", embedder="hashing:64", store="exact") as memory:
+        memory.add_message("user", "Which port?")
+    marker, journal = tmp_path / "mem" / MARKER, tmp_path / "mem" / "default" / "journal.db"
+
+    def refused() -> None:
+        before = {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()}
+        for use in (HierarchicalMemory, partial(HierarchicalMemory.forget_namespace, namespace="default")):
+            with pytest.raises(FormatError, match="upgrade tinymem"):
+                use(tmp_path / "mem")
+        assert {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()} == before
+
+    marker.write_text('{"format": 99}\n', "utf-8")
+    refused()
+    marker.write_text('{"format": 1}\n', "utf-8")
+    with closing(sqlite3.connect(journal)) as db:
+        db.execute("PRAGMA user_version=99")
+    refused()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tinymem.errors import InputError, NotAMemoryError, StorageError
+from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Journal
 from tinymem.protocols.settings import MOVING, NAMESPACE
 from tinymem.steps.checks import a_path
@@ -150,3 +150,7 @@ def _check_memory(path: Path, marker: Path) -> None:
     # The marker is checked last, since another process may be creating this memory right now.
     if path.exists() and (not path.is_dir() or any(path.iterdir())) and not marker.exists():
         raise NotAMemoryError(f"{path} exists and is not a tinymem memory: choose an empty or a new folder")
+    if marker.exists() and (written := marker.read_text("utf-8")):  # it is empty for a moment when it is made
+        with suppress(ValueError, TypeError, AttributeError, KeyError):  # the journal has a format of its own
+            if (held := int(json.loads(written)["format"])) > FORMAT:
+                raise FormatError(f"{path} has format {held}, this version reads {FORMAT}: upgrade tinymem")

@@ -190,6 +190,7 @@ def _faults(message: Mapping[str, Any], has_calls: bool, extra_keys: Collection[
     if message["role"] == "function":
         return ["a function's result, which newer models refuse"]
     formed, moved = sendable(message, extra_keys)
+    has_calls = has_calls and message["role"] == "assistant"
     if message["role"] != "tool" and not has_calls and is_empty(formed.get("content")) and not moved:
         return ["nothing in it"]
     every = {**message, **formed}
