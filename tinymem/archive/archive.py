@@ -190,16 +190,17 @@ class Archive(Indexing):
             if use_files and (mapped := self._mapped(len(table), progress)) is not None:
                 self._catalog, self._is_mapped = mapped, True
                 return mapped
-            if self._catalog is None or self._is_mapped or isinstance(self._catalog, Outline):
-                self._catalog, self._is_mapped = Catalog(self._dimensions, len(table)), False
-            while not self._waiting and (rows := self.journal.passages(self._catalog.last_id)):
-                self._catalog.extend(rows)
+            catalog, self._catalog = self._catalog, None  # half an extension, which is interrupted, is never read
+            if catalog is None or self._is_mapped or isinstance(catalog, Outline):
+                catalog, self._is_mapped = Catalog(self._dimensions, len(table)), False
+            while not self._waiting and (rows := self.journal.passages(catalog.last_id)):
+                catalog.extend(rows)
             if self._documents.problem:
-                self._extend_by_waiting(self._catalog)
+                self._extend_by_waiting(catalog)
+            self._catalog = catalog
         except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
-            self._catalog = None
             raise self.journal.damaged(error) from error
-        return self._catalog
+        return catalog
 
     def _outlined(self, vocabulary: int) -> Outline | None:
         """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""

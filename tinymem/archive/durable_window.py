@@ -83,7 +83,7 @@ class DurableWindow(MemoryManager):
         fresh = [row for row in rows if row.id not in self._window or row.view != self._views.get(row.id)]
         steps = {row.id: self._read(row) for row in fresh}
         self._see(Change(taken=gone, back=steps), {row.id: row.view for row in fresh})
-        self.positions.update((row.id, row.position) for row in fresh)
+        self.positions.update((row.id, row.position) for row in (rows if again else fresh))
         if calls != self._calls or self._version < 0:
             self._open = self._calls_in(calls)
         self._next = max(self._next, following)
@@ -141,6 +141,13 @@ class DurableWindow(MemoryManager):
     def _apply(self, change: Change) -> list[Step]:
         if not change:
             return []
+        try:
+            return self._applied(change)
+        except BaseException:  # an interrupt may have come between the journal and what is remembered of it
+            self._version = -1  # so that all of it is read again
+            raise
+
+    def _applied(self, change: Change) -> list[Step]:
         tokens = self._archive.tokens_of(change.added)  # counted before the transaction makes other processes wait
         positions: dict[str, int] = {}
         with self._journal.together() if change.added or change.lapsed else nullcontext():
