@@ -290,6 +290,13 @@ def test_ingest_keeps_what_stands_before_the_damage(tinymem: Run, chat: Path) ->
     assert "10.0.0.7" in tinymem("recall", "staging", "--max-tokens", "100").out
 
 
+def test_a_refused_file_leaves_no_empty_memory(tinymem: Run, chat: Path) -> None:
+    chat.write_text("{damaged\n", encoding="utf-8")
+    done = tinymem("ingest", str(chat))
+    assert (done.status, done.out) == (1, "") and "line 1" in done.err
+    assert not Path("memory").exists()
+
+
 def test_ingest_damage_as_json(tinymem: Run, chat: Path) -> None:
     chat.write_text(chat.read_text("utf-8") + "[", encoding="utf-8")
     done = tinymem("ingest", str(chat), "--json")

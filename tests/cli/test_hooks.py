@@ -44,6 +44,30 @@ def test_what_a_session_said_stands_at_the_beginning_of_the_next(hook: Hook, tmp
     assert counter_from("cl100k_base").count(done.out.rstrip("\n")) <= 200
 
 
+def test_a_resumed_session_gets_only_what_others_said_since(hook: Hook, tmp_path: Path) -> None:
+    path, resumed = tmp_path / "m", {"session_id": "s1", "source": "resume"}
+    hook("stop", {"transcript_path": str(write(tmp_path / "s1.jsonl", CLAUDE))}, path)
+    assert hook("session-start", resumed, path) == (0, "", "")
+    assert "One port is taken." in hook("session-start", {"session_id": "s2", "source": "startup"}, path).out
+    write(tmp_path / "s2.jsonl", [claude("user", "The port is free again.", session="s2")])
+    hook("stop", {"transcript_path": str(tmp_path / "s2.jsonl")}, path)
+    out = hook("session-start", resumed, path).out
+    assert "free again" in out and "One port is taken." not in out
+
+
+def test_a_compacted_session_gets_its_requests_back(hook: Hook, tmp_path: Path) -> None:
+    path, asked = tmp_path / "m", [claude("user", "Never open port 8080."), claude("assistant", "I will not.")]
+    chatter = [claude("assistant", f"Now let me look at file {n} of the tests.") for n in range(80)]
+    write(tmp_path / "s1.jsonl", [*asked, *chatter])
+    hook("stop", {"transcript_path": str(tmp_path / "s1.jsonl")}, path)
+    write(tmp_path / "s2.jsonl", [claude("user", "Another matter.", session="s2")])
+    hook("stop", {"transcript_path": str(tmp_path / "s2.jsonl")}, path)
+    given = {"session_id": "s1", "source": "compact"}
+    out = hook("session-start", given, path, "--max-tokens", "400").out
+    assert "Never open port 8080." in out and "file 79" in out and "Another matter." not in out
+    assert counter_from("cl100k_base").count(out.rstrip("\n")) <= 400
+
+
 def test_what_the_memory_gave_does_not_come_back_twice(hook: Hook, tmp_path: Path) -> None:
     path, file = tmp_path / "m", tmp_path / "s1.jsonl"
     hook("stop", {"transcript_path": str(write(file, CLAUDE))}, path)

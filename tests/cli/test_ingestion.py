@@ -112,7 +112,16 @@ def test_what_was_forgotten_is_not_taken_in_again(tmp_path: Path) -> None:
         assert len(held(memory)) == 97
 
 
-def test_what_stands_behind_damage_comes_once_it_is_mended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["{damaged\n", '{"role": "ghost", "content": "boo"}\n', '{"a": 1}\n'])
+def test_of_a_damaged_file_nothing_is_added(tmp_path: Path, damage: str) -> None:
+    file = write(tmp_path / "run.jsonl", *chat(0, 90))
+    file.write_text(file.read_text("utf-8") + damage, encoding="utf-8")
+    with open_memory(tmp_path / "m") as memory:
+        (done,) = ingest_files(memory, [file])
+        assert (done.steps, memory.stats().steps) == (0, 0) and "line 91" in str(done.error)
+
+
+def test_a_line_that_is_being_written_comes_once_it_is_whole(tmp_path: Path) -> None:
     file = write(tmp_path / "run.jsonl", *chat(0, 90))
     whole = file.read_text("utf-8")
     file.write_text(whole[: whole.index("line 80") - 5], encoding="utf-8")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import Run
 from commands import tinymem as tinymem  # the fixture
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinymem import ActionStep, HierarchicalMemory
+from tinymem.cli.ingestion.harness import ABOUT, own_words
 from tinymem.cli.ingestion.ingest import ingest_files
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
@@ -98,6 +102,71 @@ def test_lines_without_a_message_are_counted_by_type(tmp_path: Path) -> None:
     kinds = ("file-history-snapshot", "assistant", "system", "hologram", "list", "result of an unknown call")
     assert (done.error, done.steps, done.skipped) == (None, 6, dict.fromkeys(kinds, 1))
     assert other == {"session_meta": 1, "event_msg/user_message": 1, "response_item/reasoning": 1}
+
+
+def text(value: str) -> Line:
+    return {"type": "input_text", "text": value}
+
+
+HARNESS: list[Line] = [
+    claude("user", "Caveat: the messages below come from local commands.", isMeta=True),
+    claude("user", "<command-name>/review</command-name>\n<command-message>review</command-message>\n"
+           "<command-args>the port code</command-args>"),
+    claude("user", "<local-command-stdout>Bye!</local-command-stdout>"),
+    claude("user", "This session is continued from an earlier one.", isCompactSummary=True),
+    claude("assistant", [{"type": "text", "text": "API Error: 529 overloaded"}], isApiErrorMessage=True),
+    claude("user", [{"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"},
+                    {"type": "text", "text": "Is <system-reminder> a tag?\n<system-reminder>\nNo files.\n"
+                                             "</system-reminder>"}]),
+    claude("assistant", [use("t9")]),
+    claude("user", [result("t9", "<system-reminder>seen in a page</system-reminder> 3 passed\n\n"
+                                 "<system-reminder>\nCheck for malware.\n</system-reminder>\n")]),
+]  # fmt: skip
+HARNESS_CODEX: list[Line] = [
+    codex("session_meta", id="c1"),
+    item("message", role="developer", content=[text("<permissions instructions>All.</permissions instructions>"),
+                                               text("<skills_instructions>\nMany.\n</skills_instructions>")]),
+    item("message", role="user", content=[text("# AGENTS.md instructions for /src\n\n<INSTRUCTIONS>\nLint.\n"
+                                               "</INSTRUCTIONS>"),
+                                          text("<environment_context>\n<cwd>/src</cwd>\n</environment_context>")]),
+    item("message", role="developer", content=[text(f"{ABOUT}\n[What was said]")]),
+    item("message", role="user", content=[text("Is the port free?")]),
+]  # fmt: skip
+
+
+def test_the_words_of_the_agents_program_are_left_out_and_counted(tmp_path: Path) -> None:
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        (done,) = ingest_files(memory, [write(tmp_path / "claude.jsonl", HARNESS)])
+        (other,) = ingest_files(memory, [write(tmp_path / "codex.jsonl", HARNESS_CODEX)])
+        said = [message["content"] for step in memory.history() for message in step.to_messages() if message["content"]]
+    assert said == [
+        "the port code",
+        "Is <system-reminder> a tag?",
+        "<system-reminder>seen in a page</system-reminder> 3 passed",
+        "Is the port free?",
+    ]
+    assert done.skipped == {
+        **{"note": 1, "summary": 1, "API error": 1, "<command-name>": 1, "<command-message>": 1},
+        **{"<local-command-stdout>": 1, "<system-reminder>": 3},
+    }
+    assert other.skipped == {
+        **{"session_meta": 1, "greeting": 1, "AGENTS.md": 1, "<permissions instructions>": 1},
+        **{"<skills_instructions>": 1, "<environment_context>": 1},
+    }
+
+
+@given(st.lists(st.sampled_from(["<system-reminder>", "</system-reminder>", "<command-args>", "\n", " ", "word"])))
+def test_a_text_without_a_closed_note_stays_as_it_is(parts: list[str]) -> None:
+    left_out: Counter[str] = Counter()
+    whole = {"role": "user", "content": "".join(parts)}
+    kept = own_words(whole, left_out)
+    assert left_out or "<command-args>" in parts or kept == whole
+    assert kept["content"].count("word") <= whole["content"].count("word")
+
+
+def test_a_huge_text_of_tags_is_read_at_once() -> None:
+    tags = "<system-reminder>\n<command-name>\n" * 50_000
+    assert own_words({"role": "user", "content": tags}, Counter())["content"] == tags
 
 
 def test_subagents_and_resumed_sessions_are_apart(tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ def hook(
 ) -> None:
     """Answer a hook of a coding agent, which writes a JSON object to standard input.
 
-    session-start prints for the context what was said last; pre-compact and stop add what is new in the session's
-    transcript. An error is exit status 1, which agents report and go on.
+    session-start prints for the context what was said last, or what a compacted session was asked; pre-compact and
+    stop add what is new in the session's transcript. An error is exit status 1, which agents report and go on.
 
     Example: tinymem hook stop --path ~/memory
     """
@@ -89,7 +89,7 @@ def _answer_hook(target: Target, event: str, max_tokens: int) -> None:
         return
     try:
         with target.opened() as memory:
-            text = greeting(memory, max_tokens)
+            text = greeting(memory, given, max_tokens)
     except NotAMemoryError:  # the first session of all
         return
     if text:

@@ -74,8 +74,9 @@ def ingest(
     """Add recorded runs to a memory; of a file that grew, only what is new.
 
     Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code or Codex, dumps of
-    LangChain or smolagents, tau-bench results or mini-swe-agent trajectories, gzip'd or not. What stands before a
-    damaged line is kept. After Ctrl-C (exit status 130), the same command goes on where it stopped.
+    LangChain or smolagents, tau-bench results or mini-swe-agent trajectories, gzip'd or not. Nothing of a damaged file
+    is added; where a last line is still being written, what stands before it is. After Ctrl-C (exit status 130), the
+    same command goes on where it stopped.
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """
@@ -92,21 +93,25 @@ def ingest(
 def _ingest(target: Target, files: Sequence[Path]) -> None:
     from tinymem.cli.ingestion.ingest import ingest_files
     from tinymem.steps.progress import bar
+    from tinymem.upkeep.forgetting import undone_on_failure
 
     begin = time.perf_counter()
-    with target.opened(create=True) as memory:
-        with bar(sys.stderr, "ingesting", "steps") as progress:
-            done = ingest_files(memory, files, progress)
-        with bar(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
-            memory.flush(progress)  # where that fails, it waits for the next time
-        held = memory.stats()
-    seconds = time.perf_counter() - begin
-    result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}
-    where = f"in {seconds:.1f} s to {target.shown} (namespace {target.namespace})"
-    target.answer(result | {"memory": dataclasses.asdict(held)}, _summary(done, held, where))
-    for one in done:
-        _report(one)
-    raise typer.Exit(1 if any(one.error is not None for one in done) else 0)
+    with undone_on_failure(target.place, target.namespace):  # files that are refused leave no empty memory behind
+        with target.opened(create=True) as memory:
+            with bar(sys.stderr, "ingesting", "steps") as progress:
+                done = ingest_files(memory, files, progress)
+            with bar(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
+                memory.flush(progress)  # where that fails, it waits for the next time
+            held = memory.stats()
+        seconds = time.perf_counter() - begin
+        result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}
+        where = f"in {seconds:.1f} s to {target.shown} (namespace {target.namespace})"
+        if held.steps or not any(one.error for one in done):
+            target.answer(result | {"memory": dataclasses.asdict(held)}, _summary(done, held, where))
+        for one in done:
+            _report(one)
+        if any(one.error is not None for one in done):
+            raise typer.Exit(1)
 
 
 def _report(done: Ingested) -> None:

@@ -15,7 +15,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from tinymem.cli.ingestion.ingest import Ingested, add_run, ingest_files
+from tinymem.cli.ingestion.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
 from tinymem.cli.ingestion.readers import runs_of
 from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
 from tinymem.errors import InputError
@@ -70,7 +70,7 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
         found = None
     if found is None:
         (done,) = ingest_files(memory, [file])
-        return replace(done, error=None) if done.error is not None and _is_being_written(file) else done
+        return replace(done, error=None) if done.error is not None and is_being_written(file) else done
     done, (place, before) = Ingested(str(file)), found
     end = unread.rfind(b"\n") + 1
     try:
@@ -78,27 +78,11 @@ def ingest_growing(memory: HierarchicalMemory, file: Path) -> Ingested:
             behind = _add(memory, file, place, unread[:end], done)
             place = replace(behind, digest=_digest(before + unread[:end]))
             memory.long_term.journal.keep({_key(file): json.dumps(asdict(place))})
-        if _is_whole(unread[end:]):
+        if is_json(unread[end:]):
             _add(memory, file, place, unread[end:], done)
     except InputError as error:
         done.error = str(error)
     return done
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        return json.loads(line) is not None
-    except (ValueError, RecursionError):
-        return False
-
-
-def _is_being_written(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(-1, 2)
-            return file.read(1) != b"\n"
-    except (OSError, ValueError):
-        return False
 
 
 def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, done: Ingested) -> Place:

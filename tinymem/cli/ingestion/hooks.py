@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinymem.cli.ingestion.growing import ingest_growing
+from tinymem.cli.ingestion.harness import ABOUT
 from tinymem.errors import InputError
 from tinymem.memory.inspection.recent import newest_steps
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.standins import is_request
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.steps.step import Step
 
 __all__ = ["event_of", "greeting", "take_in"]
 
 LONGEST = 1_000_000  # characters of an event
-ABOUT = "From the memory of earlier sessions. If you have its tools, recall and open find more."
 
 
 def event_of(text: str) -> Mapping[str, Any]:
@@ -31,12 +34,31 @@ def event_of(text: str) -> Mapping[str, Any]:
     return event
 
 
-def greeting(memory: HierarchicalMemory, max_tokens: int) -> str:
-    """Return what was said last, in at most `max_tokens` tokens; "" for an empty memory."""
-    if not any(memory.history(limit=1)):
-        return ""
+def greeting(memory: HierarchicalMemory, event: Mapping[str, Any], max_tokens: int) -> str:
+    """Return what a session should begin with, in at most `max_tokens` tokens; "" where that is nothing.
+
+    A new session gets what was said last. A session that is resumed has its own steps, and what it was greeted with:
+    it gets what others said since. After a compaction it gets its own requests, and then what was said to them.
+    """
+    session, source = event.get("session_id"), event.get("source")
     left = max_tokens - memory.long_term.counter.count(f"{ABOUT}\n")
-    return f"{ABOUT}\n{newest_steps(memory, left, said=True)}"
+    known = next(memory.history(session, newest=True), None) if isinstance(session, str) and session else None
+    if known is None or source not in ("resume", "compact"):
+        text = newest_steps(memory, left, only=_is_said)
+    elif source == "resume":
+        number = known.step_number or 0
+        text = newest_steps(memory, left, only=lambda step: _is_said(step) and (step.step_number or 0) > number)
+    else:
+        asked = newest_steps(memory, left // 2, session=session, only=is_request)
+        left -= memory.long_term.counter.count(f"{asked}\n")
+        said = newest_steps(memory, left, session=session, only=lambda step: _is_said(step) and not is_request(step))
+        text = "\n".join(filter(None, (asked, said)))
+    return f"{ABOUT}\n{text}" if text else ""
+
+
+def _is_said(step: Step) -> bool:
+    """Return True for what is neither a call of a tool nor its result."""
+    return not isinstance(step, ActionStep) and getattr(step, "role", None) != "tool"
 
 
 def take_in(memory: HierarchicalMemory, event: Mapping[str, Any]) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO
 
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
@@ -18,7 +22,7 @@ from tinymem.steps.step import Step
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["Ingested", "add_run", "ingest_files"]
+__all__ = ["Ingested", "add_run", "ingest_files", "is_being_written", "is_json"]
 
 BATCH = 64  # steps that are added in one transaction
 STDIN = Path("-")
@@ -49,8 +53,9 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     """Add all runs of all files; `-` is standard input.
 
     If a file was added before, or a shorter or older version of it, only what is new is added, session by session; so
-    an interrupted ingestion goes on where it stopped, and what was forgotten stays forgotten. A damaged file is read up
-    to the damage, which `error` names; then comes the next file.
+    an interrupted ingestion goes on where it stopped, and what was forgotten stays forgotten. A file is read to its end
+    before a part of it is added: of a damaged one nothing is, and `error` names the damage; then comes the next file.
+    Where only a last line is not whole, since it is being written, what stands before it is added.
     """
     done: list[Ingested] = []
     for file in files:
@@ -64,10 +69,55 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
 
 
 def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested) -> Iterator[None]:
-    """Add a file, and yield whenever a batch of steps is safe."""
-    for run in read_runs("stdin", sys.stdin.buffer) if file == STDIN else read_runs(file):
-        done.skipped |= run.skipped
-        yield from add_run(memory, run.steps, done)
+    """Check a file, then add it, and yield whenever a batch of steps is safe."""
+    name = "stdin" if file == STDIN else file
+    with _copied(file) if file == STDIN or file.is_fifo() else nullcontext() as copy:
+        try:
+            for run in read_runs(name, copy):
+                for _ in run.steps:
+                    pass
+        except InputError:
+            if not is_being_written(copy or file):
+                raise
+        if copy is not None:
+            copy.seek(0)
+        for run in read_runs(name, copy):
+            done.skipped |= run.skipped
+            yield from add_run(memory, run.steps, done)
+
+
+@contextmanager
+def _copied(pipe: Path) -> Iterator[BinaryIO]:
+    """Give what comes out of a pipe as a file that can be read twice."""
+    with TemporaryFile() as copy:
+        try:
+            with nullcontext(sys.stdin.buffer) if pipe == STDIN else pipe.open("rb") as stream:
+                shutil.copyfileobj(stream, copy)
+            copy.seek(0)
+        except OSError as error:
+            raise InputError(f"{pipe} cannot be read: {error.strerror or error}") from error
+        yield copy
+
+
+def is_being_written(file: Path | BinaryIO) -> bool:
+    """Return True for JSON lines of which only the last one is not whole."""
+    try:
+        with file.open("rb") if isinstance(file, Path) else nullcontext(file) as stream:
+            stream.seek(0)
+            first = last = stream.readline()
+            for last in stream:
+                first = first if first.strip() else last
+    except (OSError, ValueError):  # ValueError: a path with NUL
+        return False
+    return (is_json(first) or first == last) and not last.endswith(b"\n") and not is_json(last)
+
+
+def is_json(line: bytes) -> bool:
+    """Return True for a JSON value other than null."""
+    try:
+        return json.loads(line) is not None
+    except (ValueError, RecursionError):
+        return False
 
 
 def add_run(

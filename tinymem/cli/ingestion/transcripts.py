@@ -1,7 +1,7 @@
 """Session files of coding agents: JSON lines with an event each, of which some hold messages.
 
 Claude Code writes Anthropic's messages, Codex writes items of the Responses API. An event without a message is left
-out, and counted by its type.
+out, and counted by its type; so are notes that the agent's program sends along (`tinymem.cli.ingestion.harness`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tinymem.cli.ingestion.harness import own_words, program_line
 from tinymem.errors import InputError
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.sendable import raw_calls
@@ -63,7 +64,7 @@ class Transcript:
     Attributes:
         session: The session of lines that name none.
         threads: The sessions, by their names.
-        skipped: The number of lines left out, by their type.
+        skipped: The number of lines and notes left out, by their type.
     """
 
     def __init__(self, session: str, threads: Iterable[Thread] = ()) -> None:
@@ -77,9 +78,12 @@ class Transcript:
             for place, value in lines:
                 if isinstance(value, Mapping) and value.get("type") == "session_meta":
                     self.session = _text(_payload(value).get("id")) or self.session
-                messages = _messages(value)
+                notes: Counter[str] = Counter()
+                messages = _messages(value, notes)
+                self.skipped += notes
                 if not messages:
-                    self.skipped[_kind(value)] += 1
+                    if not notes:
+                        self.skipped[_kind(value)] += 1
                     continue
                 own = _session(value, self.session)
                 self._add(self.threads.setdefault(own, Thread(own)), place, messages, value.get("timestamp"))
@@ -99,13 +103,18 @@ class Transcript:
             thread.events.append(Event(place, message, clock))
 
 
-def _messages(value: Any) -> list[Mapping[str, Any]]:
+def _messages(value: Any, notes: Counter[str]) -> list[Mapping[str, Any]]:
     """Return what a line says as chat messages; none where that is nothing, or is not understood.
+
+    What its program says is left out, and counted in `notes`.
 
     A line is read by itself, though the next one may go on with the same turn: so what is added of a file that is being
     written stays as it is.
     """
     if not isinstance(value, Mapping):
+        return []
+    if (mark := program_line(value)) is not None:
+        notes[mark] += 1
         return []
     message, payload = value.get("message"), _payload(value)
     if value.get("type") in ("user", "assistant") and isinstance(message, Mapping):
@@ -115,7 +124,7 @@ def _messages(value: Any) -> list[Mapping[str, Any]]:
     else:
         return []
     try:
-        messages = conversation_from([item], format).messages
+        messages = conversation_from([own_words(item, notes)], format).messages
     except InputError:
         return []
     return [one for one in messages if one.get("content") or raw_calls(one)]

@@ -102,7 +102,8 @@ class MemoryTools:
         """List the newest steps, or those before a number; long ones are cut."""
         from tinymem.memory.inspection.recent import newest_steps
 
-        return newest_steps(self._memory.opened(), max_tokens, before.removeprefix("#") or None, session or None)
+        found = newest_steps(self._memory.opened(), max_tokens, before.removeprefix("#") or None, session or None)
+        return found or f"There are no steps{' before that' if before else ''}."
 
     def forget(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.fitting import longest
 from tinymem.recall.characters import visible
 from tinymem.recall.render import block, header, one_line, without_echoes
-from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 
@@ -24,22 +24,24 @@ def newest_steps(
     max_tokens: int,
     before: str | None = None,
     session: str | None = None,
-    said: bool = False,
+    only: Callable[[Step], bool] | None = None,
 ) -> str:
     """Render the newest steps, the oldest of them first, in at most `max_tokens` tokens; long ones are cut.
+
+    "" where there is none.
 
     Args:
         memory: The memory.
         max_tokens: The most tokens, fence and hint included.
         before: Only steps before this one, by its id or number.
         session: Only steps of this session.
-        said: Leave out calls of tools and their results.
+        only: Only steps of which this is true.
     """
     counter, key = memory.long_term.counter, memory.long_term.key
     lines: list[tuple[str, str]] = []
     hint = ""
     newest = islice(memory.history(session, after=before, newest=True), LOOKED_AT)
-    for step in islice((step for step in newest if not said or _is_said(step)), LISTED):
+    for step in islice((step for step in newest if only is None or only(step)), LISTED):
         tried = [(header(step), _line(memory, step, max_tokens // SHARE)), *lines]
         older = f'\nOlder ones: recent(before="#{step.step_number}").'
         if counter.count(block(tried, key) + older) > max_tokens:
@@ -47,11 +49,7 @@ def newest_steps(
         lines, hint = tried, older
     else:
         hint = hint if len(lines) == LISTED else ""
-    return block(lines, key) + hint or f"There are no steps{' before that' if before else ''}."
-
-
-def _is_said(step: Step) -> bool:
-    return not isinstance(step, ActionStep) and getattr(step, "role", None) != "tool"
+    return block(lines, key) + hint
 
 
 def _line(memory: HierarchicalMemory, step: Step, most: int) -> str:
