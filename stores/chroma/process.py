@@ -152,7 +152,8 @@ class _Chroma:
 
     def ask(self, number: int, method: str, *arguments: object) -> Any:
         """Send a request and return what is answered; errors of the store are raised here."""
-        assert self._process is not None and self._process.stdin is not None and self._answers is not None
+        if self._process is None or self._process.stdin is None or self._answers is None:
+            raise _EndedError("Chroma's process has ended; the next call starts another")
         try:
             left = memoryview(pickle.dumps((number, method, arguments), pickle.HIGHEST_PROTOCOL))
             while left:
@@ -191,7 +192,17 @@ class _Chroma:
         self.__init__()  # type: ignore[misc]
 
 
+    def leave_at_exit(self) -> None:
+        """End the process once nobody waits for its answer."""
+        is_free = self.lock.acquire(timeout=ENDS_WITHIN)
+        try:
+            self.end()
+        finally:
+            if is_free:
+                self.lock.release()
+
+
 _chroma = _Chroma()
-atexit.register(lambda: _chroma.end())
+atexit.register(lambda: _chroma.leave_at_exit())
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _chroma.leave())

@@ -212,14 +212,25 @@ def test_a_process_that_is_killed_while_the_background_writes_loses_nothing(tmp_
         assert doctor(tmp_path).sound
 
 
-@pytest.mark.parametrize("then", ["", "raise SystemExit(0)", "del memory", "import chromadb", "memory.close()"])
+ERRORS_TOO = "import os; os.dup2(1, 2)"  # on standard output
+FILLING = "while not memory.long_term.index.watermark > 100: pass"
+
+
+@pytest.mark.parametrize(
+    "then", ["", FILLING, "raise SystemExit(0)", "del memory", "import chromadb", "memory.close()"]
+)
 def test_an_interpreter_ends_well_while_the_background_works(tmp_path: Path, then: str) -> None:
-    process = started(tmp_path, then)
-    process.communicate(timeout=600)
+    process = started(tmp_path, f"{ERRORS_TOO}\n{then}")
+    assert process.communicate(timeout=600)[0] == ""
     assert process.returncode == 0
     with open_memory(tmp_path) as memory:
         memory.flush()
         assert memory.stats().indexed_passages == 3_000
+
+
+def test_a_program_whose_folder_is_removed_ends_without_a_word(tmp_path: Path) -> None:
+    process = started(tmp_path / "m", f"{ERRORS_TOO}\n{FILLING}\nimport shutil; shutil.rmtree(sys.argv[1])")
+    assert process.communicate(timeout=600)[0] == "" and process.returncode == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -108,7 +108,7 @@ class Background:
     def _next(self) -> Worker | None:
         """Wait for the next piece of work; None at the end."""
         with self._changed:
-            while not self._ends:
+            while not self._is_over():
                 worker = min(self._due, key=self._due.__getitem__, default=None)
                 left = None if worker is None else self._due[worker] - time.monotonic()
                 if worker is not None and left is not None and left <= 0:
@@ -127,13 +127,18 @@ class Background:
         except ClosedError:
             return None
         except Exception as error:
-            if not is_held(error):  # another process works for the same memory
+            # Held: another process works for the same memory. Without its folder nobody misses the index.
+            if not (is_held(error) or self._is_over() or not worker.folder.exists()):
                 message = "the background goes on without the index, and tries again: %s"
                 warn_hourly(logger, worker.folder, message, without_content(error))
             try:
                 return worker.fail(error)
             except Exception:  # the journal fails as well; the next call raises that
                 return None
+
+    def _is_over(self) -> bool:
+        """Return True once the interpreter ends; what it ends first may be missing from then on."""
+        return self._ends or not threading.main_thread().is_alive()
 
     @contextmanager
     def _working(self, worker: Worker) -> Iterator[None]:
