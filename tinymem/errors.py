@@ -21,6 +21,7 @@ numbers and says what to do.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import threading
@@ -45,6 +46,7 @@ __all__ = [
     "StepError",
     "StorageError",
     "TinymemError",
+    "is_out_of_reach",
     "kind_of",
     "name_of",
     "own_place",
@@ -55,6 +57,9 @@ __all__ = [
 ]
 
 DISTRIBUTION = "tinymem-agents"
+DEEPEST = 20  # causes of an error that are looked at
+BUSY = (429, 500, 502, 503, 504)  # status codes of HTTP
+UNREACHABLE = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
 
 
 class TinymemError(Exception):
@@ -161,6 +166,22 @@ def without_content(error: BaseException) -> str:
         return f"{name}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     return f"{name} in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else name
+
+
+def is_out_of_reach(error: BaseException) -> bool:
+    """Return True for an error that comes of a server or a network that is down: what failed may work another time.
+
+    >>> is_out_of_reach(ConnectionRefusedError("nobody listens"))
+    True
+    """
+    chain: BaseException | None = error
+    for _ in range(DEEPEST):
+        if isinstance(chain, (ConnectionError, TimeoutError)) or type(chain).__name__ == "gaierror":
+            return True
+        if getattr(chain, "status_code", None) in BUSY or getattr(chain, "errno", None) in UNREACHABLE:
+            return True
+        chain = chain and (chain.__cause__ or chain.__context__)
+    return False
 
 
 def trace_of(error: BaseException) -> str:

@@ -23,6 +23,7 @@ from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Rest
 from tinymem.errors import EmbedderError, EmbedderMismatchError
 from tinymem.protocols import Vectors
 from tinymem.recall.search import Search
+from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, store="exact", max_tokens=600)
 
@@ -170,14 +171,38 @@ def test_another_model_is_found_out_once_it_can_be_reached(port: Port, tmp_path:
             memory.recall(QUERY, 100)
 
 
-def test_a_memory_of_another_kind_or_a_new_one_does_not_open_with_what_cannot_be_reached(
-    port: Port, tmp_path: Path
-) -> None:
-    with open_memory(tmp_path / "hashing", embedder="hashing:64") as memory:
+def test_a_memory_of_another_kind_does_not_open_with_what_cannot_be_reached(port: Port, tmp_path: Path) -> None:
+    with open_memory(tmp_path, embedder="hashing:64") as memory:
         memory.add(MessageStep("user", KEY_TEXT))
-    for path in ("hashing", "new"):
-        with pytest.raises(EmbedderError, match="cannot be reached"):
-            open_memory(tmp_path / path, embedder=OpenAIEmbedder("local-model", max_retries=0))
+    with pytest.raises(EmbedderError, match="cannot be reached"):
+        open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0))
+
+
+@pytest.mark.usefixtures("without_rest")
+def test_a_new_memory_opens_while_the_server_is_down_and_learns_of_it_later(port: Port, tmp_path: Path) -> None:
+    for turn in (1, 2):  # and is opened again before anybody could reach it
+        with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
+            memory.add_steps([MessageStep("user", KEY_TEXT), *remarks(5)])
+            found = memory.recall(QUERY, 100)
+            assert best_of(found) == KEY_TEXT and "cannot be reached" in found.note
+            assert memory.stats().waiting_steps == 6 * turn
+    assert doctor(tmp_path).sound
+    port.start()
+    with open_memory(tmp_path, embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+        assert memory.long_term.catalog.vectors.shape == (12, 64)
+    with pytest.raises(EmbedderMismatchError, match=r"local-model/64.*hashing"):
+        open_memory(tmp_path, embedder="hashing:64")
+    port.stop()
+    with open_memory(embedder=OpenAIEmbedder("local-model", max_retries=0)) as memory:
+        memory.add(MessageStep("user", KEY_TEXT))
+        assert best_of(memory.recall(QUERY, 100)) == KEY_TEXT
+
+
+def test_a_new_memory_does_not_open_with_an_embedder_that_is_no_good(port: Port, tmp_path: Path) -> None:
+    port.start()
+    with pytest.raises(EmbedderError, match="no such model"):
+        open_memory(tmp_path / "new", embedder=OpenAIEmbedder("tpyo", max_retries=0))
     assert not [*(tmp_path / "new").rglob("journal.db*")]
 
 

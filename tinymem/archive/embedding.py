@@ -21,7 +21,14 @@ import numpy as np
 
 from tinymem.archive.remembered import remembered_embedder, remembered_name
 from tinymem.embedders.resting import Rest
-from tinymem.errors import EmbedderError, EmbedderMismatchError, TinymemError, warn_hourly, without_content
+from tinymem.errors import (
+    EmbedderError,
+    EmbedderMismatchError,
+    TinymemError,
+    is_out_of_reach,
+    warn_hourly,
+    without_content,
+)
 from tinymem.protocols import (
     EmbeddedPassage,
     Embedder,
@@ -33,7 +40,7 @@ from tinymem.protocols import (
     Vectors,
     Waiting,
 )
-from tinymem.protocols.settings import EMBEDDER, REWRITES
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Blind, Query, analyse, embedded, tokenized
@@ -71,17 +78,21 @@ class Embedding(ABC):
     # -- choosing and checking the embedder ---------------------------------------------------------------------------
 
     def _ready(self, embedder: Embedder | None, journal: Journal | None) -> None:
-        """Raise EmbedderError before a memory is created, unless its embedder works and has a fingerprint."""
+        """Raise EmbedderError before a memory is created, unless its embedder works, or is only out of reach."""
         self._given, self._embedding = embedder, threading.RLock()
         if not has_journal(self.folder) if journal is None else journal.setting(EMBEDDER) is None:
             self._given = remembered_embedder(DEFAULT_EMBEDDER) if embedder is None else embedder
-            _fingerprint(self._given)
+            try:
+                _fingerprint(self._given)
+            except EmbedderError as error:
+                if not is_out_of_reach(error):
+                    raise
 
     def _take_up(self) -> None:
         """Take the embedder that was given, or that the memory remembers.
 
-        A memory opens with an embedder that cannot be reached if it is of the same kind as the one that it was written
-        with. Its fingerprint is compared as soon as it can be reached.
+        A memory opens with an embedder that fails if it is of the same kind as the one that it was written with, and a
+        new one with an embedder that is out of reach. Its fingerprint is compared, or noted, as soon as it works.
         """
         self._is_remembered = self._given is None
         name = remembered_name(self.journal)
@@ -91,9 +102,10 @@ class Embedding(ABC):
         try:
             self._fingerprint, self._is_known = _fingerprint(self.embedder), True
         except EmbedderError as error:
-            if stored is None or self.embedder.name.partition(":")[0] != name.partition(":")[0]:
+            is_same = self.embedder.name.partition(":")[0] == name.partition(":")[0]
+            if not (is_same if stored else is_out_of_reach(error)):
                 raise
-            self._fingerprint, self._is_known = stored, False
+            self._fingerprint, self._is_known = stored or "", False
             for rest in (self._questions, self._documents):
                 rest.begin(error, time.monotonic() - begun)
             self._warn()
@@ -103,15 +115,20 @@ class Embedding(ABC):
         self._check(self._fingerprint)
 
     def _check(self, fingerprint: str) -> None:
-        if (stored := self.journal.setting(EMBEDDER) or "") != fingerprint:
-            raise EmbedderMismatchError(stored, fingerprint, self.embedder.name, self._is_remembered)
+        if not fingerprint or (stored := self.journal.setting(EMBEDDER) or "") == fingerprint:
+            return
+        with self.journal.together():
+            if stored := self.journal.setting(EMBEDDER) or "":
+                raise EmbedderMismatchError(stored, fingerprint, self.embedder.name, self._is_remembered)
+            self.journal.keep({EMBEDDER: fingerprint, EMBEDDER_NAME: self.embedder.name})  # the first that works
 
     def _make_sure(self) -> None:
         """Check the fingerprint of an embedder that could not be reached when the memory was opened."""
         if not self._is_known:
             with self._documents.trying():
-                self._check(_fingerprint(self.embedder))
-            self._is_known = True
+                fingerprint = _fingerprint(self.embedder)
+                self._check(fingerprint)
+            self._fingerprint, self._is_known = fingerprint, True
 
     @property
     def _dimensions(self) -> int:

@@ -117,7 +117,7 @@ def _settings(journal: Journal, counts: dict[str, int]) -> list[Finding]:
     made, until = journal.setting(MARK), journal.setting(WATERMARK) or "0"
     if made and not _MARK.fullmatch(made):
         findings.append(Finding(f"{made!r:.80} does not say which steps have passages", RESTORE))
-    if not journal.setting(EMBEDDER):
+    if not journal.setting(EMBEDDER) and (made or journal.setting(EMBEDDER) is None):  # "": none could be reached yet
         findings.append(Finding("it is not said which embedder the vectors are of", RESTORE))
     if not until.isdecimal():
         findings.append(Finding(f"{until!r:.80} does not say how far the index goes", REBUILD))
