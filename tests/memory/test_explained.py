@@ -19,7 +19,7 @@ from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import ClosedError, InputError
 from tinymem.recall import Explanation
 from tinymem.recall.diversity import SHORT
-from tinymem.recall.fusion import QUESTION, published
+from tinymem.recall.fusion import QUESTION, price_of, published
 from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, pack
 from tinymem.recall.results import LeftOut, Recall
 
@@ -74,11 +74,18 @@ def test_the_text_has_number_date_score_tokens_and_the_strongest_features(memory
     lines = str(explained).splitlines()
     assert lines[0] == "Where is the staging server?"
     assert lines[1] == f"1 excerpt, {explained.recalled.tokens} of 1,000 tokens"
-    assert lines[3].split() == ["step", "date", "score", "relevance", "tokens", "why", "text"]
+    assert lines[3].split() == ["step", "date", "score", "length", "relevance", "tokens", "why", "text"]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in [*item.why.items()][:3])
-    start = f"#1 2025-03-03 {item.score:+.2f} {item.relevance:.2f} {item.tokens} {why}"
+    price = f"{-price_of(len(item.text)):+.2f}"
+    start = f"#1 2025-03-03 {item.score:+.2f} {price} {item.relevance:.2f} {item.tokens} {why}"
     assert " ".join(lines[4].split()) == f"{start} The staging server is at 10.0.0.7."
     assert len(lines) == 5
+
+
+def test_a_feature_that_is_the_same_in_all_passages_is_no_reason(memory: HierarchicalMemory) -> None:
+    memory.add_steps([MessageStep("user", text, timestamp=START) for text in sentences(40)])  # all on one day
+    explained = memory.explain("Which word is it?", 200)
+    assert all("day" in item.why for item in explained.items) and "day " not in str(explained)
 
 
 # -- what did not

@@ -53,7 +53,7 @@ def inspect(
         raise InputError("give --web or --html, not both")
     if ask and not html:
         raise InputError("--ask belongs to --html: a page that is served answers every question")
-    with target.searched() if html else target.opened() as memory:
+    with target.searched() if html else target.opened() if web else target.opened_to_read() as memory:
         if not web and not html:
             from tinymem.memory.inspection.report import report_of
 
@@ -108,7 +108,7 @@ def show(
     """
     from tinymem.memory.inspection.picture import draw_memory
 
-    with target.opened() as memory:
+    with target.opened_to_read() as memory:
         picture = draw_memory(memory, width)
     target.answer(dataclasses.asdict(picture), picture)
 
@@ -121,7 +121,7 @@ def get(
 
     Example: tinymem get 42
     """
-    with target.opened() as memory:
+    with target.opened_to_read() as memory:
         step = memory.get(int(id) if id.isdecimal() and len(id) < LEAST_ID else id)
     if not target.as_json:
         when = f"{step.timestamp:%Y-%m-%d %H:%M} UTC"
@@ -150,7 +150,7 @@ def stats(target: Target) -> None:
 
     Example: tinymem stats --path ./memory --json
     """
-    with target.opened() as memory:
+    with target.opened_to_read() as memory:
         values = dataclasses.asdict(memory.stats())
     shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in values.items()}
     width = max(map(len, shown)) + 2

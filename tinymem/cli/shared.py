@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -64,12 +64,24 @@ class Target:
         memory.long_term.in_background = writes or create
         return memory
 
+    def opened_to_read(self) -> HierarchicalMemory:
+        """Open the memory, or a copy of one that may only be read, which is removed with this target."""
+        from tinymem.archive.temporary import private_folder
+        from tinymem.upkeep.copying import copy_namespace, is_read_only
+
+        place = self.place
+        if isinstance(place, str) or not is_read_only(place, self.namespace):
+            return self.opened()
+        folder, _ = private_folder(self)
+        copy_namespace(place, self.namespace, folder)
+        return replace(self, path=str(folder)).opened()
+
     @contextmanager
     def searched(self) -> Iterator[HierarchicalMemory]:
         """Open the memory to search it, and show the progress where a large one is opened on this machine first."""
         from tinymem.steps.progress import bar
 
-        with self.opened() as memory:
+        with self.opened_to_read() as memory:
             with bar(sys.stderr, "opening", "passages") as progress:
                 memory.long_term.read_catalog(progress)
             yield memory

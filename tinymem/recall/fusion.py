@@ -31,7 +31,7 @@ from tinymem.recall.relevance import calibration, has_to_do
 from tinymem.steps.checks import an_aware_time
 from tinymem.steps.content import clean
 
-__all__ = ["Filter", "Fusion", "Scored", "published", "weighed_as"]
+__all__ = ["Filter", "Fusion", "Scored", "price_of", "published", "weighed_as"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
@@ -81,6 +81,11 @@ def published() -> Fusion:
 
 
 PRICE = 0.7  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
+
+
+def price_of(length: Any) -> Any:
+    """Return the log-odds that `length` characters cost in the ranking, or an array of lengths."""
+    return PRICE * np.log(length / 4 + 6)
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ class Scored:
         is_stretch = bool(len(rows)) and self.kinds[0] != QUESTION
         relevance = calibration(is_stretch).relevance(scores)
         lengths = catalog.end[rows] - catalog.start[rows]
-        order = np.argsort(PRICE * np.log(lengths / 4 + 6) - scores, kind="stable")[: 64 + budget // 8]
+        order = np.argsort(price_of(lengths) - scores, kind="stable")[: 64 + budget // 8]
         best = rows[order]
         columns = (catalog.step[best], catalog.part[best], catalog.start[best], catalog.end[best], scores[order])
         whys = (partial(self._why, i) for i in order.tolist())

@@ -94,6 +94,7 @@ _WHERE = (
     Column("step", "bold", right=True),
     Column("date", "green"),
     Column("score", "magenta", right=True),
+    Column("length", "magenta", right=True),
     Column("relevance", "magenta", right=True),
     Column("tokens", "cyan", right=True),
 )
@@ -105,6 +106,9 @@ LEFT_OUT = (*_WHERE, Column("rank", right=True), Column("left out", "yellow"), *
 @dataclass(frozen=True, repr=False)
 class Explanation(Shown):
     """The explanation of a recall, to print: excerpts with their scores, and the next best passages.
+
+    Printed, `length` is the price of an excerpt's length: what has a lower score may cost less and come in before. Of
+    the features, those are shown that are not the same for all passages.
 
     Attributes:
         query: The query.
@@ -131,25 +135,34 @@ class Explanation(Shown):
         yield [(f"{many(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.recalled.note:
             yield [(self.recalled.note, "yellow")]
+        common = self._common_features()
         if self.items:
             yield []
-            yield Table(FOUND, [(*_where(item), *_what(item)) for item in self.items])
+            yield Table(FOUND, [(*_where(item), *_what(item, common)) for item in self.items])
         if self.left_out:
             yield []
-            yield Table(LEFT_OUT, [_row(one) for one in self.left_out])
+            yield Table(LEFT_OUT, [_row(one, common) for one in self.left_out])
+
+    def _common_features(self) -> set[tuple[str, float]]:
+        """Return the features that are the same in all passages, with their shares; they decide nothing."""
+        whys = [item.why.items() for item in (*self.items, *(one.excerpt for one in self.left_out))]
+        return set.intersection(*map(set, whys)) if len(whys) > 1 else set()
 
 
-def _row(one: LeftOut) -> tuple[str, ...]:
+def _row(one: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
     reason = one.reason if one.repeats is None else f"{one.reason}, #{one.repeats}"
-    return *_where(one.excerpt), str(one.rank), reason, *_what(one.excerpt)
+    return *_where(one.excerpt), str(one.rank), reason, *_what(one.excerpt, common)
 
 
 def _where(item: Excerpt) -> tuple[str, ...]:
-    when, sizes = f"{item.step.timestamp:%Y-%m-%d}", (f"{item.score:+.2f}", f"{item.relevance:.2f}", f"{item.tokens:,}")
-    return f"#{item.step.step_number}", when, *sizes
+    from tinymem.recall.fusion import price_of
+
+    values = f"{item.score:+.2f}", f"{-price_of(item.end - item.start):+.2f}", f"{item.relevance:.2f}"
+    return f"#{item.step.step_number}", f"{item.step.timestamp:%Y-%m-%d}", *values, f"{item.tokens:,}"
 
 
-def _what(item: Excerpt) -> tuple[str, str]:
+def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:
     """Return the features that weigh most, and the first words."""
-    why = ", ".join(f"{name} {value:+.2f}" for name, value in list(item.why.items())[:REASONS])
+    shares = [share for share in item.why.items() if share not in common]
+    why = ", ".join(f"{name} {value:+.2f}" for name, value in shares[:REASONS])
     return why, first_words(item.text, WORDS)
