@@ -191,7 +191,6 @@ class _Chroma:
                     pipe.close()
         self.__init__()  # type: ignore[misc]
 
-
     def leave_at_exit(self) -> None:
         """End the process once nobody waits for its answer."""
         is_free = self.lock.acquire(timeout=ENDS_WITHIN)

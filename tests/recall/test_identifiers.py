@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import LATER, catalog_of, fill, open_archive, passage_rows
+from memories import LATER, catalog_of, fill, numbered_texts, open_archive, passage_rows, sentences
 from strategies import MODERATE, THOROUGH, texts
 from work import grows_linearly
 
+from tinymem import HierarchicalMemory
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
 from tinymem.recall.query.identifiers import LONGEST, Seen, hashes, identifiers, named, read
@@ -82,6 +83,33 @@ def test_a_question_asks_for_what_names_one_thing() -> None:
         assert read(named(f"What about {name}?"))[0] == read(hashes(name.upper()))[0], name
     for name in NAMES_NONE:
         assert not len(read(named(f"What about {name}?"))), name
+
+
+@pytest.mark.parametrize("asked", ["ORD50700", "ord-50700", "ORD_50700", "ORD-50700"])
+@pytest.mark.parametrize("held", ["ORD50700", "ORD-50700"])
+def test_a_label_is_found_in_each_of_its_spellings(asked: str, held: str) -> None:
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        memory.add_steps([*numbered_texts(sentences(60)), MessageStep("user", f"{held} went out on Monday.")])
+        found = memory.recall(f"Where is {asked}?", 200)
+        assert max(found.items, key=lambda item: item.score).step.step_number == 61 and found.note == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    [
+        ("Where is ORD-99999?", "no step has ORD-99999"),
+        ("Where are ORD99999 and ORD-50700?", "no step has ORD99999"),
+        ("What says /tmp/ORD-50701.txt of ORD-50701, GPT-4 and covid-19?", ""),
+    ],
+)
+def test_a_label_that_no_step_has_is_said_to_be_unknown(asked: str, note: str) -> None:
+    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
+        memory.add_steps([MessageStep("user", "ORD-50700 went out."), MessageStep("user", "See /tmp/ORD-50701.txt.")])
+        found = memory.recall(asked, 200)
+        assert found.note == note
+        (search, _) = memory.tools()
+        assert (f"({note})" in search(query=asked)) == bool(note)
+        assert memory.recall(f"{asked}\none\ntwo\nthree", 200).note == "", "a stretch of a run asks for no label"
 
 
 def test_what_is_too_long_is_data_and_no_name() -> None:

@@ -246,6 +246,10 @@ class Archive(Indexing):
         self._waiting = None
         self.opened.clear()
 
+    def has_words(self, words: str) -> bool:
+        """Return whether a passage has one of these words."""
+        return bool(len(self.journal.search_text(words, self._waiting)[0]))
+
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Return the steps with these numbers."""
         return {n: self.load(record) for n, record in self.journal.steps(numbers).items()}

@@ -66,10 +66,13 @@ def recall(
         needed = 0 if found else memory.recall(asked, ENOUGH, **options | {"k": 1}).tokens
     if target.as_json:
         result = {"question": asked, "tokens": found.tokens, "budget": max_tokens}
-        print_json(result | {"milliseconds": round(milliseconds, 1), "text": found.text, "items": items})
+        result |= {"milliseconds": round(milliseconds, 1), "text": found.text, "note": found.note}
+        print_json(result | {"items": items})
         return
     if found:
         say(found.text)
+    if found.note:
+        say(f"tinymem: {found.note}", err=True)
     size = f"{many(len(items), 'excerpt')}, {found.tokens:,} of {many(max_tokens, 'token')}"
     nothing = f"Nothing fits {many(max_tokens, 'token')}: give --max-tokens {needed}" if needed else "Nothing found"
     say(f"{size if found else nothing}, {milliseconds:.0f} ms.", err=True)

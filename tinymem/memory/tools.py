@@ -105,8 +105,10 @@ def memory_tools(
         return max(LEAST, min(tokens, memory.max_tokens))
 
     def search(query: str, max_tokens: int | None = None) -> str:
-        found = memory.recall(query, budget(max_tokens), ids=True, **filters)
-        return found.text or f"Nothing in memory bears on {query!r:.{SHOWN}}: try other words."
+        most = budget(max_tokens)
+        found = memory.recall(query, most, ids=True, **filters)
+        text = found.with_note(memory.long_term.counter, most)
+        return text or f"Nothing in memory bears on {query!r:.{SHOWN}}: try other words."
 
     def open_(id: str, start: int = 0, max_tokens: int | None = None) -> str:
         step = memory.get(id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tinymem.protocols import TokenCounter
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, many
@@ -52,7 +53,7 @@ class Recall:
         tokens: The exact tokens of the text.
         items: The excerpts in it, in order of time.
         note: A part of the search that was missing, as an embedder that cannot be reached, so that words alone had to
-            do; "" where none was.
+            do, or a label of the question that no step has, as an order's number; "" for neither.
     """
 
     text: str
@@ -68,6 +69,11 @@ class Recall:
 
     def __bool__(self) -> bool:
         return bool(self.items)
+
+    def with_note(self, counter: TokenCounter, budget: int) -> str:
+        """Return the text, and the note behind it where both are at most `budget` tokens."""
+        text = f"{self.text}\n({self.note})" if self.text and self.note else self.text
+        return text if counter.count(text) <= budget else self.text
 
 
 @dataclass(frozen=True)

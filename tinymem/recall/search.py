@@ -19,6 +19,7 @@ from tinymem.recall.features import features
 from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
 from tinymem.recall.packing import OpenedSteps, pack
 from tinymem.recall.query.analysis import Query
+from tinymem.recall.query.identifiers import labels
 from tinymem.recall.results import Explanation, LeftOut, Recall
 from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
@@ -26,6 +27,8 @@ from tinymem.steps.step import Step
 __all__ = ["NEXT_BEST", "Past", "Search"]
 
 NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
+LABELLED = 1_000  # characters of a question in which labels are looked for,
+MOST_NAMES = 3  # and those that are named where no step has them
 
 
 class Past(Protocol):
@@ -73,6 +76,9 @@ class Past(Protocol):
 
     def token_table(self) -> Vectors:
         """Return the vectors of tokens."""
+
+    def has_words(self, words: str) -> bool:
+        """Return whether a passage has one of these words."""
 
     def naming_parts(self) -> AbstractContextManager[None]:
         """Raise FormatError where a passage names a part that its step has not got."""
@@ -153,6 +159,12 @@ class Search:
         kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
         return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
 
+    def _unknown(self, question: str) -> str:
+        """Return a note of the labels in a question that no step has; "" for none."""
+        asked = [*labels(question[:LABELLED]).items()][:MOST_NAMES]
+        names = [name for name, words in asked if not self._past.has_words(words)]
+        return f"no step has {', '.join(names)}" if names else ""
+
     def _packed(
         self,
         text: str,
@@ -184,6 +196,7 @@ class Search:
                     chosen = limits.diversity, limits.left_out, past.opened, limits.ids, limits.k
                     with past.naming_parts():
                         packed = pack(ranked, past.fetch, past.counter, budget, past.key, *chosen)
-                    return replace(packed[0], note=past.trouble), packed[1]
+                    note = past.trouble or ("" if query.is_stretch else self._unknown(text))
+                    return replace(packed[0], note=note), packed[1]
         # something was forgotten meanwhile, elsewhere, and with it the files of these arrays; or all was embedded again
         return self._packed(text, budget, now, hidden, only, limits)

@@ -26,7 +26,7 @@ OpenJournal = Callable[..., Any]
 
 
 def round_trips(wire: Wire, *uses: Callable[[], object]) -> int:
-    """The fewest of any use: requests that are sent together count as two where an answer comes between their packets."""
+    """The fewest of any use: requests sent together count as two where an answer comes between their packets."""
     counts = []
     for use in uses:
         before = wire.round_trips

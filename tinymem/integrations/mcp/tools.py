@@ -84,7 +84,8 @@ class MemoryTools:
         session: Name = "",
     ) -> str:
         """Search all earlier sessions and notes. Finds come back word for word, each under its number."""
-        found = self._memory.opened().recall(
+        memory = self._memory.opened()
+        found = memory.recall(
             query,
             max_tokens,
             since=moment("since", since),
@@ -92,7 +93,8 @@ class MemoryTools:
             session=session or None,
             ids=True,
         )
-        return found.text or "Nothing in memory bears on that. Try other words, or fewer filters."
+        text = found.with_note(memory.long_term.counter, max_tokens)
+        return text or "Nothing in memory bears on that. Try other words, or fewer filters."
 
     def open(self, id: Id, start: Start = 0, max_tokens: Tokens = DEFAULT) -> str:
         """Read one step in full, by its number."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids
 
-__all__ = ["NAME", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "named", "read"]
+__all__ = ["NAME", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "labels", "named", "read"]
 
 Codes: TypeAlias = npt.NDArray[np.uint32]
 
@@ -25,6 +25,7 @@ NAME, NUMBER, PATH = range(3)  # classes
 LEAST = 4  # characters of an identifier,
 LEAST_PATH = 6  # of a path or a dotted name,
 LEAST_NUMBER = 5  # and of a number
+LEAST_DIGITS = 3  # of a label that can only mean one thing: not GPT-4, covid-19
 LONGEST = 200  # a longer run is no name but data
 LAST = (1 << 32) - 1  # row, as tables count them
 
@@ -37,6 +38,9 @@ _ADDRESS = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-.]?\w+)*")  # an IP address, or a
 _MARKED = re.compile(r"[\d_.]")
 _COMMON = re.compile(r"\d+(?:[^\W\d_]{1,2}|-[^\W\d_]+)|\d\d?\.\d\d?\.\d{4}", re.IGNORECASE)  # ordinals, measures, dates
 _LABEL = re.compile(r"(?!\d{4}-\d\d-\d\d)(?=.*\d)(?=.*[^\W\d_])[\w-]+")  # a number of something, as ORD-54741
+
+
+_SPLIT = re.compile(r"([^\W\d_]+)[-_]?(\d+)")  # the letters and the digits of a label
 
 
 def identifiers(text: str) -> list[str]:
@@ -87,12 +91,40 @@ def hashes(text: str) -> bytes:
 
 
 def named(text: str) -> bytes:
-    """Hash the identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024."""
-    return _hashed(
+    """Hash the identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024.
+
+    A label is looked for in each of its spellings.
+    """
+    names = (
         name
         for name in identifiers(text)
         if (_MARKED.search(name) or name.count("/") > 1) and not _COMMON.fullmatch(name)
     )
+    return _hashed(dict.fromkeys(spelling for name in names for spelling in _spellings(name)))
+
+
+def labels(text: str) -> dict[str, str]:
+    """Find the labels of a question that can only mean one thing, with the words by which a text has them.
+
+    >>> labels("Who sent ORD-99999?")
+    {'ORD-99999': 'ORD99999 99999'}
+    """
+    found = {name: _SPLIT.fullmatch(name) for name in identifiers(text)}
+    return {
+        name: f"{''.join(parts.groups())} {parts[2]}"
+        for name, parts in found.items()
+        if parts and len(parts[2]) >= LEAST_DIGITS and not _COMMON.fullmatch(name)
+    }
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """Return a name, and for a label as ORD-54741 also ORD54741, ORD_54741 and, if it is long, its number."""
+    parts = _SPLIT.fullmatch(name)
+    if parts is None:
+        return (name,)
+    letters, digits = parts.groups()
+    joined = (f"{letters}{sign}{digits}" for sign in ("-", "", "_"))
+    return (*joined, digits) if len(digits) >= LEAST_NUMBER else (*joined,)
 
 
 def _hashed(names: Iterable[str]) -> bytes:
