@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from memories import python
 from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
@@ -89,6 +91,40 @@ def test_an_interrupted_copy_goes_on(
         HierarchicalMemory(target, namespace=namespace)
     migrate(source, target, namespace=namespace)
     assert len({exported(place, namespace, tmp_path / "file", True) for place in places}) == 1
+
+
+KILLED = """
+import os, signal, sys
+from tinymem.upkeep import migrate
+calls = int(sys.argv[4])
+def count(frame, event, argument):
+    global calls
+    calls -= frame.f_code.co_filename.endswith(("migration.py", "database.py", "folders.py", "transactions.py"))
+    if calls <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.setprofile(count)
+migrate(sys.argv[1], sys.argv[2], namespace=sys.argv[3])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+@pytest.mark.parametrize("to_database", [True, False])
+def test_a_copy_that_is_killed_early_goes_on(
+    to_database: bool, postgres: PostgresServer, tmp_path: Path, namespace: str
+) -> None:
+    filled(tmp_path / "one", namespace, 3)
+    for calls in (*range(4, 40, 9), *range(40, 160, 30)):
+        target: str | Path = postgres.url() if to_database else tmp_path / f"to-{calls}"
+        process = python(KILLED, tmp_path / "one", target, namespace, calls)
+        process.communicate(timeout=600)
+        assert process.returncode == -signal.SIGKILL
+        try:  # as a user does who does not know: it is empty and new, or refused
+            with HierarchicalMemory(target, namespace=namespace) as memory:
+                assert memory.stats().steps == 0
+        except StorageError as error:
+            assert "not whole yet" in str(error)
+        assert migrate(tmp_path / "one", target, namespace=namespace)[0].steps == 5
+        HierarchicalMemory.forget_namespace(target, namespace)
 
 
 def test_what_is_there_is_not_touched(postgres: PostgresServer, tmp_path: Path, namespace: str) -> None:

@@ -9,11 +9,12 @@ from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from tinymem.archive.archive import labels_of
-from tinymem.archive.folders import a_place, check_name, namespaces, opened_journal
+from tinymem.archive.folders import a_place, check_name, namespace_folder, namespaces, opened_journal
 from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.protocols import EmbeddedPassage, Journal, Mark, PassageRow
 from tinymem.protocols.settings import (
@@ -29,7 +30,7 @@ from tinymem.recall.passages import slices
 from tinymem.steps.checks import a_callable
 from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import load_step
-from tinymem.stores.journals import is_address, migrate_tables
+from tinymem.stores.journals import has_journal, is_address, journal_files, migrate_tables, open_journal
 from tinymem.upkeep.exporting import lines_of
 
 __all__ = ["Migrated", "migrate"]
@@ -72,7 +73,7 @@ def migrate(
 
     Raises:
         NotAMemoryError: There is no such memory.
-        InputError: A namespace of that name is in use at the target.
+        InputError: A namespace of that name is in use at the target: it has held a step.
         StorageError: The copy differs from the source, as when the source lost steps between two calls.
 
     >>> import tempfile
@@ -100,13 +101,26 @@ def migrate(
 def _migrated(source: str | Path, target: str | Path, namespace: str, progress: Progress) -> Migrated:
     with closing(opened_journal(source, namespace)[1]) as original, original.reading() as held:
         check_name(held, namespace)
-        with closing(opened_journal(target, namespace, create=True)[1]) as made:
+        with closing(_opened_target(target, namespace)) as made:
             copy = _Copy(held, made, progress)
             copy.begin(namespace)
             copy.add_steps()
             copy.add_passages()
             copy.add_rest()
             return Migrated(namespace, *copy.counts, copy.compared())
+
+
+def _opened_target(place: str | Path, namespace: str) -> Journal:
+    """Open the journal of the copy; a new one in a folder is there only once it is marked as not whole."""
+    if isinstance(place, Path):
+        folder = namespace_folder(place, namespace, create=True)
+        if not has_journal(folder):
+            with TemporaryDirectory(dir=folder, prefix="copy-") as making:
+                with closing(open_journal(Path(making))) as journal:
+                    journal.keep({MOVING: "1"})
+                for file in journal_files(Path(making)):
+                    file.replace(folder / file.name)
+    return opened_journal(place, namespace, create=True)[1]
 
 
 class _Copy:
@@ -125,11 +139,13 @@ class _Copy:
     def begin(self, namespace: str) -> None:
         """Mark the copy as one that is being made. Raises InputError if something else is there."""
         key, made = self._held.setting(FENCE_KEY), self._made
-        if made.setting(FENCE_KEY) is None and made.next_number() == 1:
-            settings = {name: self._held.setting(name) for name in (FENCE_KEY, EMBEDDER, EMBEDDER_NAME)}
-            made.keep({MOVING: "1", WATERMARK: "0", **{name: text for name, text in settings.items() if text}})
-        elif key is None or made.setting(FENCE_KEY) != key:
-            raise InputError(f"{made.location} is in use: forget that namespace first, or move it elsewhere")
+        with made.together():
+            is_empty = made.next_number() == 1 and not (made.setting(SCRATCHPAD) or made.setting(OPEN_CALLS))
+            if key is None or (made.setting(FENCE_KEY) != key and not is_empty):
+                raise InputError(f"{made.location} is in use: forget that namespace first, or move it elsewhere")
+            if made.setting(FENCE_KEY) != key:
+                settings = {name: self._held.setting(name) for name in (FENCE_KEY, EMBEDDER, EMBEDDER_NAME)}
+                made.keep({MOVING: "1", WATERMARK: "0", **{name: text for name, text in settings.items() if text}})
         check_name(made, namespace, is_moving=True)
 
     @property
