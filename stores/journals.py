@@ -20,9 +20,9 @@ from tinymem.stores.sqlite.schema import check_format
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
-__all__ = ["SavedStep", "check_unused", "damaged_file", "erase_shared", "has_journal", "has_steps", "is_address",
-           "journal_files", "migrate_tables", "open_journal", "open_shared", "saved_steps", "schema", "scrub_shared",
-           "shared_names", "shown_address"]  # fmt: skip
+__all__ = ["SavedStep", "check_unused", "copy_journal", "damaged_file", "erase_shared", "has_journal", "has_steps",
+           "is_address", "journal_files", "migrate_tables", "open_journal", "open_shared", "saved_steps",
+           "schema", "scrub_shared", "shared_names", "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
 ADDRESSES = ("postgresql://", "postgres://")
@@ -152,6 +152,27 @@ def check_unused(folder: Path) -> None:
 def journal_files(folder: Path) -> set[Path]:
     """Return the journal's files in `folder`, without other files there."""
     return {*folder.glob(f"{FILE}*")}
+
+
+def copy_journal(folder: Path, to: Path) -> None:
+    """Copy the journal in `folder`, which may only be read, to the folder `to`, as it is at one moment.
+
+    Raises:
+        OSError: A file cannot be read or written.
+        StorageError: The journal cannot be read.
+    """
+    journal, log = folder / FILE, folder / f"{FILE}-wal"
+    has_log = log.exists() and log.stat().st_size > 0
+    # SQLite reads a log too, if it can use its index; without a log nobody writes, and the file is all there is.
+    uri = f"{journal.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as held, closing(sqlite3.connect(to / FILE)) as copy:
+            held.backup(copy)
+    except sqlite3.OperationalError:
+        for file in (journal, log):
+            shutil.copyfile(file, to / file.name)
+    except sqlite3.Error as error:
+        raise StorageError(f"{journal} cannot be read: {error}") from error
 
 
 def damaged_file(path: Path) -> Path | None:

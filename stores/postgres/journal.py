@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import psycopg
+
+from tinymem.errors import StorageError
 from tinymem.protocols.settings import FORGOTTEN, REWRITES, WINDOW_CHANGES
 from tinymem.stores.postgres.checks import Checks
 from tinymem.stores.postgres.links import Links
 from tinymem.stores.postgres.passages import Summaries
 from tinymem.stores.postgres.reindexing import Reindexing
-from tinymem.stores.postgres.server.errors import guarded
+from tinymem.stores.postgres.server.errors import guarded, is_lost
 from tinymem.stores.postgres.slices import Slices
 
 __all__ = ["TABLES", "PostgresJournal"]
@@ -105,6 +108,13 @@ class PostgresJournal(Slices, Links, Summaries, Reindexing, Checks):
             try:
                 gone = [(f"DELETE FROM {table} WHERE namespace = %s", (self._id,)) for table in TABLES]
                 self._sent([*gone, ("DELETE FROM namespaces WHERE id = %s", (self._id,)), ("COMMIT", ())])
+            except psycopg.OperationalError as error:
+                if self._held is None or not is_lost(self._held, error):
+                    raise
+                raise StorageError(
+                    f"{self._location}: the connection was lost while this namespace was removed, and it may be gone: "
+                    "look for it before you repeat this"
+                ) from error
             finally:
                 self._end()
                 self.close()

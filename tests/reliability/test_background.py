@@ -121,7 +121,7 @@ def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch:
 class Failing:
     """Work that fails, and tells."""
 
-    folder = Path("nowhere")
+    folder = Path()
 
     def __init__(self) -> None:
         self.failed = threading.Event()

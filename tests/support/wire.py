@@ -80,8 +80,14 @@ class Wire:
             self._close(client, server)
         self._open.clear()
 
-    def close(self) -> None:
+    def refuse(self) -> None:
+        """Let nobody connect from now on, as if the server were gone; who is connected stays."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # or the thread would take one more
         self._listener.close()
+
+    def close(self) -> None:
+        self.refuse()
         self.cut()
 
 

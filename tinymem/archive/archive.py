@@ -241,10 +241,9 @@ class Archive(Indexing):
 
     def _drop_catalog(self) -> None:
         """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""
-        self._rewrites = self.journal.setting(REWRITES)
-        self._catalog = None
-        self._waiting = None
+        self._catalog, self._waiting, self._rewrites = None, None, None
         self.opened.clear()
+        self._rewrites = self.journal.setting(REWRITES)
 
     def has_words(self, words: str) -> bool:
         """Return whether a passage has one of these words."""
@@ -301,9 +300,18 @@ class Archive(Indexing):
             before: object = None
             while not self._deleted(numbers, instead):
                 before = self._changed_since(before)  # somebody has just made passages of these steps
-        finally:
+        except BaseException:
+            with suppress(StorageError):  # this error says more: it may have happened
+                self._drop_catalog()
+                self._files.forget(self.journal, numbers)
+            raise
+        try:
             self._drop_catalog()
             self._files.forget(self.journal, numbers)
+        except StorageError as error:
+            raise StorageError(
+                f"the steps are deleted, but what was made of them may still be here: {error}"
+            ) from error
 
     def purge(self) -> None:
         """Remove the vectors of deleted steps from the index's files.

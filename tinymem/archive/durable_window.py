@@ -73,6 +73,8 @@ class DurableWindow(MemoryManager):
         if not again and self._journal.version() == self._version:
             return
         again = again or self._version < 0
+        if again:
+            self._version = -1  # until all of it is read
         with self._journal.snapshot():
             rows = self._journal.window(0 if again else self._next - 1)  # what a server gives with the state at once
             version, following = self._journal.version(), self._journal.next_number()

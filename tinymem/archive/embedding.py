@@ -120,6 +120,8 @@ class Embedding(ABC):
         with self.journal.together():
             if stored := self.journal.setting(EMBEDDER) or "":
                 raise EmbedderMismatchError(stored, fingerprint, self.embedder.name, self._is_remembered)
+            if self.journal.last_passage():
+                raise self.journal.damaged("it is not said which embedder the vectors are of")
             self.journal.keep({EMBEDDER: fingerprint, EMBEDDER_NAME: self.embedder.name})  # the first that works
 
     def _make_sure(self) -> None:

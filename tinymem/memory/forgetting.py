@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
-from tinymem.errors import InputError, TinymemError, warn_hourly
+from tinymem.errors import InputError, StorageError, TinymemError, warn_hourly
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
@@ -38,8 +39,14 @@ class Forgetting:
         self._window.withdraw(numbers)
         try:
             self._archive.delete(numbers, instead)
-        finally:  # when it fails half way, the window has what the journal has
+        except BaseException:  # when it fails half way, the window has what the journal has
+            with suppress(StorageError):  # the first error says if it may have happened
+                self._window.catch_up(again=True)
+            raise
+        try:
             self._window.catch_up(again=True)
+        except StorageError as error:
+            raise StorageError(f"the steps are deleted, but the window cannot be read again: {error}") from error
 
     def retain(self, retention: Retention | None, now: datetime, dry_run: bool) -> RetentionReport:
         """Remove what is over the limits, the memory's own unless given; with `dry_run`, only report it."""

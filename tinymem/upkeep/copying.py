@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from tinymem.archive.folders import MARKER, folder_name, namespace_folder
 from tinymem.errors import StorageError
 from tinymem.stores.files import private_folder
-from tinymem.stores.journals import journal_files
+from tinymem.stores.journals import copy_journal, journal_files
 
 __all__ = ["copy_namespace", "is_read_only"]
 
@@ -38,20 +36,8 @@ def copy_namespace(path: Path, namespace: str, to: Path) -> None:
         for place in (to, to / folder.name):
             private_folder(place)
         shutil.copyfile(path / MARKER, to / MARKER)
-        _copy_journal(min(journal_files(folder)), to / folder.name)
-    except (OSError, sqlite3.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StorageError(f"{folder} may only be read, and cannot be copied to {to}: {reason}") from error
-
-
-def _copy_journal(journal: Path, to: Path) -> None:
-    log = journal.with_name(f"{journal.name}-wal")
-    has_log = log.exists() and log.stat().st_size > 0
-    # SQLite reads a log too, if it can use its index; without a log nobody writes, and the file is all there is.
-    uri = f"{journal.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as held, closing(sqlite3.connect(to / journal.name)) as copy:
-            held.backup(copy)
-    except sqlite3.OperationalError:
-        for file in (journal, log):
-            shutil.copyfile(file, to / file.name)
+        copy_journal(folder, to / folder.name)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} may only be read, and cannot be copied to {to}: {error.strerror or error}"
+        ) from error

@@ -6,6 +6,7 @@ sends all writes together and commits. A read in between sends the writes before
 
 from __future__ import annotations
 
+import secrets
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.postgres.server.errors import damaged, guarded, is_lost
 from tinymem.stores.postgres.server.head import LOCK_HEAD, READ_HEAD, Head
 from tinymem.stores.postgres.server.pool import Connection, Statement, left, pool_of, sent
-from tinymem.stores.postgres.server.values import Planned, hash_of
+from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["Transactions"]
 
@@ -29,7 +30,7 @@ Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 ASKING, PAUSE = 5.0, 0.05  # seconds in which a lost server is asked what became of a commit, and between two tries
 REPEATABLE = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 OLD = "1 day"  # after which a writer that did not close is gone
-_FIND = "SELECT name, identity FROM namespaces WHERE id = %s"
+_FIND = 'SELECT id, identity FROM namespaces WHERE name COLLATE "C" = %s'
 _WRITTEN = Planned(
     "WITH wrote AS (INSERT INTO writers (namespace, writer, writes) VALUES (%(ns)s, %(writer)s, %(writes)s) "
     "ON CONFLICT (namespace, writer) DO UPDATE SET writes = excluded.writes, at = now()) "
@@ -46,7 +47,7 @@ class Transactions:
     """
 
     def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
-        self._url, self._name, self._id = url, name, hash_of(name)
+        self._url, self._name = url, name
         self._pool = pool_of(url, create, timeout)
         self._location = f"{self._pool.address} namespace {name!r}"
         self._lock = ProcessLock(f"the memory at {self._location}")
@@ -68,17 +69,17 @@ class Transactions:
             raise
 
     def _find(self, create: bool) -> None:
-        if not self._read(_FIND, (self._id,)):
+        if not (rows := self._read(_FIND, (self._name,))):
             if not create:
                 raise NotAMemoryError(f"there is no memory at {self._location}")
             self._read(
                 "INSERT INTO namespaces (id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING 1",
-                (self._id, self._name),
+                (secrets.randbits(63), self._name),
             )
-        rows = self._read(_FIND, (self._id,))
-        if not rows or rows[0][0] != self._name:  # not even to be seen, where it is another role's
-            raise StorageError(f"{self._location} has the place of another namespace: choose another name")
-        self.identity = str(rows[0][1])
+            rows = self._read(_FIND, (self._name,))
+        if not rows:  # the number is another one's, once in 2^63 times, or the namespace was removed just now
+            raise StorageError(f"{self._location} could not be made: try again")
+        self._id, self.identity = int(rows[0][0]), str(rows[0][1])
 
     @property
     def location(self) -> str:

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from journal_rows import add_next
 from postgres_server import PostgresServer
 from wire import Cut, Wire
 
+from tinymem import HierarchicalMemory, MessageStep
 from tinymem.errors import StorageError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
@@ -111,6 +114,35 @@ def test_a_commit_whose_answer_is_lost_is_asked_for(
     assert wire.cuts == 1
     assert journal.version() == version  # only this journal has written
     check(journal, {"first": 1, "second": 2})
+
+
+def test_what_was_forgotten_while_the_server_went_away_may_be_gone(
+    wire: Wire, wired: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path))
+    monkeypatch.setattr("tinymem.stores.postgres.server.transactions.ASKING", 0.0)
+    memory = HierarchicalMemory(wired, namespace=tmp_path.name, embedder="hashing:64")
+    memory.add(MessageStep("user", "The ladder is behind the shed.", id="ladder"))
+    memory.flush()
+    wire.cut_at, wire.word = "answer", b"next_number ="  # with the commit
+    wire.refuse()
+    with pytest.raises(StorageError, match="asked if it was committed: open the memory again and look before"):
+        memory.forget("ladder")
+    assert wire.cuts == 1
+    with suppress(StorageError):
+        memory.close()
+
+
+def test_a_namespace_that_was_removed_while_the_server_went_away_may_be_gone(
+    wire: Wire, wired: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path))
+    with HierarchicalMemory(wired, namespace=tmp_path.name, embedder="hashing:64") as memory:
+        memory.add(MessageStep("user", "The ladder is behind the shed."))
+    wire.cut_at, wire.word = "answer", b"DELETE FROM namespaces"
+    with pytest.raises(StorageError, match="it may be gone: look for it"):
+        HierarchicalMemory.forget_namespace(wired, tmp_path.name)
+    assert wire.cuts == 1
 
 
 def test_idle_connections_that_were_cut_are_not_noticed(open_journal: OpenJournal, wire: Wire, wired: str) -> None:

@@ -22,7 +22,6 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
-from tinymem.stores.postgres.server.values import hash_of
 from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex, salvage
 from tinymem.upkeep.forgetting import forget_namespace
 
@@ -305,7 +304,9 @@ def test_upkeep_works_on_a_database(open_memory: Open, postgres: PostgresServer,
     assert done.embedded == done.passages
     assert open_memory(embedder="hashing:64").recall("Where is staging?", max_tokens=300).items
     with psycopg.connect(url) as db:
-        db.execute("DELETE FROM tinymem.terms WHERE namespace = %s", (hash_of(name),))
+        db.execute(
+            "DELETE FROM tinymem.terms USING tinymem.namespaces n WHERE namespace = n.id AND n.name = %s", (name,)
+        )
     assert not doctor(url, name).sound
     assert rebuild(url, name) == 0
     assert doctor(url, name).sound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +19,8 @@ from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageErro
 from tinymem.stores.journals import erase_shared, migrate_tables, schema, scrub_shared, shared_names, shown_address
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+from tinymem.stores.postgres.server.values import hash_of  # noqa: E402
+
 OpenJournal = Callable[..., Any]
 
 OCCURRENCES = "occurrences(%s, %s::bigint[], ARRAY[0]::bigint[], 32, 12000)"
@@ -55,7 +57,9 @@ def test_tables_are_made_once(fresh: str) -> None:
 
 
 BEFORE_SLICES = """
-DELETE FROM tinymem.format WHERE version = 4;
+DELETE FROM tinymem.format WHERE version >= 4;
+DROP INDEX tinymem.namespaces_by_one_name;
+CREATE INDEX namespaces_by_name ON tinymem.namespaces (name COLLATE "C");
 DROP TABLE tinymem.tokens, tinymem.identifiers;
 DROP INDEX tinymem.passages_by_identifier, tinymem.steps_by_time, tinymem.steps_by_speaker;
 DROP FUNCTION tinymem.codes_of, tinymem.is_act, tinymem.counted_tokens, tinymem.counted_identifiers, tinymem.holders;
@@ -69,8 +73,7 @@ def test_tables_of_an_older_version_are_changed_only_when_asked_to(fresh: str, o
         db.execute(BEFORE_SLICES)
     with pytest.raises(FormatError, match=r"tables of format \d+, this version needs \d+: .*`tinymem migrate URL`"):
         open_journal(url=fresh)
-    before, now = migrate_tables(fresh)
-    assert before == now - 1
+    assert migrate_tables(fresh)[0] == 3
     journal = open_journal(url=fresh)
     assert journal.check_terms() == (2, None)
     add_next(journal, "one")
@@ -178,6 +181,23 @@ def test_a_role_sees_and_writes_only_what_it_was_allowed(open_journal: OpenJourn
     with psycopg.connect(ann) as db, pytest.raises(psycopg.errors.InsufficientPrivilege):
         db.execute("TRUNCATE tinymem.steps")
     assert len(theirs.rows()) == 1
+
+
+def test_a_role_cannot_take_the_place_of_another_name(
+    open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
+) -> None:
+    mine = open_journal("mine")
+    ann, boss = role(mine._name), f"{mine._name} boss"
+    with psycopg.connect(ann, autocommit=True) as db:
+        with suppress(psycopg.Error):  # as a name was found before
+            db.execute("UPDATE tinymem.namespaces SET id = %s WHERE name = %s", (hash_of(boss), mine._name))
+        for name in (boss, mine._name):
+            with pytest.raises(psycopg.Error, match=r"row-level security|duplicate key"):
+                db.execute("INSERT INTO tinymem.namespaces (id, name) VALUES (%s, %s)", (1, name))
+    put(open_journal(boss), ["The grandmother bakes."])
+    with psycopg.connect(ann) as db:
+        assert db.execute("SELECT name FROM tinymem.namespaces").fetchall() == [(mine._name,)]
+        assert db.execute("SELECT count(*) FROM tinymem.steps").fetchone() == (0,)
 
 
 def test_a_role_that_was_allowed_nothing_sees_nothing(

@@ -31,7 +31,7 @@ from tinymem.stores.journals import migrate_tables  # noqa: E402
 from tinymem.stores.postgres.administration import INDEXING  # noqa: E402
 from tinymem.stores.postgres.nearest import BREADTH, Limits, index_name, nearest  # noqa: E402
 from tinymem.stores.postgres.server.pool import left, pool_of, sent  # noqa: E402
-from tinymem.stores.postgres.server.values import Planned, halves, hash_of  # noqa: E402
+from tinymem.stores.postgres.server.values import Planned, halves  # noqa: E402
 from tinymem.stores.postgres.statistics import ACTS  # noqa: E402
 
 OpenJournal = Callable[..., Any]
@@ -161,7 +161,7 @@ def test_the_statistics_follow_what_comes_and_goes(memory: HierarchicalMemory, m
 
 
 def test_damaged_statistics_are_found_and_made_again(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
-    url, name, id = postgres.url(), memory.namespace, hash_of(memory.namespace)
+    url, name, id = postgres.url(), memory.namespace, memory.long_term.journal._id  # type: ignore[attr-defined]
     for table in ("tokens", "identifiers"):
         with psycopg.connect(url) as db:
             db.execute(f"UPDATE tinymem.{table} SET passages = passages + 1 WHERE namespace = %s", (id,))
@@ -299,7 +299,8 @@ def test_a_large_memory_that_moved_has_an_index(
     monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 300)
     migrate(tmp_path / "moved", fresh)
     with psycopg.connect(fresh) as db:
-        name = index_name(hash_of(memory.namespace))
+        (id,) = db.execute("SELECT id FROM tinymem.namespaces WHERE name = %s", (memory.namespace,)).fetchone() or ()
+        name = index_name(id)
         assert db.execute("SELECT to_regclass(%s)", (f"tinymem.{name}",)).fetchone() != (None,)
 
 

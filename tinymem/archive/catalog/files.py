@@ -291,8 +291,8 @@ class CatalogFiles:
             self._rewrite(journal, steps, None)
         except OSError as error:
             raise StorageError(
-                f"{self._folder}: the steps are deleted, but what was made of them stays in these files: "
-                f"{error.strerror or error}; delete the folder, and it is made again"
+                f"{self._folder}: these files cannot be written: {error.strerror or error}; delete the folder, and it "
+                "is made again"
             ) from error
 
     def set_milestones(self, journal: Journal, steps: Sequence[int], milestone: bool) -> None:

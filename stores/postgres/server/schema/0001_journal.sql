@@ -2,7 +2,7 @@
 -- point (COLLATE "C"), as in SQLite.
 
 CREATE TABLE namespaces (
-    id bigint PRIMARY KEY,                       -- a hash of the name
+    id bigint PRIMARY KEY,                       -- found by its name; see 0005_names.sql
     name text NOT NULL,
     identity uuid NOT NULL DEFAULT gen_random_uuid(),  -- of this memory, whatever its address
     version bigint NOT NULL DEFAULT 0,           -- transactions that wrote
