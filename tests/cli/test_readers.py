@@ -184,7 +184,7 @@ def test_message_without_role(write: Write) -> None:
         ({"role": "user", "content": 7}, "content"),
         ({"role": "assistant", "tool_calls": "no"}, "a tool call must be"),
         ({"role": "assistant", "tool_calls": [{"id": "x"}]}, "no name"),
-        ({"role": "user", "content": "x", "timestamp": "yesterday"}, "is no time"),
+        ({"role": "user", "content": "x", "timestamp": "yesterday"}, "the time of the message cannot be read"),
     ],
 )
 @pytest.mark.parametrize("shape", ["lines", "list"])

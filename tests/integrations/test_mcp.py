@@ -130,21 +130,21 @@ def test_forgetting_is_a_dry_run_unless_it_is_not(memory: HierarchicalMemory) ->
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("open", {"id": "#99"}, "no step '99'"),
-        ("forget", {"ids": ["#99"], "dry_run": False}, "no step '99'"),
+        ("open", {"id": "#99"}, "no step 99"),
+        ("forget", {"ids": ["#99"], "dry_run": False}, "no step 99"),
         ("forget", {}, "say what to forget"),
         ("recall", {"query": "x", "max_tokens": 20_001}, "less than or equal to 20000"),
         ("recall", {"query": "x", "since": "yesterday"}, "since must be a time such as"),
         ("remember", {"text": " \n"}, "text is empty"),
         ("remember", {"text": "x" * 100_001}, "at most 100000 characters"),
         ("forget", {"ids": [1] * 100_000}, "at most 100 items"),
-        ("recall", {}, "Field required"),
+        ("recall", {}, "recall: query is missing"),
     ],
 )
 def test_mistakes_are_named(memory: HierarchicalMemory, tool: str, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ToolError, match=re.escape(said)) as caught:
         asked(memory, tool, **arguments)
-    assert len(str(caught.value)) < 1_000
+    assert len(str(caught.value)) < 1_000 and "pydantic" not in str(caught.value)
 
 
 def test_a_memory_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_step_is_a_resource_of_its_namespace(memory: HierarchicalMemory) -> No
     server = memory_server(memory)
     (content,) = run(lambda: server.read_resource("memory://default/1"))
     assert FENCE.fullmatch(content.content) and "10.0.0.7" in content.content
-    for other, said in (("memory://other/1", "namespace 'default' only"), ("memory://default/7", "no step '7'")):
+    for other, said in (("memory://other/1", "namespace 'default' only"), ("memory://default/7", "no step 7")):
         with pytest.raises(Exception, match=said):
             run(partial(server.read_resource, other))
 

@@ -93,7 +93,7 @@ def test_an_agent_uses_the_memory_over_stdio(tmp_path: Path) -> None:
             assert await call(session, "remember", text="The staging server is at 10.0.0.7.") == "Remembered as #1."
             assert "10.0.0.7" in await call(session, "recall", query="Where is staging?")
             wrong = await session.call_tool("open", {"id": "#9"})
-            assert failed(wrong) and "no step '9'" in text_of(wrong)
+            assert failed(wrong) and "no step 9" in text_of(wrong)
         async with over_stdio(tmp_path / "m") as session:
             assert "10.0.0.7" in await call(session, "recent")
 

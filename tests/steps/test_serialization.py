@@ -79,7 +79,7 @@ def test_what_a_summary_covers_is_the_same_however_it_was_given() -> None:
         ({"task": None}, "TaskStep.task must be"),
         ({"task": 7}, "TaskStep.task must be"),
         ({"colour": "red"}, "colour"),
-        ({"timestamp": "yesterday"}, "yesterday"),
+        ({"timestamp": "yesterday"}, "ISO 8601"),
         ({"timestamp": 7}, "TaskStep"),
         ({"id": ""}, "id must be a string"),
         ({"overlay": 7}, "overlay a list"),

@@ -12,7 +12,7 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.stats import Stats, stats_of
-from tinymem.errors import ClosedError, InputError, shown
+from tinymem.errors import ClosedError, InputError, kind_of, shown
 from tinymem.memory.context.blocks import KeptScratchpad
 from tinymem.memory.filters import a_filter
 from tinymem.memory.forgetting import Forgetting
@@ -181,7 +181,7 @@ class BaseMemory(StepCollection):
         with self._opened():
             number = number_of(self.long_term, id)
             if (found := self.long_term.fetch([number]).get(number)) is None:
-                raise InputError(f"no step {shown(id)} in namespace {self.namespace!r}")
+                raise InputError(f"no step {number if number >= 0 else 'of this id'} in namespace {self.namespace!r}")
             return found
 
     def history(
@@ -237,7 +237,7 @@ class BaseMemory(StepCollection):
         """Return the number of the step that a history goes on behind; it may have been forgotten."""
         number = number_of(self.long_term, after) if isinstance(after, (str, int)) else -1
         if number < 0:
-            raise InputError(f"after must be the id or the number of a step, not {shown(after)}")
+            raise InputError(f"after must be the id or the number of a step, not {kind_of(after)}")
         return number
 
     @traced("update_memory")

@@ -113,7 +113,7 @@ class ReadingMemory(BaseMemory):
         step = self.get(id)
         text = step.text
         if begin and begin >= len(text):
-            raise InputError(f"start must be below {len(text)}, which is how many characters step {shown(id)} has")
+            raise InputError(f"start must be below {len(text)}, which is how many characters the step has")
         number = f"#{step.step_number}"
         return opened(
             text,

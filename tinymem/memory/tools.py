@@ -113,7 +113,7 @@ def memory_tools(
     def open_(id: str, start: int = 0, max_tokens: int | None = None) -> str:
         step = memory.get(id)
         if not lets_pass(step):
-            raise InputError(f"no step {id!r:.{SHOWN}}")
+            raise InputError("no step with this id")
         return memory.open(step.id, whole_number("start", start), max_tokens=budget(max_tokens))
 
     searching = (

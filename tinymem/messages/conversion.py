@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from tinymem.errors import MessageError, StepError, kind_of, shown
+from tinymem.errors import MessageError, StepError, kind_of
 from tinymem.messages.answers import OpenCall, answered_by
 from tinymem.messages.sendable import name_and_arguments, plain, raw_calls
 from tinymem.steps.actions import ActionStep, ToolCall
@@ -108,7 +108,7 @@ def _checked(message: Mapping[str, Any], index: int) -> Message:
     if not isinstance(message, Mapping):
         raise MessageError(f"must be a mapping with role and content, not {type(message).__name__}", index)
     if message.get("role") not in ROLES:
-        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {shown(message.get('role'))}", index)
+        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {kind_of(message.get('role'))}", index)
     if not isinstance(message.get("tool_calls") or [], Sequence):
         raise MessageError(f"tool_calls must be a list, not {type(message['tool_calls']).__name__}", index)
     try:

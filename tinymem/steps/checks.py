@@ -65,7 +65,7 @@ def an_aware_time(name: str, value: Time | None, error: type[InputError] = Input
             return _EPOCH + timedelta(seconds=float(value))
         except (OverflowError, ValueError):
             raise error(f"{name} must be seconds between the years 1 and 9999, not {shown(value)}") from None
-    raise error(f"{name} must be a datetime or a number of seconds since 1970, not {shown(value)}")
+    raise error(f"{name} must be a datetime or a number of seconds since 1970, not {kind_of(value)}")
 
 
 def a_path(name: str, value: str | PathLike[str]) -> Path:

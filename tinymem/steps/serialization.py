@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tinymem.errors import FormatError, StepError, shown
+from tinymem.errors import FormatError, StepError, kind_of, shown
 from tinymem.steps import types as _steps
 from tinymem.steps.types import ActionStep, Signal, Step, ToolCall
 
@@ -87,7 +87,7 @@ def _time(value: str) -> datetime:
     try:
         return datetime.fromisoformat(value)
     except ValueError:
-        raise StepError(f"timestamp must be in ISO 8601, not {shown(value)}") from None
+        raise StepError(f"timestamp must be in ISO 8601, not {kind_of(value)}") from None
 
 
 def dump_step(step: Step) -> str:

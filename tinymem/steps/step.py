@@ -98,7 +98,7 @@ class Step:
 
     def __post_init__(self) -> None:
         if not self.id or not isinstance(self.id, str):
-            raise StepError(f"id must be a string that is not empty, not {shown(self.id)}")
+            raise StepError(f"id must be a string that is not empty, not {kind_of(self.id)}")
         for name, value in (("id", self.id), ("session", self.session), ("speaker", self.speaker)):
             if value is not None:
                 check_text(self, name, value)

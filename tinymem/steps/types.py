@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, ClassVar
 
-from tinymem.errors import StepError, kind_of, shown
+from tinymem.errors import StepError, kind_of
 from tinymem.steps.actions import ActionStep, Signal, ToolCall
 from tinymem.steps.content import Content, as_text, checked, frozen, map_text, thawed, to_json
 from tinymem.steps.step import Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
@@ -183,7 +183,7 @@ class MessageStep(Step):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.role not in ROLES:
-            raise StepError(f"role must be one of {', '.join(ROLES)}, not {shown(self.role)}")
+            raise StepError(f"role must be one of {', '.join(ROLES)}, not {kind_of(self.role)}")
         check_texts(self, "tool_call_id")
         if self.role == "tool" and not isinstance(self.tool_call_id, str):
             raise StepError("a tool message needs the tool_call_id of the call that it answers")

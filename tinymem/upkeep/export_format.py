@@ -32,7 +32,7 @@ import numpy as np
 from tinymem.archive.archive import row_of
 from tinymem.archive.durable_window import MOST_CALLS
 from tinymem.archive.scratchpad_format import loaded
-from tinymem.errors import FormatError, InputError, shown
+from tinymem.errors import FormatError, InputError, kind_of, shown
 from tinymem.messages.tokens import EstimatingCounter, count_message
 from tinymem.protocols import Embedded, LinkRow, StepRow, SummaryRow, TokenIds, Vectors
 from tinymem.steps.content import checked, clean
@@ -180,7 +180,7 @@ def _check_messages(step: Step) -> None:
     step.to_messages(style="observation")
     for message in step.to_messages(style="tools"):
         if message.get("role") not in ROLES:
-            raise InputError(f"role must be one of {', '.join(ROLES)}, not {shown(message.get('role'))}")
+            raise InputError(f"role must be one of {', '.join(ROLES)}, not {kind_of(message.get('role'))}")
         checked(message.get("content"), "content")
         calls = message.get("tool_calls") or []
         if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("id"), str) for c in calls):

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tinymem.cli.ingestion.dumps import chat_of
 from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
-from tinymem.errors import InputError, MessageError
+from tinymem.errors import InputError, MessageError, kind_of
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.formats import chat_messages
@@ -244,7 +244,7 @@ def _moment(clock: Any, place: str) -> datetime | None:
             return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
         return datetime.fromtimestamp(clock, timezone.utc)
     except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise InputError(f"{place}: {clock!r} is no time") from error
+        raise InputError(f"{place}: the time of the message cannot be read: {kind_of(clock)}") from error
 
 
 def _steps_of(messages: Iterable[_Said], session: str, thread: Thread | None = None) -> Iterator[Step]:

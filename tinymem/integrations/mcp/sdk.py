@@ -6,10 +6,15 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from tinymem import __version__
 from tinymem.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 __all__ = ["ResourceError", "ToolError", "new_server", "prompt_error", "tool_hints", "web_app"]
 
@@ -35,6 +40,25 @@ ResourceError: type[Exception] = _found(*(f"{place}:ResourceError" for place in 
 IS_FIRST = Server.__name__ == "FastMCP"
 
 
+class _Answering(Server):  # type: ignore[misc, valid-type]
+    """A server that says in a line what is wrong with the arguments of a call."""
+
+    async def call_tool(self, name: str, *given: Any, **more: Any) -> Any:
+        try:
+            return await super().call_tool(name, *given, **more)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(f"{name}: {'; '.join(map(_fault, error.__cause__.errors()))}") from None
+
+
+def _fault(error: ErrorDetails) -> str:
+    """Say what is wrong with an argument, without the argument."""
+    argument = ".".join(map(str, error["loc"])) or "the arguments"
+    said = error["msg"].partition(",")[0].removeprefix("Input ")
+    return f"{argument} is missing" if error["type"] == "missing" else f"{argument} {said}"
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep a server that is being made from configuring the process's logging."""
@@ -50,8 +74,8 @@ def new_server(instructions: str) -> Any:
     """Make a server without tools, of the name and version of this package."""
     with _quiet():
         if not IS_FIRST:
-            return Server("tinymem", instructions=instructions, version=__version__, log_level="WARNING")
-        server = Server("tinymem", instructions=instructions, log_level="WARNING")
+            return _Answering("tinymem", instructions=instructions, version=__version__, log_level="WARNING")
+        server = _Answering("tinymem", instructions=instructions, log_level="WARNING")
     server._mcp_server.version = __version__  # FastMCP takes none, and would say the SDK's
     return server
 

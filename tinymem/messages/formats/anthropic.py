@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tinymem.errors import MessageError, shown
+from tinymem.errors import MessageError, kind_of
 from tinymem.messages.formats.anthropic_blocks import blocks_of, call_of, made_of, parts_of, result_of, shortened
 from tinymem.messages.formats.anthropic_turns import Piece, Sent, breakpoints, cached, turns_of, written
 from tinymem.messages.formats.conversation import Placed
@@ -101,7 +101,7 @@ def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int
     """Yield the messages of a chat that an item is, with their blocks: results of tools one by one, then the rest."""
     role, blocks = item.get("role"), blocks_of(item.get("content"), index)
     if role not in ("user", "assistant", "system"):
-        raise MessageError(f"role must be user, assistant or system, not {shown(role)}: name another format", index)
+        raise MessageError(f"role must be user, assistant or system, not {kind_of(role)}: name another format", index)
     inside = "tool_use" if role == "assistant" else "tool_result"
     apart = [at for at, block in enumerate(blocks) if block.get("type") == inside]
     rest = tuple(at for at in range(len(blocks)) if at not in apart)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tinymem.errors import MessageError, kind_of, shown
+from tinymem.errors import MessageError, kind_of
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.items import ItemConversation, Source
 from tinymem.messages.formats.objects import plain_value
@@ -54,7 +54,7 @@ def _sendable(item: Any) -> Any:
 def _message(item: dict[str, Any], index: int) -> Message:
     """Return the message without marks of caches, which wander from message to message."""
     if item.get("role") not in ROLES:
-        given = shown(item.get("role"))
+        given = kind_of(item.get("role"))
         raise MessageError(f"role must be one of {', '.join(ROLES)}, not {given}: or name another format", index)
     content = item.get("content")
     if content is not None and not isinstance(content, (str, list)):

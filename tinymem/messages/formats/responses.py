@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tinymem.errors import MessageError, shown
+from tinymem.errors import MessageError, kind_of, shown
 from tinymem.messages.formats.conversation import Placed
 from tinymem.messages.formats.items import ItemConversation, Source
 from tinymem.messages.formats.parts import said, text_part, texts_of, with_notes, with_texts
@@ -121,8 +121,8 @@ def _single(item: dict[str, Any], index: int, kind: str) -> Message:
     if kind.startswith("message:"):
         return {"role": item["role"], "content": said(message_content(item, index))}
     raise MessageError(
-        f"an item of the unknown type {shown(item.get('type'))}, role {shown(item.get('role'))}: leave it out, or name "
-        "another format",
+        f"an item of the unknown type {shown(item.get('type'))}, with {kind_of(item.get('role'))} as role: leave it "
+        "out, or name another format",
         index,
     )
 
