@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from tinymem.archive.indexing.index import is_held
+from tinymem.archive.indexing.index import BACKGROUND, is_held
 from tinymem.errors import ClosedError, warn_hourly, without_content
 
 __all__ = ["Background", "Worker", "background"]
@@ -65,7 +65,7 @@ class Background:
                 return
             self._due[worker] = due
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tinymem", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=BACKGROUND, daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 

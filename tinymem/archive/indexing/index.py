@@ -37,7 +37,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.late import products
 from tinymem.registry import erase_store, remove_from_store, store_from
 
-__all__ = ["BATCH", "Index", "is_held"]
+__all__ = ["BACKGROUND", "BATCH", "Index", "is_held"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,9 @@ T = TypeVar("T")
 BATCH = 1_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
 LONGEST_REST = 60.0  # but not longer than so many seconds
-HANDED_OVER = 10.0  # seconds that are waited for another process to close the store
+HANDED_OVER = 10.0  # seconds that are waited for another process to close the store,
+SHORTLY = 1.0  # and that the background thread waits
+BACKGROUND = "tinymem"  # its name
 ASK_AGAIN = 0.05  # seconds after which it is looked again if it has
 
 
@@ -327,8 +329,12 @@ class Index:
             self._move_to(0)
 
     def _once_free(self, use: Callable[[], T]) -> T:
-        """Return what `use` returns; a process that has the store open is asked to close it, and waited for."""
-        until = time.monotonic() + HANDED_OVER
+        """Return what `use` returns; a process that has the store open is asked to close it, and waited for.
+
+        The background thread waits a moment only: it may be the one that closes it, for another memory.
+        """
+        patience = SHORTLY if threading.current_thread().name == BACKGROUND else HANDED_OVER
+        until = time.monotonic() + min(patience, HANDED_OVER)
         try:
             while True:
                 try:

@@ -314,7 +314,9 @@ class VirtualList {
     this.element = h("div.list", {tabindex: 0, role: "listbox", "aria-label": "Steps"}, this.sheet);
     this.element.addEventListener("scroll", () => this.schedule());
     new ResizeObserver(() => {
+      const wasAtEnd = this.isAtEnd;
       this.forgetRows();
+      if (wasAtEnd) this.show(this.count - 1, "end");
       this.schedule();
     }).observe(this.element);
   }
@@ -336,10 +338,12 @@ class VirtualList {
 
   measure() {
     this.height = parseFloat(getComputedStyle(this.element).getPropertyValue("--row"));
-    this.tall = this.count * this.height;
+    const view = this.element.clientHeight;
+    const rows = this.count * this.height;
+    // At the end the first row in sight begins at the top too, with a little room behind the last one.
+    this.tall = rows > view ? rows + (view % this.height) : rows;
     this.physical = Math.min(this.tall, TALLEST);
     this.sheet.style.height = `${this.physical}px`;
-    const view = this.element.clientHeight;
     this.ratio = this.physical > view ? (this.tall - view) / (this.physical - view) : 1;
   }
 
@@ -370,6 +374,7 @@ class VirtualList {
       top = this.element.scrollTop;
     this.direction = Math.sign(top - this.top) || this.direction;
     this.top = top;
+    this.isAtEnd = top * this.ratio + this.element.clientHeight >= this.tall - 2;
     const start = Math.max(0, first - (this.direction < 0 ? BEFORE : BEHIND)),
       stop = Math.min(this.count, last + (this.direction > 0 ? BEFORE : BEHIND));
     for (const [place, row] of this.rows) {
@@ -447,6 +452,7 @@ class VirtualList {
     const y = place * height;
     let to = top;
     if (where === "center") to = y - view / 2 + height / 2;
+    else if (where === "end" && place === this.count - 1) to = this.tall - view;
     else if (where === "end" || y + height > top + view) to = y + height - view;
     else if (y < top) to = y;
     if (to !== top) this.element.scrollTop = Math.max(0, to) / this.ratio;
