@@ -8,9 +8,11 @@ each to be picked, and the loss is the cross-entropy to the evidence, spread eve
 Liu, Tsai, Li, Learning to Rank: From Pairwise to Listwise Approach, 2007). Where any passage with the needle will do,
 it is minus the logarithm of the chance that one of them is picked. Each file has the same say. Adam, full batches.
 
-What is known beforehand is not left to the data: evidence never speaks against a passage (but in a stretch of a run,
-where a passage is weighed against the rest of its step, that of its step may); what an agent did is weighed as what its
-tools gave back; and biases are set so that evidence has a mean score of 0.
+Questions and stretches of agents' runs have a row of weights each, fitted on their own; a row that no file has queries
+for stays as it is in `--out`, with its provenance. What is known beforehand is not left to the data: evidence never
+speaks against a passage (but in a stretch, where a passage is weighed against the rest of its text, that of its step
+may); what an agent did is weighed as what its tools gave back, but for a bias; and biases are moved so that evidence
+has a mean score of 0.
 
 The published weights are fitted on all haystacks. What they are worth is measured in two folds: weights that are fitted
 on every other haystack of each file are asked for the rest, and the other way round. A file with one haystack is held
@@ -48,22 +50,20 @@ __all__ = ["Settings", "fit", "main"]
 
 PUBLISHED = Path(tinymem.__file__).parent / "data" / "fusion.json"
 FOLDED = Path(__file__).parents[1] / "results" / "fusion.folds.json"
-SIGNED = ("reply", "milestone", "slices")  # these may speak against a passage,
-WEIGHED = ("step_cosine", "step_bm25")  # and in a stretch of a run these: a passage is set against the rest of its step
 TOOL, ACT, SAID, QUESTION = range(len(KIND_NAMES))
-SHARED = np.array([0, 0, 0, 1])  # which fitted row of weights each kind has: in a stretch all share one, but for biases
-# (row, feature) that stay 0: a stretch asks nothing; for a question the features of a stretch are not computed, and a
-# passage answers it or does not, whatever stands in the rest of its step.
-NEVER = (
-    *((0, name) for name in ("answers", "named", "slices")),
-    *((1, name) for name in ("introduces", "typed", "typed_share", "paths", "step_cosine", "step_bm25")),
-)
-# (row, feature, setting): weights that stay as they are set.
-PRESET = (
-    (0, "max_sim", "stretch_max_sim"),
-    (0, "step_cosine", "stretch_step_cosine"),
-    (1, "bm25", "question_bm25"),
-)
+STRETCH = (TOOL, ACT, SAID)  # share one row of weights, but for biases
+# Features with a weight. For a stretch few, so that they hold for kinds of agents that nobody fitted on; for a question
+# those of a stretch are not computed, and a passage answers it or does not, whatever stands in the rest of its step.
+OF_STRETCH = (
+    "cosine", "bm25", "step_cosine", "step_bm25", "before_bm25", "after_cosine", "after_bm25", "size", "size_bm25",
+    "introduces", "typed_share", "paths",
+)  # fmt: skip
+OF_QUESTION = tuple(
+    name for name in NAMES
+    if name not in ("introduces", "typed", "typed_share", "paths", "step_cosine", "step_bm25", "size_bm25")
+)  # fmt: skip
+SIGNED = ("reply", "milestone", "slices", "call", "size")  # these may speak against a passage,
+WEIGHED = ("step_cosine", "step_bm25", "size_bm25")  # and in a stretch these
 
 Floats = npt.NDArray[np.float64]
 
@@ -76,13 +76,11 @@ class Settings:
     iterations: int = 250
     rate: float = 0.05
     l2: float = 1e-2  # on weights of features that are scaled to a deviation of 1
-    act_below_tool: float = 2.0  # the bias of an agent's acts against that of tool output
+    stretch_l2: float = 1e-3
     # The weights below are set, because the data has too little to fit them on. Setting them costs nothing in
     # cross-validation.
     milestone: float = 0.5  # few questions are about final answers
     named: float = 8.0  # few questions name a rare identifier
-    stretch_max_sim: float = 3.0  # few stretches ask in words; by its words a passage stands out of its step
-    stretch_step_cosine: float = -2.0
     question_bm25: float = 2.5  # the questions are about chats; those about output of tools hang more on their words
 
 
@@ -91,8 +89,6 @@ class Lists:
 
     def __init__(self, files: Sequence[Sequence[Asked]]) -> None:
         queries = [asked for file in files for asked in file]
-        if not queries:
-            raise InputError("nothing to train on: every file has a single haystack, or no query has its evidence")
         sizes = [len(asked.kinds) for asked in queries]
         x = np.concatenate([asked.features for asked in queries])
         x[:, [NAMES.index("milestone"), NAMES.index("named")]] = 0
@@ -137,15 +133,20 @@ class Adam:
         return step
 
 
-def fit(files: Sequence[Sequence[Asked]], settings: Settings) -> Fusion:
-    """Weights from the training queries of each file."""
-    files = [_spread(file, settings.queries) for file in files]
-    weights, bias = _descend(Lists(files), settings)
-    weights = weights[SHARED]
-    weights[:, NAMES.index("milestone")] = settings.milestone
-    weights[QUESTION, NAMES.index("named")] = settings.named
-    fusion = Fusion(weights.astype(np.float32), bias.astype(np.float32))
-    return _calibrated(fusion, [asked for file in files for asked in file], settings)
+def fit(files: Sequence[Sequence[Asked]], settings: Settings, present: Fusion) -> Fusion:
+    """Weights from the training queries of each file; those of `present` for a row without queries."""
+    if not any(files):
+        raise InputError("nothing to train on: every file has a single haystack, or no query has its evidence")
+    weights, bias = present.weights.astype(np.float64), present.bias.astype(np.float64)
+    for kinds, names in ((STRETCH, OF_STRETCH), ((QUESTION,), OF_QUESTION)):
+        own = [[asked for asked in file if asked.kinds[0] in kinds] for file in files]
+        if any(own):
+            own = [_spread(file, settings.queries) for file in own if file]
+            row, bias[[*kinds]] = _descend(Lists(own), settings, kinds, names)
+            weights[[*kinds]] = row
+            fusion = Fusion(weights.astype(np.float32), bias.astype(np.float32))
+            bias[[*kinds]] -= _mean_of_evidence(fusion, [asked for file in own for asked in file], kinds[0])
+    return Fusion(weights.astype(np.float32), bias.astype(np.float32))
 
 
 def _spread(queries: Sequence[Asked], most: int) -> list[Asked]:
@@ -154,42 +155,35 @@ def _spread(queries: Sequence[Asked], most: int) -> list[Asked]:
     return [queries[i * len(queries) // count] for i in range(count)]
 
 
-def _descend(lists: Lists, settings: Settings) -> tuple[Floats, Floats]:
-    """The two rows of weights and the three biases."""
-    weights, bias = np.zeros((2, len(NAMES))), np.zeros(len(KIND_NAMES))
-    preset = [row for row, _, _ in PRESET], [NAMES.index(name) for _, name, _ in PRESET]
-    values = lists.scale[preset[1]] * [getattr(settings, setting) for _, _, setting in PRESET]
+def _descend(lists: Lists, settings: Settings, kinds: Sequence[int], names: Sequence[str]) -> tuple[Floats, Floats]:
+    """The weights of one row, and the bias of each of its kinds."""
+    weights, bias = np.zeros(len(NAMES)), np.zeros(len(KIND_NAMES))
+    is_question = QUESTION in kinds
+    l2 = settings.l2 if is_question else settings.stretch_l2
+    signed = SIGNED if is_question else SIGNED + WEIGHED
+    positive = [name not in signed for name in NAMES]
+    never = [name not in names for name in NAMES]
     of_weights, of_bias = Adam(weights.shape, settings.rate), Adam(bias.shape, settings.rate)
-    row, every = SHARED[lists.kinds], np.arange(len(lists.kinds))
-    spread = np.zeros((len(every), 2), np.float32)
     for _ in range(settings.iterations):
-        scores = (lists.x @ weights.astype(np.float32).T)[every, row] + bias[lists.kinds]
-        residuals = lists.residuals(scores)
-        spread[every, row] = residuals
-        weights -= of_weights.step(spread.T @ lists.x + settings.l2 * weights)
-        bias -= of_bias.step(np.bincount(lists.kinds, residuals, len(bias)) + settings.l2 * bias)
-        _constrain(weights)
-        weights[preset] = values
-    return weights / lists.scale, bias
+        residuals = lists.residuals(lists.x @ weights.astype(np.float32) + bias[lists.kinds])
+        weights -= of_weights.step(residuals.astype(np.float32) @ lists.x + l2 * weights)
+        bias -= of_bias.step(np.bincount(lists.kinds, residuals, len(bias)) + l2 * bias)
+        weights[positive] = np.maximum(weights[positive], 0)
+        weights[never] = 0
+        if is_question:
+            weights[NAMES.index("bm25")] = settings.question_bm25 * lists.scale[NAMES.index("bm25")]
+    weights = weights / lists.scale
+    weights[NAMES.index("milestone")] = settings.milestone
+    if is_question:
+        weights[NAMES.index("named")] = settings.named
+    return weights, bias[[*kinds]]
 
 
-def _constrain(weights: Floats) -> None:
-    for row, signed in ((SHARED[TOOL], SIGNED + WEIGHED), (SHARED[QUESTION], SIGNED)):
-        adding = [name not in signed for name in NAMES]
-        weights[row, adding] = np.maximum(weights[row, adding], 0)
-    for row, name in NEVER:
-        weights[row, NAMES.index(name)] = 0
-
-
-def _calibrated(fusion: Fusion, queries: Sequence[Asked], settings: Settings) -> Fusion:
-    """With biases by which evidence from tools, and what was said, scores 0 in the mean of the queries."""
-    bias = fusion.bias.copy()
-    for kind, moved in ((TOOL, [TOOL, SAID]), (QUESTION, [QUESTION])):
-        chosen = [(asked, asked.evidence & (asked.kinds == kind)) for asked in queries]
-        means = [_mean_score(fusion, asked, rows) for asked, rows in chosen if rows.any()]
-        bias[moved] -= np.mean(means) if means else 0.0
-    bias[ACT] = bias[TOOL] - settings.act_below_tool
-    return Fusion(fusion.weights, bias)
+def _mean_of_evidence(fusion: Fusion, queries: Sequence[Asked], kind: int) -> float:
+    """Return the mean score of the evidence of one kind, over the queries."""
+    chosen = [(asked, asked.evidence & (asked.kinds == kind)) for asked in queries]
+    means = [_mean_score(fusion, asked, rows) for asked, rows in chosen if rows.any()]
+    return float(np.mean(means)) if means else 0.0
 
 
 def _mean_score(fusion: Fusion, asked: Asked, rows: npt.NDArray[np.bool_]) -> float:
@@ -201,9 +195,9 @@ def rounded(fusion: Fusion) -> Fusion:
     return Fusion(fusion.weights.round(3), fusion.bias.round(3))
 
 
-def folded(files: Sequence[DataFile], settings: Settings) -> list[Fusion]:
+def folded(files: Sequence[DataFile], settings: Settings, present: Fusion) -> list[Fusion]:
     """Return the weights for the haystacks of each fold, fitted on the rest."""
-    return [rounded(fit([_outside(file, fold, files) for file in files], settings)) for fold in range(FOLDS)]
+    return [rounded(fit([_outside(file, fold, files) for file in files], settings, present)) for fold in range(FOLDS)]
 
 
 def _outside(file: DataFile, fold: int, files: Sequence[DataFile]) -> list[Asked]:
@@ -212,11 +206,11 @@ def _outside(file: DataFile, fold: int, files: Sequence[DataFile]) -> list[Asked
     return [one for one in file.training(fold) if one.text not in asked]
 
 
-def without(file: DataFile, files: Sequence[DataFile], settings: Settings) -> Fusion:
+def without(file: DataFile, files: Sequence[DataFile], settings: Settings, present: Fusion) -> Fusion:
     """Return the weights that are fitted without a file, and without its queries in other files."""
     asked = {one.text for haystack in file.haystacks for one in haystack}
     others = [other.training() for other in files if other.sha256 != file.sha256]
-    return rounded(fit([[one for one in other if one.text not in asked] for other in others], settings))
+    return rounded(fit([[one for one in other if one.text not in asked] for other in others], settings, present))
 
 
 def held_out(
@@ -248,10 +242,12 @@ def weights_of(file: DataFile, folds: Sequence[Fusion], alone: Mapping[str, Fusi
     return folds if len(file.haystacks) > 1 else [alone[file.name]] * FOLDS
 
 
-def as_folds(files: Sequence[DataFile], folds: Sequence[Fusion], alone: Mapping[str, Fusion]) -> str:
-    """The weights for each fold of each file, by the file's checksum."""
+def as_folds(
+    files: Sequence[DataFile], folds: Sequence[Fusion], alone: Mapping[str, Fusion], before: Mapping[str, Any]
+) -> str:
+    """The weights for each fold of each file, by the file's checksum, and those `before` of other files."""
     found = {file.sha256: [as_rows(one) for one in weights_of(file, folds, alone)] for file in files}
-    return _lists_on_lines({"folds": found})
+    return _lists_on_lines({"folds": {**before, **found}})
 
 
 def provenance(files: Sequence[DataFile], embedder: str, settings: Settings) -> dict[str, Any]:
@@ -292,6 +288,14 @@ def _lists_on_lines(record: dict[str, Any]) -> str:
     return re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
 
 
+def _present(weights: Path, folds: Path) -> tuple[Fusion, dict[str, Any], dict[str, Any]]:
+    """Return the weights that are there, with their provenance, and those of the folds; zeros where there are none."""
+    none = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))
+    text = weights.read_text("utf-8") if weights.exists() else ""
+    before = json.loads(folds.read_text("utf-8"))["folds"] if folds.exists() else {}
+    return (Fusion.from_json(text), json.loads(text)["provenance"], before) if text else (none, {}, before)
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """Collect, fit, print, write."""
     parser = command_line("benchmarks.fitting.fusion", __doc__)
@@ -307,13 +311,17 @@ def main(given: Sequence[str] | None = None) -> None:
         files = [collect(path, args.embedder) for path in sorted(args.data, key=lambda path: path.name)]
         for file in [collect(Path(path), args.also[0]) for path in sorted(args.also[1:])]:
             files.append(dataclasses.replace(file, name=f"{file.name}, {shown_adapter(args.also[0])}"))
-        fusion, folds = rounded(fit([file.training() for file in files], settings)), folded(files, settings)
-        alone = {file.name: without(file, files, settings) for file in files}
+        present, record, before = _present(args.out, args.folds)
+        fusion = rounded(fit([file.training() for file in files], settings, present))
+        folds = folded(files, settings, present)
+        alone = {file.name: without(file, files, settings, present) for file in files}
         found = held_out(files, folds, alone)
         print(report(found))
-        record = provenance(files, args.embedder, settings) | {"held_out": found}
-        args.out.write_text(as_json(record, fusion), encoding="utf-8")
-        args.folds.write_text(as_folds(files, folds, alone), encoding="utf-8")
+        new = provenance(files, args.embedder, settings) | {"held_out": found}
+        for part in ("data", "held_out"):  # of the row that stays
+            new[part] = {**record.get(part, {}), **new[part]}
+        args.out.write_text(as_json(new, fusion), encoding="utf-8")
+        args.folds.write_text(as_folds(files, folds, alone, before), encoding="utf-8")
     except (TinymemError, OSError) as error:
         sys.exit(f"benchmarks.fitting.fusion: {error}")
 

@@ -7,7 +7,7 @@
 Method: weighted logistic regression of evidence on the score of a candidate and on the common score of all candidates
 (see `tinymem.recall.relevance`), by Newton's method, over the candidates of a relevance of 0.01 and more. Every
 haystack is scored by weights that were fitted without it (`--folds`, which `benchmarks.fitting.fusion` writes). The
-figures are of two folds, as there.
+figures are of two folds, as there. What the files have no queries for (stretches, or questions) stays as it is.
 
 Questions are asked in their own haystack (half of the weight), in another one, where nothing answers them (a quarter),
 and in small memories of 3 to 100 consecutive units, with and without the answer (an eighth each). Each file has the
@@ -346,15 +346,24 @@ def main(given: Sequence[str] | None = None) -> None:
                 "stretch" if is_stretch else "question": vars(fit(_of_kind(every, is_stretch)))
                 for is_stretch in _kinds(every)
             }
-            record = {path.name: sha256(path) for path in paths}
-            args.out.write_text(_text(numbers | {"provenance": {"script": PROGRAM, "data": record}}), encoding="utf-8")
-            args.curve.write_text(_text({"format": "relevance 1"} | figures(measured(every))), encoding="utf-8")
+            before, curves = (_read(path) for path in (args.out, args.curve))
+            record = before.pop("provenance", {"data": {}})["data"] | {path.name: sha256(path) for path in paths}
+            numbers = before | numbers | {"provenance": {"script": PROGRAM, "data": record}}
+            args.out.write_text(_text(numbers), encoding="utf-8")
+            found = {name: curves.get(name, {}) | table for name, table in figures(measured(every)).items()}
+            args.curve.write_text(_text({"format": "relevance 1"} | found), encoding="utf-8")
         text = tables(json.loads(args.curve.read_text(encoding="utf-8")))
         print(text)
         if args.write or args.check:
             settle(PROGRAM, {README: placed(README.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
     except (TinymemError, InputError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the record in a file; none where there is none."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def _text(record: Mapping[str, Any]) -> str:

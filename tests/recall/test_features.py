@@ -147,6 +147,15 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         before, after = beside(step, -1), beside(step, 1)
         mates = sorted((base[other] for other in rows if catalog.session[other] == catalog.session[row]), reverse=True)
         that_day = sorted((base[other] for other in rows if days[other] == days[row]), reverse=True)
+        same = sum(
+            (catalog.step[other], catalog.part[other]) == (step, catalog.part[row]) for other in range(len(catalog))
+        )
+        size = math.log(same) if catalog.kind[row] != ACT else 0.0
+        others = [
+            r for r in range(row, len(catalog)) if (catalog.step[r], catalog.part[r]) != (step, catalog.part[row])
+        ]
+        is_thought = catalog.part[row] == 0 and bool(others) and catalog.step[others[0]] == step
+        is_thought = is_thought and catalog.kind[others[0]] == ACT
         expected.append({
             "cosine": float(cosine[row]), "bm25": float(bm25[row]), "max_sim": late[row],
             "step_cosine": best(cosine, step), "step_bm25": best(bm25, step),
@@ -166,6 +175,9 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
             "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
             "named": called(row),
             "slices": math.log(len(rows_of[step])) if catalog.kind[row] == SAID else 0.0,
+            "call": float(catalog.kind[row] == ACT and not is_thought),
+            "size": size,
+            "size_bm25": size * best(bm25, step),
         })  # fmt: skip
     return expected
 
@@ -207,6 +219,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
         asked,
         asked[:5],
         tuple((START.timestamp() + at, START.timestamp() + at + DAY) for at in dice.integers(-86_400, 5 * 86_400, 2)),
+        is_stretch="\n" in text,
     )
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
@@ -233,7 +246,8 @@ def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -
     found = Candidates(np.arange(3), np.ones(3, np.float32), np.zeros(3, np.float32))
 
     def columns(text: str, *shown: int) -> list[list[float]]:
-        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, 4 * np.array(shown, np.uint32))
+        shows = 4 * np.array(shown, np.uint32)
+        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, shows, is_stretch="\n" in text)
         matrix = features(query, found, catalog, TABLE)
         return [np.expm1(matrix[:, NAMES.index(name)]).round(3).tolist() for name in ("introduces", "typed")]
 

@@ -80,7 +80,8 @@ def test_published_weights_are_those_of_a_stretch_or_of_a_question() -> None:
     assert all(weights["question"][name] == 0 for name in ("introduces", "typed"))
     assert weights["question"]["dated"] > 0
     assert weights["tool"]["answers"] == weights["tool"]["dated"] == 0
-    assert weights["tool"]["introduces"] > 0 and weights["tool"]["typed"] > 0
+    assert weights["tool"]["introduces"] > 0 and weights["tool"]["typed_share"] > 0
+    assert weights["question"]["call"] < 0, "a call says what was looked for, its result what was found"
 
 
 def without(kind: str, name: str) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def test_a_shortened_step_says_what_is_left_out_and_its_original_is_reported() -
 
 
 def test_a_memory_archives_whole_what_the_window_shows_shortened(tmp_path: Path) -> None:
-    strategy = semantic_pruning("static", 2_000, low_water=1_500)
+    strategy = semantic_pruning("static", 2_000, low_water=1_800)
     with HierarchicalMemory(tmp_path, store="exact", max_tokens=4_000, prune_strategy=strategy) as memory:
         added = memory.add_steps(needle_run())
         shown = {step.id: step for step in memory.short_term.steps}

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates, highest
@@ -57,6 +58,11 @@ FEATURES: Mapping[str, Feature] = {
     "named": Feature("identifiers", "rare identifiers of the question that stand here"),
     # a long log of a tool may well have the answer in one passage
     "slices": Feature("who and when", "ln(passages of the step), of what was said"),
+    # a call says that something was looked for, its result says what was found
+    "call": Feature("who and when", "1 for a call of a tool, or code"),
+    # of a long listing few passages are what is wanted, however close the listing is
+    "size": Feature("around", "ln(passages of the same text), but for what the agent did"),
+    "size_bm25": Feature("around", "step_bm25, times size"),
 }
 NAMES = tuple(FEATURES)
 
@@ -109,13 +115,15 @@ def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) 
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
     cosine, bm25 = np.maximum(found.cosine[rows] / tops[0], -1), found.bm25[rows] / tops[1]
     base = cosine + bm25
-    near = np.sort(rows[highest(base, CLOSELY)])
-    late[near] = max_sim(query.tokens, near, catalog, table)
+    if len(query.tokens):
+        near = np.sort(rows[highest(base, CLOSELY)])
+        late[near] = max_sim(query.tokens, near, catalog, table)
     steps = _Steps(catalog)
     at = steps.of(rows)
     before, after = steps.before(at), steps.after(at)
     cosines, bm25s, lates = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25, late])
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
+    calls, size = _calls_and_sizes(catalog, rows)
     columns = [
         cosine,
         bm25,
@@ -137,8 +145,25 @@ def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) 
         *_identifiers(query, catalog, rows),
         _named(query, catalog, rows, at),
         np.where(catalog.kind[rows] == SAID, np.log(steps.ends(at) - at), 0),
+        calls,
+        size,
+        size * bm25s[0],
     ]
     return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _calls_and_sizes(catalog: Catalog, rows: Ids) -> tuple[npt.NDArray[np.bool_], Vectors]:
+    """Mark calls among `rows`, and return ln(passages of the text that each is of); 0 for what the agent did.
+
+    A call is what the agent did, but for a thought: that is the first text of its step, and a call comes behind it.
+    """
+    ends = np.append(np.flatnonzero((np.diff(catalog.step) != 0) | (np.diff(catalog.part) != 0)) + 1, len(catalog))
+    of_row = np.searchsorted(ends, rows, "right")
+    end, is_act = ends[of_row], catalog.kind[rows] == ACT
+    behind = np.minimum(end, len(catalog) - 1)
+    is_followed = (end == behind) & (catalog.step[behind] == catalog.step[rows]) & (catalog.kind[behind] == ACT)
+    sizes: Vectors = np.where(is_act, 0, np.log(np.diff(ends, prepend=0)[of_row])).astype(np.float32)
+    return is_act & ~((catalog.part[rows] == 0) & is_followed), sizes
 
 
 def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Vectors
+from tinymem.recall.diversity import SHORT
 from tinymem.steps.step import Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, with_texts
 from tinymem.window.step_index import Listed
@@ -58,8 +59,9 @@ class Filling:
         self.long = {step.id: long_texts(step) if self.shorten else [] for _, step in steps}
         self.group = np.array([at for at, _ in steps])[found.step]
         self.step = [steps[at][1] for at in found.step.tolist()]
-        said = [texts[at][part] for at, part in zip(found.step.tolist(), found.part.tolist(), strict=True)]
-        self.text = [text if text in self.long[step.id] else None for text, step in zip(said, self.step, strict=True)]
+        self.said = [texts[at][part] for at, part in zip(found.step.tolist(), found.part.tolist(), strict=True)]
+        whose = zip(self.said, self.step, strict=True)
+        self.text = [text if text in self.long[step.id] else None for text, step in whose]
         self.apart = np.array([text is not None for text in self.text], np.bool_)
         self.slice_price = np.where(self.apart, (found.end - found.start) / 4 + MARK, 0)
         self.group_price = np.zeros(len(self.groups))
@@ -92,8 +94,18 @@ class Filling:
         return [group for group, _ in self.shown.values()]
 
     def _relevance(self) -> Vectors:
-        """Return the relevance of each passage: `(n,)`, at most 1; 0 for all but the best."""
-        scores = self.found.scores
+        """Return the relevance of each passage: `(n,)`, at most 1; 0 for all but the best, and for repetitions.
+
+        Of passages that say the same word for word, the best counts, or the newest of these.
+        """
+        scores = self.found.scores.copy()
+        said: set[str] = set()
+        for row in np.lexsort((-np.arange(len(scores)), -scores)).tolist():
+            text = self.said[row][self.found.start[row] : self.found.end[row]]
+            if text in said:
+                scores[row] = -np.inf
+            elif len(text) >= SHORT:
+                said.add(text)
         listed = np.argsort(np.argsort(-scores, kind="stable")) < LOOKED_AT
         found: Vectors = np.where(listed, np.exp((scores - scores.max(initial=-np.inf)) / WIDTH), 0)
         return found

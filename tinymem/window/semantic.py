@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tinymem.errors import InputError, kind_of
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
+from tinymem.recall.query.words import stretch_of
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.standins import newest_of, newest_request
@@ -24,8 +25,6 @@ __all__ = ["SemanticPruning", "semantic_pruning"]
 Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
 RECENT_SHARE = 0.5  # of what critical steps leave: the newest groups but the last get no more
-TASK_SHOWN = 400  # characters of the task that are part of the question: its subject stands first
-END_SHOWN = 400  # characters of the head, and of the tail, of each newest text that are part of it
 
 
 def semantic_pruning(
@@ -145,10 +144,4 @@ class SemanticPruning:
         if self.query is not None:
             return self.query(steps)
         task = newest_request(steps) or newest_of(steps, TaskStep)
-        said = [part.text for group in recent for step in group for part in step.parts()]
-        return "\n".join([task.text[:TASK_SHOWN] if task else "", *(_ends(text) for text in said)])
-
-
-def _ends(text: str) -> str:
-    """Return head and tail of a newest text: one long listing must not drown the rest of the question."""
-    return text if len(text) <= 2 * END_SHOWN else f"{text[:END_SHOWN]}\n{text[-END_SHOWN:]}"
+        return stretch_of((step for group in recent for step in group), task.text if task else "")

@@ -95,7 +95,7 @@ class StepIndex:
         if not len(catalog):
             none: Ids = np.empty(0, np.int64)
             return Listed(none, none, none, none, np.empty(0, np.float32), texts)
-        lexical = catalog.id, overlap(text, [held.words for entry in entries for held in entry.texts])
+        lexical = catalog.id, overlap(query.topic, [held.words for entry in entries for held in entry.texts])
         found = gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
         matrix = features(query, found, catalog, tokenizer.token_table)
         rows = found.rows

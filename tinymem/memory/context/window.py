@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tinymem.memory.context.shortening import changed, shortened_to
 from tinymem.messages.conversion import groups
+from tinymem.recall.query.words import stretch_of
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import TaskStep
@@ -19,7 +20,6 @@ __all__ = ["QUERY_STEPS", "Given", "Window", "current_task", "default_query", "f
 
 QUERY_GROUPS = 2  # newest groups that a context without a query asks for
 QUERY_STEPS = 200  # newest steps that these are looked for in
-QUERY_LENGTH = 6_000  # characters of them, from the end
 REQUEST = 0.5  # share of a context that the newest request has at most, once something was done for it
 FILES = 0.75  # and with its files
 
@@ -111,5 +111,4 @@ def default_query(steps: Sequence[Step], task: Step | None = None) -> str:
     if task is None:
         request = newest_request(steps)
         task = current_task(steps) if request is None or request in newest else request
-    said = "\n".join(step.text for step in newest)[-QUERY_LENGTH:]
-    return "\n".join([*([task.text[:QUERY_LENGTH]] if task else []), said])
+    return stretch_of(newest, task.text if task else "")

@@ -14,12 +14,14 @@ from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
 from tinymem.recall.passages import cut
 from tinymem.recall.query.dates import Span, spans
 from tinymem.recall.query.identifiers import Codes, hashes, named, read
+from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 
 __all__ = ["Blind", "Query", "analyse", "embedded", "tokenized", "topic_of"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
+NO_TOKENS: TokenIds = np.empty(0, np.uint16)  # a stretch is not compared word by word
 MAX_VECTORS = 4  # passages of a long query that are embedded, from its end: the newest counts most
 
 
@@ -69,10 +71,6 @@ def _is_left_out(piece: str, names: Container[str]) -> bool:
     return word in ASKING or (word in names and piece[:1].isupper())
 
 
-def _has_lines(text: str) -> bool:
-    return text.strip().count("\n") >= LINES
-
-
 @dataclass(frozen=True)
 class Query:
     """An analysed query.
@@ -85,7 +83,9 @@ class Query:
         identifiers: Hashes of the identifiers in the text.
         named: Hashes of those of a question that name one thing.
         spans: The spans of time that it names, if it is a question.
-        topic: What of the text is compared with passages; a question without question words and names of speakers.
+        topic: What of the text is compared with passages: a question without question words and names of speakers; of a
+            stretch with calls, the words of people and agent and the calls' arguments.
+        is_stretch: True for a stretch of the run itself, as the window's newest steps; False for a question.
     """
 
     text: str
@@ -96,11 +96,7 @@ class Query:
     named: Codes = field(default_factory=lambda: read(b""))
     spans: tuple[Span, ...] = ()
     topic: str = ""
-
-    @property
-    def is_stretch(self) -> bool:
-        """True for a stretch of the run itself, as the window's newest steps; False for a question."""
-        return len(self.vectors) > 1 or _has_lines(self.text)
+    is_stretch: bool = False
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
@@ -170,11 +166,13 @@ def analyse(
     The memory's steps reach from `since` to `until` (seconds), and are said by `speakers`.
     """
     text = clean(text[-LONGEST:])
-    pieces = [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
-    topic = text if len(pieces) > 1 or _has_lines(text) else topic_of(text, speakers)
+    words = words_of(text)
+    pieces = [words] if words else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
+    is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
+    topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors = embedded(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
+    if is_stretch:
+        return Query(text, vectors, NO_TOKENS, now, read(hashes(text)), topic=topic, is_stretch=True)
     tokens = np.unique(tokenized(tokenizer, [topic])[0])
     query = Query(text, vectors, tokens, now, read(hashes(text)), topic=topic)
-    if query.is_stretch:
-        return query
     return replace(query, named=read(named(text)), spans=tuple(spans(text, now, since, until)))
