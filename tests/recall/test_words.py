@@ -26,7 +26,9 @@ CALLS: list[Step] = [
     ),
     ActionStep("Now the server.", code="print('hello')", observation="OUT hello"),
     MessageStep("user", "Is it TLS?"),
-    ActionStep(None, tool_name="read", tool_args={"path": ["a b.py", {"line": 7}], "all": True}, observation="OUT b " * 200),
+    ActionStep(
+        None, tool_name="read", tool_args={"path": ["a b.py", {"line": 7}], "all": True}, observation="OUT b " * 200
+    ),
 ]
 
 

@@ -2,7 +2,7 @@
 
 A stretch is written one message after the other, each on lines of its own: its words, a space, and its calls as
 `name({"argument": ...})`; so a message without a call ends in one space. Outputs of calls are most of the text and say
-little of what is wanted next: so behind calls as many messages are left out as there were calls. Only the newest outputs
+little of what is wanted next: so behind calls as many messages are left out as there were calls. The newest outputs
 stay where they are short, since such a one may say what to do next.
 """
 
