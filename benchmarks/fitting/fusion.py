@@ -65,6 +65,7 @@ OF_QUESTION = tuple(
 SIGNED = ("reply", "milestone", "slices", "call", "size")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25", "size_bm25")  # and in a stretch these
 
+NOTHING = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))
 Floats = npt.NDArray[np.float64]
 
 
@@ -133,8 +134,9 @@ class Adam:
         return step
 
 
-def fit(files: Sequence[Sequence[Asked]], settings: Settings, present: Fusion) -> Fusion:
-    """Weights from the training queries of each file; those of `present` for a row without queries."""
+def fit(files: Sequence[Sequence[Asked]], settings: Settings, present: Fusion | None = None) -> Fusion:
+    """Weights from the training queries of each file; those of `present` (or zeros) for a row without queries."""
+    present = present or NOTHING
     if not any(files):
         raise InputError("nothing to train on: every file has a single haystack, or no query has its evidence")
     weights, bias = present.weights.astype(np.float64), present.bias.astype(np.float64)
@@ -290,10 +292,9 @@ def _lists_on_lines(record: dict[str, Any]) -> str:
 
 def _present(weights: Path, folds: Path) -> tuple[Fusion, dict[str, Any], dict[str, Any]]:
     """Return the weights that are there, with their provenance, and those of the folds; zeros where there are none."""
-    none = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))
     text = weights.read_text("utf-8") if weights.exists() else ""
     before = json.loads(folds.read_text("utf-8"))["folds"] if folds.exists() else {}
-    return (Fusion.from_json(text), json.loads(text)["provenance"], before) if text else (none, {}, before)
+    return (Fusion.from_json(text), json.loads(text)["provenance"], before) if text else (NOTHING, {}, before)
 
 
 def main(given: Sequence[str] | None = None) -> None:

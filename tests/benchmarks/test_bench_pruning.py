@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 def long_run() -> dict[str, Any]:
     """The run of the recall benchmark with its queries early enough that four units follow each."""
     run = agent_run()
+    run["units"][1]["text"] = "Move the billing database with the billing token that the vault lists."
     for query in run["queries"]:
         query["cutoff"] = min(query["cutoff"], 44)
     return run
@@ -42,7 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def results(data: Path) -> Path:
     out = data.with_name("pruning.json")
-    pruning.main(["--data", str(data), "--budgets", "900,450", "--out", str(out)])
+    pruning.main(["--data", str(data), "--budgets", "900,700", "--out", str(out)])
     return out
 
 
@@ -81,13 +82,13 @@ def test_two_hundred_characters_around_the_needle_are_needed(before: int, after:
 
 def test_every_strategy_is_measured_at_every_budget_and_semantic_pruning_finds_the_token(results: Path) -> None:
     record = json.loads(results.read_text(encoding="utf-8"))
-    assert record["format"] == pruning.FORMAT and record["budgets"] == [450, 900]
+    assert record["format"] == pruning.FORMAT and record["budgets"] == [700, 900]
     assert str(results.parent) not in results.read_text(encoding="utf-8")
     (one,) = record["sets"]
     assert (one["runs"], one["queries"], one["held_back"]) == (1, 2, 2)
     assert list(one["figures"]) == list(STRATEGIES)
     for name, figures in one["figures"].items():
-        for budget in ("450", "900"):
+        for budget in ("700", "900"):
             assert figures[budget]["tokens"] <= int(budget)
             assert figures[budget]["survive"] == {"even": 0, "odd": float("sem" in name), "all": float("sem" in name)}
 

@@ -18,7 +18,6 @@ from tinymem.recall.fusion import KIND_NAMES, Fusion
 
 PETS = ["parrot", "hamster", "spaniel", "gecko", "tortoise", "ferret", "canary", "rabbit"]
 PLANTED = NAMES.index("after_cosine")
-NONE = Fusion(np.zeros((4, len(NAMES)), np.float32), np.zeros(4, np.float32))
 
 
 def haystack(number: int, rare: str = "") -> dict[str, Any]:
@@ -87,7 +86,7 @@ PRESET = tuple(map(NAMES.index, ("milestone", "named", "bm25")))  # of a questio
 
 
 def test_a_planted_feature_is_learnt() -> None:
-    fusion = fit([[planted(seed) for seed in range(20)]], Settings(), NONE)
+    fusion = fit([[planted(seed) for seed in range(20)]], Settings())
     asked = fusion.weights[KIND_NAMES.index("question")]
     assert asked[PLANTED] > 10 * np.abs(np.delete(asked, [PLANTED, *PRESET])).max()
     new = [planted(seed) for seed in range(100, 120)]
@@ -97,7 +96,7 @@ def test_a_planted_feature_is_learnt() -> None:
 
 def test_evidence_scores_zero_in_the_mean() -> None:
     queries = [planted(seed) for seed in range(20)]
-    fusion = fit([queries], Settings(), NONE)
+    fusion = fit([queries], Settings())
     scores = [fusion.score(asked.features, asked.kinds)[7] for asked in queries]
     assert np.mean(scores) == pytest.approx(0, abs=1e-4)
 
@@ -108,7 +107,7 @@ STRETCH = (ACT, TOOL, SAID)  # so that what is planted is of a tool
 def test_in_a_stretch_evidence_of_tools_scores_zero_in_the_mean() -> None:
     settings = Settings()
     queries = [planted(seed, STRETCH) for seed in range(20)]
-    fusion = fit([queries], settings, NONE)
+    fusion = fit([queries], settings)
     scores = [fusion.score(asked.features, asked.kinds)[7] for asked in queries]
     assert np.mean(scores) == pytest.approx(0, abs=1e-4)
     assert max(fusion.bias[[ACT, SAID]]) < fusion.bias[TOOL], "what was never evidence moves along with the tools"
@@ -127,7 +126,7 @@ def test_a_stretch_and_a_question_learn_apart() -> None:
     chats = [planted(seed) for seed in range(20)]
     for asked in chats:  # of which the same feature says nothing, but another does
         asked.features[:, PLANTED], asked.features[:, NAMES.index("dated")] = 0.5, asked.evidence
-    fusion = fit([runs, chats], Settings(), NONE)
+    fusion = fit([runs, chats], Settings())
     assert fusion.weights[[TOOL, ACT, SAID]].argmax(axis=1).tolist() == [PLANTED] * 3
     asked_for = np.array([0 if i in PRESET else weight for i, weight in enumerate(fusion.weights[QUESTION])])
     assert asked_for.argmax() == NAMES.index("dated")
@@ -139,7 +138,7 @@ def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
     for asked in noise:  # every signal speaks against the evidence
         asked.features[asked.evidence] = -1
     files = [collect(chats, "static").training(), collect(runs, "static").training(), noise]
-    fusion = fit(files, settings, NONE)
+    fusion = fit(files, settings)
     for row, signed in ((TOOL, SIGNED + WEIGHED), (QUESTION, SIGNED)):
         adding = [i for i, name in enumerate(NAMES) if name not in signed]
         assert (fusion.weights[row, adding] >= 0).all()
@@ -170,7 +169,9 @@ def test_one_haystack_is_held_out_wholly(tmp_path: Path) -> None:
     file = collect(written(tmp_path / "one.jsonl", haystack(0)), "static")
     assert not file.training(0) and not file.training(1) and len(file.held_out(0)) == 8
     with pytest.raises(SystemExit, match="nothing to train on"):
-        fit_fusion.main(["--data", str(tmp_path / "one.jsonl"), "--out", str(tmp_path / "fusion.json")])
+        fit_fusion.main(
+            [f"--data={tmp_path}/one.jsonl", f"--out={tmp_path}/fusion.json", f"--folds={tmp_path}/folds.json"]
+        )
     assert not (tmp_path / "fusion.json").exists()
 
 
@@ -188,8 +189,8 @@ def test_what_is_held_out_is_not_trained_on_in_another_file(
         return UNFITTED
 
     monkeypatch.setattr(fit_fusion, "fit", noted)
-    fit_fusion.without(files[1], files, Settings(), NONE)
-    fit_fusion.folded(files, Settings(), NONE)
+    fit_fusion.without(files[1], files, Settings(), UNFITTED)
+    fit_fusion.folded(files, Settings(), UNFITTED)
     assert fitted[0] and not fitted[0] & asked
 
 

@@ -113,7 +113,7 @@ def test_pruning_twice_with_the_same_limits_changes_nothing_more(steps: list[Ste
 )  # fmt: skip
 def test_the_newest_request_stays_while_the_agent_works_on_it(strategy: PruneStrategy) -> None:
     request = MessageStep("user", "Find the vault code.")
-    steps = [TaskStep("old"), *said("hello"), request]
+    steps = [TaskStep("old"), *said("hello " * 200), request]
     window: list[Step] = steps
     for number in range(12):
         window = strategy([*window, ActionStep(tool_name="read", tool_args={"n": number}, observation="word " * 60)])

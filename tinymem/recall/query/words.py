@@ -1,4 +1,4 @@
-"""What an agent is after: of a stretch of its run the words of people and of the agent, and the arguments of its calls.
+"""The words that say what an agent is after: of a stretch of its run what was said, and the arguments of its calls.
 
 A stretch is written one message after the other, each on lines of its own: its words, a space, and its calls as
 `name({"argument": ...})`; so a message without a call ends in one space. Outputs of calls are most of the text and say
