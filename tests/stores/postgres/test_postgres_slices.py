@@ -299,8 +299,9 @@ def test_a_large_memory_that_moved_has_an_index(
     monkeypatch.setattr("tinymem.stores.postgres.nearest.INDEXED_FROM", 300)
     migrate(tmp_path / "moved", fresh)
     with psycopg.connect(fresh) as db:
-        (id,) = db.execute("SELECT id FROM tinymem.namespaces WHERE name = %s", (memory.namespace,)).fetchone() or ()
-        name = index_name(id)
+        row = db.execute("SELECT id FROM tinymem.namespaces WHERE name = %s", (memory.namespace,)).fetchone()
+        assert row is not None
+        name = index_name(row[0])
         assert db.execute("SELECT to_regclass(%s)", (f"tinymem.{name}",)).fetchone() != (None,)
 
 
