@@ -10,14 +10,15 @@ from typing import Literal
 Cut = Literal["request", "answer"]
 
 
-READY = b"Z\x00\x00\x00\x05"  # begins the last message of an answer, ReadyForQuery; one byte is behind it
+READY = ord("Z")  # the kind of the last message of an answer, ReadyForQuery
 
 
 class Wire:
     """Listens on `port` and passes on what comes to the server on another port, and what that answers.
 
-    `round_trips` counts requests that were sent after an answer. With `cut_at` set, the next request that holds `word`
-    is not passed on ("request"), or its answer is not ("answer"): the connection is closed instead.
+    `round_trips` counts the answers that came to their end, however the packets fell. With `cut_at` set, the next
+    request that holds `word` is not passed on ("request"), or its answer is not ("answer"): the connection is closed
+    instead.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -46,9 +47,6 @@ class Wire:
     def _requests(self, client: socket.socket, server: socket.socket, state: _State) -> None:
         with suppress(OSError):
             while data := client.recv(1 << 20):
-                if state.answered:
-                    state.answered = False
-                    self.round_trips += 1
                 if self.cut_at and self.word in data:
                     state.cut, self.cut_at = self.cut_at, None
                     self.cuts += 1
@@ -62,8 +60,7 @@ class Wire:
             while data := server.recv(1 << 20):
                 if state.cut == "answer":
                     break
-                state.end = (state.end + data)[-6:]  # an answer may come in several packets, and READY in two
-                state.answered = state.end[:5] == READY
+                self.round_trips += state.count_ends(data)
                 client.sendall(data)
         self._close(client, server)
 
@@ -92,8 +89,21 @@ class Wire:
 
 
 class _State:
-    """Of one connection: if the last to speak was the server, and where it is cut."""
+    """Of one connection: where it is cut, and what is left of the server's messages, each a kind, a length, a body."""
 
-    answered = True
-    end = b""  # the last bytes of the server
-    cut: Cut | None = None
+    def __init__(self) -> None:
+        self.cut: Cut | None = None
+        self._left = b""
+        self._begun = False
+
+    def count_ends(self, data: bytes) -> int:
+        """Return how many answers come to their end in what the server sent."""
+        if not self._begun and data == b"N":  # no TLS: the one answer that is no message
+            return 0
+        self._begun = True
+        left, at, ends = self._left + data, 0, 0
+        while len(left) >= at + 5 and len(left) > (end := at + int.from_bytes(left[at + 1 : at + 5], "big")):
+            ends += left[at] == READY
+            at = end + 1
+        self._left = left[at:]
+        return ends
