@@ -464,7 +464,7 @@ def test_a_summary_longer_than_the_step_whose_place_it_takes_makes_way_for_it(tm
 def test_what_is_forgotten_is_in_no_summary(memory: HierarchicalMemory) -> None:
     (summary,) = summaries(memory.short_term.steps)
     told = next(line for line in unfenced(summary.text).split("\n") if line.startswith("#2 user: "))
-    code = told.rpartition(" with ")[2].rstrip(".").encode()  # with its word: four digits alone stand in random bytes too
+    code = told.rpartition(" with ")[2].rstrip(".").encode()  # four digits alone may stand in any bytes
     assert texts_in(memory.path, code)[code]
     report = memory.short_term.prune(summarize_strategy(max_tokens=200, low_water=100, keep_recent=1))
     assert memory.forget([summary.covers[0]]) == 1
