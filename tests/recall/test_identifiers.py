@@ -16,7 +16,7 @@ from work import grows_linearly
 from tinymem import HierarchicalMemory
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
-from tinymem.recall.query.identifiers import LONGEST, Seen, hashes, identifiers, named, read
+from tinymem.recall.query.identifiers import LONGEST, NAME, NUMBER, Seen, classes, hashes, identifiers, named, read
 from tinymem.recall.search import Search
 from tinymem.steps.types import ActionStep, MessageStep, Step
 
@@ -43,7 +43,8 @@ EXAMPLES: dict[str, list[str]] = {
     "Nothing to see here, Mr Smith.": [],
     "well-known": [],
     "UPPER CASE": [],
-    "2024 3.14159 10/12/2024 2025-03-01 3.14159265": [],
+    "2024 3.14159 10/12/2024 3.14159265": [],
+    "booked 2025-03-01, at 2025-03-02T10:00": ["2025-03-01", "2025-03-02"],
     "order 54741": ["54741"],
     "ORD-54741, gh-5516 or node-13?": ["ORD-54741", "54741", "gh-5516", "node-13"],
     "10.0.0.7 runs 2.4.1 and v3.0.0-rc1": ["10.0.0.7", "2.4.1", "v3.0.0-rc1"],
@@ -71,11 +72,22 @@ NAMES_ONE = (
     "2.4.1",
     "node-13",
     "54741",
+    "1234567890",
     "README.md",
     "a/bcd/ef",
     "c5f0d7c1",
 )
-NAMES_NONE = ("WeChat", "15th", "1980s", "5-kilometer", "artists/bands", "21.01.2024", "HttpServer", "flaky")
+NAMES_NONE = (
+    "WeChat",
+    "15th",
+    "1980s",
+    "5-kilometer",
+    "artists/bands",
+    "21.01.2024",
+    "2024-01-21",
+    "HttpServer",
+    "flaky",
+)
 
 
 def test_a_question_asks_for_what_names_one_thing() -> None:
@@ -83,6 +95,12 @@ def test_a_question_asks_for_what_names_one_thing() -> None:
         assert read(named(f"What about {name}?"))[0] == read(hashes(name.upper()))[0], name
     for name in NAMES_NONE:
         assert not len(read(named(f"What about {name}?"))), name
+
+
+def test_a_long_number_is_an_id_and_found_as_it_was_hashed_before() -> None:
+    assert classes(read(hashes("12345678, 1234567"))).tolist() == [NAME, NUMBER]
+    asked = read(named("What of 12345678?")).tolist()
+    assert asked == [asked[0], asked[0] | NUMBER] and asked[0] % 4 == NAME
 
 
 @pytest.mark.parametrize("asked", ["ORD50700", "ord-50700", "ORD_50700", "ORD-50700"])

@@ -25,6 +25,7 @@ NAME, NUMBER, PATH = range(3)  # classes
 LEAST = 4  # characters of an identifier,
 LEAST_PATH = 6  # of a path or a dotted name,
 LEAST_NUMBER = 5  # and of a number
+LEAST_ID = 8  # digits of a number that is an id of something, and so a name
 LEAST_DIGITS = 3  # of a label that can only mean one thing: not GPT-4, covid-19
 LONGEST = 200  # a longer run is no name but data
 LAST = (1 << 32) - 1  # row, as tables count them
@@ -36,7 +37,9 @@ _NAME = re.compile(r"(?=.*[^\W\d_])(?:.*[^_]_+[^_]|.*\d|.*[a-z][A-Z])")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _ADDRESS = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-.]?\w+)*")  # an IP address, or a version
 _MARKED = re.compile(r"[\d_.]")
-_COMMON = re.compile(r"\d+(?:[^\W\d_]{1,2}|-[^\W\d_]+)|\d\d?\.\d\d?\.\d{4}", re.IGNORECASE)  # ordinals, measures, dates
+# ordinals, measures, dates
+_COMMON = re.compile(r"\d+(?:[^\W\d_]{1,2}|-[^\W\d_]+)|\d\d?\.\d\d?\.\d{4}|\d{4}-\d\d-\d\d", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?=T\d\d|$)")
 _LABEL = re.compile(r"(?!\d{4}-\d\d-\d\d)(?=.*\d)(?=.*[^\W\d_])[\w-]+")  # a number of something, as ORD-54741
 
 
@@ -46,19 +49,22 @@ _SPLIT = re.compile(r"([^\W\d_]+)[-_]?(\d+)")  # the letters and the digits of a
 def identifiers(text: str) -> list[str]:
     """Find the identifiers of `text`, each once, in order.
 
-    They are names with underscores, digits or humps, paths, dotted names, addresses, labels as ORD-54741, numbers of
-    five digits and more, and the parts of these that are identifiers themselves.
+    They are names with underscores, digits or humps, paths, dotted names, addresses, labels as ORD-54741, dates as
+    2024-05-15, numbers of five digits and more, and the parts of these that are identifiers themselves.
 
     >>> identifiers("see src/app.py: load_config, not main")
     ['src/app.py', 'load_config']
-    >>> identifiers("ORD-54741 went to node-13 (10.0.0.7)")
-    ['ORD-54741', '54741', 'node-13', '10.0.0.7']
+    >>> identifiers("ORD-54741 went to node-13 (10.0.0.7) on 2024-05-15")
+    ['ORD-54741', '54741', 'node-13', '10.0.0.7', '2024-05-15']
     """
     found: dict[str, None] = {}
     for run in _RUN.findall(text):
         if len(run) > LONGEST:
             continue
         if run.isalpha() and (run.islower() or run.istitle()):  # nearly all of them: words of a language
+            continue
+        if date := _DATE.match(run):
+            found[date[0]] = None
             continue
         parts = _WORD.findall(run)
         if len(parts) > 1 and _is_joined(run):
@@ -93,14 +99,17 @@ def hashes(text: str) -> bytes:
 def named(text: str) -> bytes:
     """Hash the identifiers of a question that name one thing: not WeChat, 15th, and/or, 5-kilometer, 21.01.2024.
 
-    A label is looked for in each of its spellings.
+    A label is looked for in each of its spellings, and a long number as an earlier version of this library hashed it
+    too.
     """
     names = (
         name
         for name in identifiers(text)
         if (_MARKED.search(name) or name.count("/") > 1) and not _COMMON.fullmatch(name)
     )
-    return _hashed(dict.fromkeys(spelling for name in names for spelling in _spellings(name)))
+    spellings = dict.fromkeys(spelling for name in names for spelling in _spellings(name))
+    earlier = [_code(name, NUMBER) for name in spellings if name.isdecimal() and len(name) >= LEAST_ID]
+    return _hashed(spellings) + np.array(earlier, "<u4").tobytes()
 
 
 def labels(text: str) -> dict[str, str]:
@@ -131,9 +140,10 @@ def _hashed(names: Iterable[str]) -> bytes:
     return np.array([_code(name) for name in names], "<u4").tobytes()
 
 
-def _code(name: str) -> int:
-    """Hash an identifier, written in small or capital letters."""
-    kind = NUMBER if name.isdecimal() else PATH if "/" in name else NAME
+def _code(name: str, kind: int | None = None) -> int:
+    """Hash an identifier, written in small or capital letters, with its class unless one is given."""
+    if kind is None:
+        kind = NUMBER if name.isdecimal() and len(name) < LEAST_ID else PATH if "/" in name else NAME
     return zlib.crc32(name.lower().encode("utf-8", "replace")) & ~3 | kind
 
 
