@@ -1,4 +1,4 @@
-"""Benchmarks of the medium tier and of token vectors: what they claim stands in the text, and their tables are true."""
+"""Benchmarks of the medium tier: what they claim stands in the text, and their tables are true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from benchmarks.harness.data import Question, read_haystacks
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.scoring import score
-from benchmarks.recall import coarse, tiers, token_vectors
+from benchmarks.recall import coarse, tiers
 from tinymem.messages.tokens import default_counter
 
 DAYS = 30
@@ -80,59 +80,12 @@ def test_what_is_measured_is_what_the_table_shows(
         tiers.main(["--out", str(tmp_path / "nothing.json")])
 
 
-# -- token vectors ----------------------------------------------------------------------------------------------------
-
-
-def test_max_sim_is_the_weighted_mean_of_the_best_cosines() -> None:
-    dice = np.random.default_rng(3)
-
-    def tokens(count: int) -> token_vectors.Tokens:
-        vectors = dice.standard_normal((count, 8)).astype(np.float32)
-        return np.arange(count), vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    asked, passages = tokens(20), [tokens(5), tokens(0), tokens(30)]
-    weights = dice.uniform(-1, 3, 20).astype(np.float32)
-    best = sorted(range(20), key=lambda at: -weights[at])[:16]
-    best = [at for at in best if weights[at] > 0]
-    total = sum(weights[at] for at in best)
-    expected = [
-        sum(weights[at] / total * max((asked[1][at] @ vector for vector in vectors), default=0) for at in best)
-        for _, vectors in passages
-    ]
-    assert np.allclose(token_vectors.max_sim(asked, passages, weights), expected, atol=1e-5)
-    assert token_vectors.max_sim(asked, passages, -np.abs(weights)).tolist() == [0, 0, 0]
-
-
-def test_ways_to_keep_a_vector_say_how_many_bytes_they_take() -> None:
-    vectors = np.random.default_rng(5).standard_normal((50, 384)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    axes = np.linalg.qr(np.random.default_rng(6).standard_normal((384, 384)))[0].astype(np.float32)
-    for name, (size, keep) in token_vectors.KEPT.items():
-        if keep is None:
-            assert (name, size) == (token_vectors.TABLE, 2)
-            continue
-        kept = keep(vectors, axes)
-        distinct = len(np.unique(kept))
-        bits = 1 if distinct == 2 else 8 if distinct <= 256 else 32
-        assert size == kept.shape[1] * bits / 8, name
-        assert kept.dtype == np.float32 and np.all(np.linalg.norm(kept, axis=1) > 0.9)
-
-
-@pytest.mark.slow  # loads torch
-def test_a_transformers_tokens_are_its_own_and_of_length_one(minilm: Path) -> None:
-    model = token_vectors.Model(str(minilm))
-    (ids, vectors), (nothing, none) = model.tokens(["The staging server.", ""])
-    assert vectors.shape == (len(ids), 384) == (4, 384) and (len(nothing), none.shape) == (0, (0, 384))
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-
-
 # -- the committed tables ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("script", [tiers, token_vectors])
-def test_the_readme_holds_what_the_committed_results_say(script: Any) -> None:
-    results = Path(script.__file__).parents[1] / "results" / f"{script.PROGRAM.rpartition('.')[2]}.json"
-    script.main(["--out", str(results), "--check"])
+def test_the_readme_holds_what_the_committed_results_say() -> None:
+    results = Path(tiers.__file__).parents[1] / "results" / "tiers.json"
+    tiers.main(["--out", str(results), "--check"])
 
 
 # -- coarse to fine ---------------------------------------------------------------------------------------------------
