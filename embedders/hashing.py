@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinymem.errors import InputError
-from tinymem.protocols import TokenIds, Vectors
+from tinymem.protocols import Vectors
 from tinymem.steps.checks import some_texts, whole_number
 
 __all__ = ["HashingEmbedder"]
 
-_LARGEST = 4_096  # the table of tokens is dimensions x dimensions
+_LARGEST = 4_096  # dimensions, which keep the words of any test apart
 
 
 class HashingEmbedder:
@@ -63,29 +63,19 @@ class HashingEmbedder:
         """The length of a vector."""
         return self._dimensions
 
-    @property
-    def token_table(self) -> Vectors:
-        """`(dimensions, dimensions)` float32: the identity, since each word is one dimension."""
-        return np.eye(self._dimensions, dtype=np.float32)
-
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts: `(len(texts), dimensions)` float32 of length 1, zero for a text that is empty or white space."""
         texts = some_texts("texts", texts)
         counts = np.zeros((len(texts), self._dimensions), dtype=np.float64)
-        for row, ids in zip(counts, self.token_ids(texts), strict=True):
-            row += np.bincount(ids, minlength=self._dimensions)
+        for row, text in zip(counts, texts, strict=True):
+            codes = (zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in _words(text))
+            row += np.bincount([code % self._dimensions for code in codes], minlength=self._dimensions)
         lengths = np.linalg.norm(counts, axis=1, keepdims=True)
         return (counts / np.where(lengths == 0, 1, lengths)).astype(np.float32)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed texts as `embed_documents` does."""
         return self.embed_documents(texts)
-
-    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """Return the dimension of each word, in order: one `(words,)` uint16 array a text."""
-        texts = some_texts("texts", texts)
-        codes = ([zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in _words(text)] for text in texts)
-        return [np.array([code % self._dimensions for code in row], dtype=np.uint16) for row in codes]
 
 
 def _words(text: str) -> list[str]:

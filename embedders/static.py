@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.errors import EmbedderError, InputError
-from tinymem.protocols import TokenIds, Vectors
+from tinymem.protocols import Vectors
 from tinymem.steps.checks import some_texts
 from tinymem.steps.content import encodable
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["StaticEmbedder"]
 
+TokenIds: TypeAlias = npt.NDArray[np.uint16]  # rows of the table
+
 MODEL = "l2_supercat_256"
 DIMENSIONS = 256
-POOLING = "mean1"  # part of the fingerprint: raise it when pooling or token ids change
+POOLING = "mean1"  # part of the fingerprint: raise it when pooling or tokens change
 SPACE = "\u2581"  # how the vocabulary writes a space
-SPECIAL = [0, 1, 2]  # <unk>, <s>, </s>: rows that no text reaches
 SLICE = 16_384  # characters in one call of the tokenizer, which slows down more than linearly
 BATCH = 500_000  # characters in one batch: bounds what the tokenizer holds (about 200 bytes a token)
 ROWS = 8_192  # rows of the table gathered at once
 REMEMBERED = 50_000  # words whose tokens are remembered, of up to LONGEST characters: text repeats its words
 LONGEST = 40
-LAST = 512  # texts of the last call whose token ids are remembered
 # No token of the vocabulary has a space after something else, or holds a line's end: what stands between is encoded
 # alike wherever it stands.
 WORDS = re.compile(rf"{SPACE}*[^{SPACE}\n]+|{SPACE}+|\n")
@@ -60,9 +60,6 @@ class StaticEmbedder:
     >>> int((vectors @ embedder.embed_queries(["CI is red on win32"])[0]).argmax())
     0
     """
-
-    def __init__(self) -> None:
-        self._last: tuple[tuple[str, ...], list[TokenIds]] = ((), [])
 
     @classmethod
     def from_name(cls, argument: str) -> StaticEmbedder:
@@ -86,19 +83,15 @@ class StaticEmbedder:
         """The length of a vector, 256."""
         return DIMENSIONS
 
-    @property
-    def token_table(self) -> Vectors:
-        """`(32000, 256)` float32, read-only: each token's vector scaled to length 1; zero for the special tokens."""
-        return _model().unit_table
-
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts: `(len(texts), 256)` float32 of length 1, zero for a text that is empty or white space.
 
         The vector of a text does not depend on the batch, to the last bit: sums of float16 values in float64 are exact.
+        A text that spells a special token, as HTML's `<s>`, is read as any other text.
         """
         model, texts = _model(), some_texts("texts", texts)
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for row, ids in zip(vectors, self.token_ids(texts), strict=True):
+        for row, ids in zip(vectors, _token_ids(texts), strict=True):
             if len(ids):
                 row[:] = model.pool(ids)
         return vectors
@@ -106,20 +99,6 @@ class StaticEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed texts as `embed_documents` does: the table makes no difference between the two."""
         return self.embed_documents(texts)
-
-    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """Return rows of `token_table` for each text: one `(tokens,)` uint16 array a text, without special tokens.
-
-        A text that spells a special token, as HTML's `<s>`, is read as any other text.
-        """
-        texts = some_texts("texts", texts)
-        if len(texts) > LAST:
-            return _token_ids(texts)
-        asked, found = self._last  # a memory asks for the vectors of a batch, and then for its token ids
-        if asked != tuple(texts):
-            found = _token_ids(texts)
-            self._last = (tuple(texts), found)
-        return list(found)
 
 
 class _Model:
@@ -141,13 +120,6 @@ class _Model:
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self._weights.read_bytes() + self._vocabulary.read_bytes())
         return f"static/{MODEL}/{DIMENSIONS}/{POOLING}/{digest.hexdigest()[:16]}"
-
-    @cached_property
-    def unit_table(self) -> Vectors:
-        unit: Vectors = self.table / np.linalg.norm(self.table, axis=1, keepdims=True)
-        unit[SPECIAL] = 0
-        unit.setflags(write=False)
-        return unit
 
     def encode(self, pieces: list[str]) -> list[TokenIds]:
         split = [WORDS.findall(piece) for piece in pieces]
@@ -206,6 +178,7 @@ def _read_model() -> _Model:
 
 
 def _token_ids(texts: Sequence[str]) -> list[TokenIds]:
+    """Return the rows of the table for each text, without special tokens."""
     parts: list[list[TokenIds]] = [[] for _ in texts]
     for batch in _batches(_pieces(texts)):
         for (owner, _), ids in zip(batch, _model().encode([piece for _, piece in batch]), strict=True):

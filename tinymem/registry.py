@@ -23,13 +23,13 @@ from typing import Any, TypeVar, cast
 
 from tinymem.embedders.objects import ObjectEmbedder
 from tinymem.errors import InputError
-from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenEmbedder, VectorStore
+from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, VectorStore
 from tinymem.steps.checks import a_path
 from tinymem.summarizers.writing import FunctionSummarizer
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store",
            "is_in_memory", "known_store", "remove_from_store", "shared_store", "store_from", "store_names",
-           "summarizer_from", "summarizer_names", "token_embedder_from"]  # fmt: skip
+           "summarizer_from", "summarizer_names"]  # fmt: skip
 
 DEFAULT_EMBEDDER, DEFAULT_STORE = "static", "chroma"  # of a new memory
 SHARED_STORE = "exact"  # of a memory in a database: hosts do not see each other's files
@@ -76,13 +76,6 @@ def embedder_from(spec: str | Embedder | Embeds) -> Embedder:
         return _checked(spec, Embedder, "embedder")  # type: ignore[type-abstract]
     load, argument = _resolve(EMBEDDERS, "embedder", spec)
     return _checked(load(argument), Embedder, f"{spec!r}, the embedder")  # type: ignore[type-abstract]
-
-
-def token_embedder_from(embedder: Embedder) -> TokenEmbedder:
-    """Return the embedder whose tokens late interaction uses: `embedder`, or the default one if it has no table."""
-    if hasattr(type(embedder), "token_table"):  # asked of the class: isinstance would load the model
-        return cast(TokenEmbedder, embedder)
-    return cast(TokenEmbedder, embedder_from(DEFAULT_EMBEDDER))
 
 
 def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:

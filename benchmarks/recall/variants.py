@@ -54,7 +54,6 @@ def named(*parts: str) -> tuple[str, ...]:
 
 VARIANTS = {
     FULL: Variant(),
-    "no late interaction": Variant(named("max_sim")),
     "no BM25": Variant(named("bm25")),
     "no cosine": Variant(named("cosine")),
     "no rest of the step": Variant(named("step_")),
@@ -67,7 +66,6 @@ VARIANTS = {
     "whole texts, no passages": Variant(making={f"{PASSAGES}.cut": uncut}),
     "passages of twice the length": Variant(making=DOUBLED),
     "no rest of the step, no neighbours": Variant(named("step_", "before_", "after_", "around_")),
-    "no cosine, no late interaction": Variant(named("cosine", "max_sim")),
     "near-duplicates stay (diversity 0)": Variant(diversity=0),
     "no price of length": Variant(ranking={PRICE: 0.0}),
     "cosine + BM25, nothing fitted": Variant(ranking={PRICE: 0.0}, fusion=UNFITTED),

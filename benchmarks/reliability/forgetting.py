@@ -4,9 +4,9 @@
 
 A memory with a Chroma index gets `--steps` steps that stay, and among them `--secrets` that go, by each way of
 forgetting, in a copy of its own. Looked for are all texts of these steps (content, arguments, session, speaker, call
-id, metadata), and of each of their passages the token ids, the hashes of identifiers, and the vector: byte by byte as
-the journal has it (float16), and as any float32 numbers in a row that are about the same, since Chroma normalises
-vectors in its own way. Before, each must be found, or the search proves nothing. Exit status 1 if anything is found
+id, metadata), and of each of their passages the hashes of identifiers, and the vector: byte by byte as the journal
+has it (float16), and as any float32 numbers in a row that are about the same, since Chroma normalises vectors in its
+own way. Before, each must be found, or the search proves nothing. Exit status 1 if anything is found
 afterwards, while the memory is open or when it is closed.
 """
 

@@ -41,7 +41,6 @@ STAGES = {
     "candidates": ["recall.search:Search._scored"],
     "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
     "features": ["recall.search:features"],
-    "max-sim": ["recall.features:max_sim"],
     "rank": ["recall.fusion:Scored.ranked"],
     "read steps": ["archive.archive:Archive.fetch"],
     "pack": ["recall.search:pack"],

@@ -51,16 +51,13 @@ class Checks(FullText, Statistics):
         elif sums != (head.passages, head.words) or wrong:
             fault = f"it counts {head.passages} passages of {head.words} words, and has {sums[0]} of {sums[1]}"
         elif miscounted:
-            fault = f"it counts {miscounted} tokens and identifiers otherwise than the passages have them"
+            fault = f"it counts {miscounted} identifiers otherwise than the passages have them"
         return TermCheck(sums[0], fault)
 
     def check_vectors(self) -> VectorCheck:
-        """Measure all vectors, token ids and identifiers; pgvector takes no vector that is not finite."""
+        """Measure all vectors and identifiers; pgvector takes no vector that is not finite."""
         lengths = "SELECT 2 * vector_dims(vector), count(*) FROM passages WHERE namespace = %s GROUP BY 1 ORDER BY 2"
-        odd = (
-            "SELECT count(*) FROM passages WHERE namespace = %s "
-            "AND (octet_length(tokens) %% 2 != 0 OR octet_length(identifiers) %% 4 != 0)"
-        )
+        odd = "SELECT count(*) FROM passages WHERE namespace = %s AND octet_length(identifiers) %% 4 != 0"
         with self.snapshot():
             return VectorCheck(dict(self._read(lengths, (self._id,))), 0, self._number(odd, (self._id,)))
 
@@ -91,7 +88,7 @@ class Checks(FullText, Statistics):
             for table in ("terms", "stems"):
                 self._write(f"DELETE FROM {table} WHERE namespace = %s", self._id)
             head.more_passages, head.more_words = -head.passages, -head.words
-            self._recount("tokens", "identifiers")
+            self._recount()
             for step in self._all_filed():
                 self._index(zip((place.id for place in step.places), texts(step), strict=True))
         return True

@@ -22,8 +22,8 @@ from tinymem.stores.postgres.slices import Slices
 
 __all__ = ["TABLES", "PostgresJournal"]
 
-TABLES = ("steps", "labels", "links", "passages", "terms", "stems", "tokens", "identifiers", "summaries", "reindexed",
-          "settings", "writers")  # fmt: skip
+TABLES = ("steps", "labels", "links", "passages", "terms", "stems", "identifiers", "summaries", "reindexed", "settings",
+          "writers")  # fmt: skip
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PASSAGES = "SELECT step, id FROM passages WHERE namespace = %s AND step = ANY(%s::bigint[]) ORDER BY id"
@@ -44,7 +44,7 @@ SELECT coalesce((SELECT sum(pg_column_size(s.*)) FROM steps s WHERE namespace = 
 """
 _WEIGHTS = """
 SELECT number, octet_length(record) + coalesce(octet_length(view), 0) + coalesce(derived, 0) FROM steps LEFT JOIN (
-    SELECT step, sum(2 * vector_dims(vector) + octet_length(tokens) + octet_length(identifiers)) derived
+    SELECT step, sum(2 * vector_dims(vector) + octet_length(identifiers)) derived
     FROM passages WHERE namespace = %(ns)s GROUP BY step
 ) made ON step = number WHERE namespace = %(ns)s
 """

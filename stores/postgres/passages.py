@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from psycopg import OperationalError
 from psycopg.errors import LockNotAvailable
 
-from tinymem.protocols import Embedded, EmbeddedPassage, Mark, PassageRow, Place, SummaryRow, TokenIds, Vectors
+from tinymem.protocols import EmbeddedPassage, Mark, PassageRow, Place, SummaryRow, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, MARK
 from tinymem.stores.postgres.fulltext import FullText
@@ -22,11 +22,11 @@ from tinymem.stores.waiting import Waiting
 __all__ = ["Passages", "Summaries"]
 
 _PUT = Planned(
-    "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, vector, tokens, identifiers, tools) "
-    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s)"
+    "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, vector, identifiers, tools) "
+    "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s)"
 )
 _GET = (
-    "SELECT p.id, p.step, p.part, p.start, p.finish, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, s.speaker, "
+    "SELECT p.id, p.step, p.part, p.start, p.finish, p.kind, p.asks, p.vector, s.type, s.session, s.speaker, "
     "s.time, p.identifiers, p.tools, s.milestone FROM passages p "
     "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step "
     "WHERE p.namespace = %s AND p.id > %s ORDER BY p.id LIMIT %s"
@@ -51,7 +51,6 @@ class Passages(Steps, FullText, Statistics):
         until: Mark,
         passages: Sequence[tuple[int, PassageRow]],
         vectors: Vectors,
-        tokens: Sequence[TokenIds],
         embedder: str | None = None,
     ) -> bool:
         """Store the passages between two marks, each with its step's number, and move the mark.
@@ -66,12 +65,12 @@ class Passages(Steps, FullText, Statistics):
             if numbers and self._number(_HELD, (self._id, list(numbers))) != len(numbers):
                 return False
             first = self._written.next_passage
-            for id, ((number, p), vector, some) in enumerate(zip(passages, made, tokens, strict=True), first):
+            for id, ((number, p), vector) in enumerate(zip(passages, made, strict=True), first):
                 place = (id, number, p.part, p.start, p.end, p.kind, bool(p.asks))
-                self._write(_PUT, self._id, *place, vector, some.tobytes(), p.identifiers, p.tools)
+                self._write(_PUT, self._id, *place, vector, p.identifiers, p.tools)
             self._written.next_passage += len(passages)
             self._index((id, p.text) for id, (_, p) in enumerate(passages, first))
-            self._count([(id, p) for id, (_, p) in enumerate(passages, first)], tokens)
+            self._count((id, p) for id, (_, p) in enumerate(passages, first))
             self.keep({MARK: f"{until.step} {until.passages}"})
             return True
 
@@ -86,10 +85,10 @@ class Passages(Steps, FullText, Statistics):
         sql = "SELECT id, step, part, start, finish FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
         return list(map(Place._make, self._read(sql, (self._id, number))))
 
-    def vectors(self, number: int) -> list[Embedded]:
-        """Return the vectors and token ids of a step's passages, in order."""
-        sql = "SELECT vector, tokens FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
-        return list(map(Embedded._make, self._read(sql, (self._id, number))))
+    def vectors(self, number: int) -> list[bytes]:
+        """Return the vectors of a step's passages, in order."""
+        sql = "SELECT vector FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
+        return [vector for (vector,) in self._read(sql, (self._id, number))]
 
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""

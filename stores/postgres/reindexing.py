@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from psycopg.errors import InsufficientPrivilege
 
 from tinymem.errors import StorageError
-from tinymem.protocols import Place, TokenIds, Vectors
+from tinymem.protocols import Place, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, REINDEXING, WATERMARK
+from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.nearest import index_name
 from tinymem.stores.postgres.server.values import halves
-from tinymem.stores.postgres.statistics import Statistics
 
 __all__ = ["Reindexing"]
 
@@ -21,7 +21,7 @@ _BEHIND = (
     "s.number = p.step) AND p.id > (SELECT coalesce(max(passage), 0) FROM reindexed WHERE namespace = %(ns)s)"
 )
 _PUT = (
-    "INSERT INTO reindexed SELECT %(ns)s, %(id)s, %(vector)b, %(tokens)s WHERE EXISTS (SELECT 1 FROM passages "
+    "INSERT INTO reindexed SELECT %(ns)s, %(id)s, %(vector)b WHERE EXISTS (SELECT 1 FROM passages "
     "WHERE namespace = %(ns)s AND id = %(id)s) ON CONFLICT (namespace, passage) DO NOTHING"
 )
 
@@ -32,7 +32,7 @@ _LENGTHS = (
 )
 
 
-class Reindexing(Statistics):
+class Reindexing(Database):
     """The table `reindexed`."""
 
     def begin_reindexing(self, embedder: str) -> None:
@@ -63,15 +63,15 @@ class Reindexing(Statistics):
         sql = f"SELECT p.id, p.step, p.part, p.start, p.finish {_BEHIND} ORDER BY p.id LIMIT %(limit)s"
         return list(map(Place._make, self._read(sql, {"ns": self._id, "limit": limit})))
 
-    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds]) -> None:
-        """Store vectors and token ids of the new embedder, except of passages that were removed."""
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors) -> None:
+        """Store vectors of the new embedder, except of passages that were removed."""
         made = halves(vectors) if len(ids) else []
         with self._transaction():
             if (now := self.setting(REINDEXING)) != embedder:
                 what = f"began to reindex it with {now}" if now else "has reindexed it"
                 raise StorageError(f"{self._location}: another process {what} meanwhile; run one of them at a time")
-            for id, vector, some in zip(ids, made, tokens, strict=True):
-                self._write_named(_PUT, {"ns": self._id, "id": id, "vector": vector, "tokens": some.tobytes()})
+            for id, vector in zip(ids, made, strict=True):
+                self._write_named(_PUT, {"ns": self._id, "id": id, "vector": vector})
 
     def switch(self, embedder: str, name: str) -> bool:
         """Replace the vectors in use by those of the new embedder; return False if a passage has none yet."""
@@ -81,11 +81,10 @@ class Reindexing(Statistics):
             if self.setting(REINDEXING) != embedder or self.to_reindex(1):
                 return False
             self._write(
-                "UPDATE passages p SET vector = r.vector, tokens = r.tokens FROM reindexed r "
+                "UPDATE passages p SET vector = r.vector FROM reindexed r "
                 "WHERE p.namespace = %s AND r.namespace = p.namespace AND r.passage = p.id",
                 self._id,
             )
-            self._recount("tokens")
             self._drop()
             changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
             self.keep({EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0", EMBEDDER_CHANGES: changes})

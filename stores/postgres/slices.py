@@ -41,7 +41,6 @@ SELECT coalesce((SELECT min(time) FROM steps WHERE namespace = %(ns)s), 0),
     (SELECT array_agg(speaker) FROM speaking WHERE speaker IS NOT NULL),
     EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND indisvalid)
 """
-_TOKENS = "SELECT token, passages FROM tokens WHERE namespace = %(ns)s AND token = ANY(%(tokens)s::bigint[])"
 _NAMED = """
 SELECT i.code, i.passages, h.ids FROM identifiers i LEFT JOIN LATERAL holders(
     %(ns)s, CASE WHEN i.passages <= %(most)s THEN ARRAY[i.code] ELSE '{}' END, %(most)s) h ON true
@@ -76,7 +75,6 @@ shown AS MATERIALIZED (SELECT step, bool_or(is_chosen) AS is_chosen FROM (
     "shown CROSS JOIN LATERAL (SELECT * FROM steps WHERE namespace = %(ns)s AND number = shown.step OFFSET 0) s",
     """shown CROSS JOIN LATERAL (
         SELECT id, step, part, start, finish, kind, asks, vector, tools,
-            CASE WHEN is_chosen THEN tokens ELSE '' END AS tokens,
             CASE WHEN is_chosen THEN identifiers ELSE '' END AS identifiers
         FROM passages WHERE namespace = %(ns)s AND step = shown.step ORDER BY id OFFSET 0) p""",
 )
@@ -109,7 +107,7 @@ class Slices(Passages):
         with self._lock, guarded(self._location):
             limits = Limits.of(sought.limits)
             head, found = self._read_whole(*self._searches(sought, limits))
-            (_, texts, hidden, tokens, named, *near), share = found, 1.0
+            (_, texts, hidden, named, *near), share = found, 1.0
             if limits:
                 share = near.pop(0)[0][0] / max(head.passages, 1)
             occurrences = [occurrences_of(columns) for nth, *columns in texts if nth]
@@ -125,15 +123,13 @@ class Slices(Passages):
             (row,) = self._read(_SLICE, {"ns": self._id, "ids": list(ids), "best": list(best)})
             passages = columns_of(row)
             seen = self._seen(passages) if passages and sought.is_stretch else ()
-            return Slice(passages, lexical, share, dict(tokens), counts, seen)
+            return Slice(passages, lexical, share, counts, seen)
 
     def _searches(self, sought: Sought, limits: Limits) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
-        values = {"ns": self._id, "hidden": list(sought.hidden), "tokens": sought.tokens.tolist()}
         yield BREADTH if self._is_indexed else ("SELECT 1", {})
         yield self._lexical(sought.topic, limits)
-        yield _HIDDEN, values
-        yield _TOKENS, values
+        yield _HIDDEN, {"ns": self._id, "hidden": list(sought.hidden)}
         yield _NAMED, {"ns": self._id, "codes": sought.named.tolist(), "most": sought.most_named}
         place = self._id, halves(sought.vectors), sought.vectors.shape[1]
         if limits:

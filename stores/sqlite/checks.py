@@ -59,10 +59,10 @@ class Checks(Database):
         return None
 
     def check_vectors(self) -> VectorCheck:
-        """Measure all vectors, token ids and identifiers."""
+        """Measure all vectors and identifiers."""
         with self.snapshot():
             lengths = dict(self._read("SELECT length(vector), count(*) FROM passages GROUP BY 1 ORDER BY 2"))
-            odd = self._number("SELECT count(*) FROM passages WHERE length(tokens) % 2 OR length(identifiers) % 4")
+            odd = self._number("SELECT count(*) FROM passages WHERE length(identifiers) % 4")
             vectors = self._db.execute("SELECT vector FROM passages WHERE length(vector) % 2 = 0")
             bad = sum(not np.isfinite(np.frombuffer(vector, "<f2")).all() for (vector,) in vectors)
         return VectorCheck(lengths, bad, odd)

@@ -23,7 +23,7 @@ FREE = 0.25  # share of free pages from which on the file is written again, so t
 
 _WEIGHTS = """
 SELECT number, length(record) + ifnull(length(view), 0) + ifnull(derived, 0) FROM steps LEFT JOIN (
-    SELECT step, sum(length(vector) + length(tokens) + length(identifiers)) derived FROM passages GROUP BY step
+    SELECT step, sum(length(vector) + length(identifiers)) derived FROM passages GROUP BY step
 ) ON step = number
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tinymem.protocols import Embedded, EmbeddedPassage, Ids, Mark, PassageRow, Place, SummaryRow, TokenIds, Vectors
+from tinymem.protocols import EmbeddedPassage, Ids, Mark, PassageRow, Place, SummaryRow, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, MARK
 from tinymem.stores.sqlite.database import Database
@@ -16,12 +16,12 @@ from tinymem.stores.waiting import NOTHING, Waiting
 __all__ = ["Passages", "Summaries"]
 
 _PUT = (
-    "INSERT INTO passages (step, part, start, end, kind, asks, vector, tokens, identifiers, tools) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO passages (step, part, start, end, kind, asks, vector, identifiers, tools) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _GET = (
-    "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, p.tokens, s.type, s.session, "
-    "s.speaker, s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step "
+    "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, s.type, s.session, s.speaker, "
+    "s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step "
     "WHERE p.id > ? ORDER BY p.id LIMIT ?"
 )
 
@@ -35,7 +35,6 @@ class Passages(Steps):
         until: Mark,
         passages: Sequence[tuple[int, PassageRow]],
         vectors: Vectors,
-        tokens: Sequence[TokenIds],
         embedder: str | None = None,
     ) -> bool:
         """Store the passages between two marks, each with its step's number, and move the mark.
@@ -49,10 +48,9 @@ class Passages(Steps):
             if embedder not in (None, self.setting(EMBEDDER)):
                 return False
             ids: list[int] = []
-            for (number, p), vector, some in zip(passages, halves, tokens, strict=True):
+            for (number, p), vector in zip(passages, halves, strict=True):
                 place = (number, p.part, p.start, p.end, p.kind, p.asks)
-                made = (vector.tobytes(), some.tobytes(), p.identifiers, p.tools)
-                ids.append(db.execute(_PUT, (*place, *made)).lastrowid or 0)
+                ids.append(db.execute(_PUT, (*place, vector.tobytes(), p.identifiers, p.tools)).lastrowid or 0)
             self._fulltext.add(zip(ids, (p.text for _, p in passages), strict=True))
             self.keep({MARK: f"{until.step} {until.passages}"})
             return True
@@ -66,10 +64,9 @@ class Passages(Steps):
         sql = "SELECT id, step, part, start, end FROM passages WHERE step = ? ORDER BY id"
         return list(map(Place._make, self._read(sql, (number,), (int,) * 5)))
 
-    def vectors(self, number: int) -> list[Embedded]:
-        """Return the vectors and token ids of a step's passages, in order."""
-        sql = "SELECT vector, tokens FROM passages WHERE step = ? ORDER BY id"
-        return list(map(Embedded._make, self._read(sql, (number,))))
+    def vectors(self, number: int) -> list[bytes]:
+        """Return the vectors of a step's passages, in order."""
+        return [vector for (vector,) in self._read("SELECT vector FROM passages WHERE step = ? ORDER BY id", (number,))]
 
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""

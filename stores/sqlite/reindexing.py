@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinymem.errors import StorageError
-from tinymem.protocols import Place, TokenIds, Vectors
+from tinymem.protocols import Place, Vectors
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, REINDEXING, WATERMARK
 from tinymem.stores.sqlite.database import Database
 
@@ -47,16 +47,15 @@ class Reindexing(Database):
         sql = f"SELECT p.id, p.step, p.part, p.start, p.end {_BEHIND} ORDER BY p.id LIMIT ?"
         return list(map(Place._make, self._read(sql, (limit,))))
 
-    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds]) -> None:
-        """Store vectors and token ids of the new embedder, except of passages that were removed."""
-        sql = "INSERT OR IGNORE INTO reindexed SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)"
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors) -> None:
+        """Store vectors of the new embedder, except of passages that were removed."""
+        sql = "INSERT OR IGNORE INTO reindexed SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)"
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
             if (now := self.setting(REINDEXING)) != embedder:
                 what = f"began to reindex it with {now}" if now else "has reindexed it"
                 raise StorageError(f"{self.path}: another process {what} meanwhile; run one of them at a time")
-            blobs = ((id, half.tobytes(), some.tobytes()) for id, half, some in zip(ids, halves, tokens, strict=True))
-            db.executemany(sql, blobs)
+            db.executemany(sql, ((id, half.tobytes()) for id, half in zip(ids, halves, strict=True)))
 
     def switch(self, embedder: str, name: str) -> bool:
         """Replace the vectors in use by those of the new embedder; return False if a passage has none yet."""
@@ -64,8 +63,8 @@ class Reindexing(Database):
             if self.setting(REINDEXING) != embedder or self.to_reindex(1):
                 return False
             db.execute(
-                "UPDATE passages SET (vector, tokens) = (SELECT r.vector, r.tokens FROM reindexed r "
-                "WHERE r.passage = passages.id) WHERE id IN (SELECT passage FROM reindexed)"
+                "UPDATE passages SET vector = (SELECT r.vector FROM reindexed r WHERE r.passage = passages.id) "
+                "WHERE id IN (SELECT passage FROM reindexed)"
             )
             self._drop()
             changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)

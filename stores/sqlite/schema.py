@@ -14,7 +14,7 @@ from tinymem.stores.files import private_file
 
 __all__ = ["FORMAT", "MIGRATIONS", "Migration", "check_format", "damaged", "guarded", "opened"]
 
-FORMAT = 2
+FORMAT = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
@@ -25,13 +25,13 @@ CREATE INDEX IF NOT EXISTS steps_in_window ON steps (number) WHERE window = 1;
 CREATE INDEX IF NOT EXISTS steps_by_session ON steps (session);
 CREATE TABLE IF NOT EXISTS passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
-    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, tokens BLOB NOT NULL,
-    identifiers BLOB NOT NULL, tools TEXT NOT NULL);
+    end INTEGER NOT NULL, kind TEXT NOT NULL, asks INTEGER NOT NULL, vector BLOB NOT NULL, identifiers BLOB NOT NULL,
+    tools TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS passages_by_step ON passages (step);
 CREATE TABLE IF NOT EXISTS summaries (
     level INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, session TEXT, text TEXT NOT NULL,
     PRIMARY KEY (level, first)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, tokens BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS reindexed (passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS links (
     link TEXT PRIMARY KEY, alike TEXT NOT NULL, step INTEGER NOT NULL, place INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS links_alike ON links (alike, step);
@@ -67,6 +67,14 @@ INSERT OR IGNORE INTO labels
     SELECT key, CASE label.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(value) END, number
     FROM steps, json_each(CASE WHEN json_valid(record) THEN record ELSE '{}' END, '$.metadata') AS label
     WHERE label.type IN ('text', 'integer', 'real', 'true', 'false') AND length(value) <= 1000;
+""",
+    ),
+    Migration(
+        3,
+        "questions and passages are no longer compared token by token",
+        """
+ALTER TABLE passages DROP COLUMN tokens;
+ALTER TABLE reindexed DROP COLUMN tokens;
 """,
     ),
 )

@@ -27,7 +27,6 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, EmbedderError, EmbedderMismatchError, FormatError, InputError
 from tinymem.protocols import Vectors
-from tinymem.recall.features import NAMES
 from tinymem.recall.search import Search
 from tinymem.steps.content import clean
 from tinymem.steps.ids import new_id
@@ -433,18 +432,6 @@ def test_an_embedder_that_fails_at_a_question_is_noted_and_words_alone_must_do(
     assert re.search(f"words alone must do: .*{message}", found.note)
     assert max(found.items, key=lambda item: item.score).step.text == TEXTS[3]
     assert (archive.journal.counts()["passages"], archive.journal.waiting_tokens()) == (5, 0)
-    archive.close()
-
-
-def test_an_embedder_without_a_table_of_tokens_gets_that_of_the_static_one(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, CountingEmbedder())
-    fill(archive, [said("The build fails on Windows.", 1), said("A recipe for bread.", 2)])
-    assert archive.token_embedder.name == "static"
-    archive.embed_pending()
-    scored = Search(archive).score("win32 CI is red", LATER, np.ones(2, np.bool_))
-    column = dict(zip(NAMES, scored.features.T, strict=True))
-    assert column["cosine"].tolist() == [0, 0], "the embedder itself sees no common word"
-    assert column["max_sim"][0] > column["max_sim"][1] > 0
     archive.close()
 
 

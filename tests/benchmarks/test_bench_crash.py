@@ -112,7 +112,7 @@ DAMAGES: dict[str, tuple[str, str]] = {
     "a step has another number": (f"UPDATE steps SET number = 999 WHERE number = {NEWEST}", "and now 999"),
     "a passage is lost": ("DELETE FROM passages WHERE id = (SELECT max(id) FROM passages)", "passages are not those"),
     "a passage is there twice": (
-        "INSERT INTO passages SELECT NULL, step, part, start, end, kind, asks, vector, tokens, identifiers, tools "
+        "INSERT INTO passages SELECT NULL, step, part, start, end, kind, asks, vector, identifiers, tools "
         "FROM passages LIMIT 1",
         "passages are not those",
     ),

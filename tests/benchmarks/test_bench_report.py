@@ -107,7 +107,7 @@ def test_what_is_switched_off_is_off(data: Path) -> None:
 def ablated(data: Path) -> Path:
     """A results file of three variants."""
     out = data.with_name("ablation.json")
-    chosen = {name: VARIANTS[name] for name in (FULL, "no late interaction", "cosine + BM25, nothing fitted")}
+    chosen = {name: VARIANTS[name] for name in (FULL, "no dates", "cosine + BM25, nothing fitted")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ablation, "VARIANTS", chosen)
         ablation.main(["--data", str(data), "--out", str(out), "--budgets", "64,512"])
@@ -145,7 +145,7 @@ def test_its_tables_are_written_and_checked(ablated: Path, tmp_path: Path) -> No
     ablation_table.main([*given, "--check"])
     text = readme.read_text(encoding="utf-8")
     assert "| @64, @512 | made (4) | mean |" in text and "| @64, @512 | made (10) | mean |" in text
-    assert len(re.findall(r"^\| no late interaction \| \S+, \+0\.000 \|", text, re.MULTILINE)) == 2
+    assert len(re.findall(r"^\| no dates \| \S+, \+0\.000 \|", text, re.MULTILINE)) == 2
     ablated.with_name("other.json").write_text("{}", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"other\.json"):
         ablation_table.main(["--results", str(ablated.with_name("other.json"))])

@@ -132,8 +132,7 @@ def test_every_stage_is_timed_and_left_as_it_was() -> None:
     before = HierarchicalMemory.recall
     found = stages.profile(300, 2)
     assert {*found} == {"context", "recall"}
-    assert {stage for stage in stages.STAGES if not found["context"][stage]} == {"max-sim"}, "only questions have that"
-    assert found["recall"]["max-sim"] > 0
+    assert all(found["context"][stage] for stage in stages.STAGES)
     assert HierarchicalMemory.recall is before
     assert len(stages.table({300: found}).splitlines()) == len(stages.STAGES) + 3
 

@@ -105,7 +105,7 @@ def test_what_is_wrong_with_a_file_is_one_line(tinymem: Run, memory: Path) -> No
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")
     assert (done.status, done.out) == (2, "") and "memory.jsonl, line 5: a line must be" in done.err
     assert len(done.err.splitlines()) == 1 and not (memory / "copy").exists()
-    Path("memory.jsonl").write_text('{"tinymem_export":2}\n')
+    Path("memory.jsonl").write_text('{"tinymem_export":3}\n')
     done = tinymem("import", "memory.jsonl", "--namespace", "copy")
     assert done.status == 1 and "upgrade tinymem" in done.err
 

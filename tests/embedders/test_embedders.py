@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder
+from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder, static
 from tinymem.errors import EmbedderError, InputError
-from tinymem.protocols import Embedder, TokenEmbedder
+from tinymem.protocols import Embedder
 from tinymem.registry import embedder_from
-from tinymem.testing import EMBEDDER_CHECKS, check_embedder, check_token_embedder
+from tinymem.testing import EMBEDDER_CHECKS, check_embedder
 from tinymem.testing.embedders import gives_unit_vectors
 
 TEXTS = ["Ship version 2.4", "the test of the parser is flaky", "  two  spaces ", "line\n\nline", "Käse 日本語 🙂", "x"]
@@ -57,11 +57,6 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
 @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
 def test_embedder_keeps_the_contract(embedder: Embedder, check: Callable[[Embedder], None]) -> None:
     check(embedder)
-
-
-@pytest.mark.parametrize("embedder", [StaticEmbedder(), HashingEmbedder()], ids=["static", "hashing"])
-def test_token_embedder_keeps_the_contract(embedder: TokenEmbedder) -> None:
-    check_token_embedder(embedder)
 
 
 def test_a_text_instead_of_a_list_is_an_error_that_says_so(embedder: Embedder) -> None:
@@ -153,11 +148,11 @@ np.save(sys.argv[1], model.embed(sys.argv[2:], norm=True))
 
 def test_static_embeds_a_long_text_as_if_it_were_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Some   words,\tand\n\nlines; 日本語 and_identifiers() too.  " * 300
-    cut = StaticEmbedder().token_ids([text])[0]
+    (cut,) = static._token_ids([text])
     monkeypatch.setattr("tinymem.embedders.static.SLICE", 10**9)
-    whole = StaticEmbedder().token_ids([text])[0]
+    (whole,) = static._token_ids([text])
     monkeypatch.setattr("tinymem.embedders.static.SLICE", 50)
-    small = StaticEmbedder().token_ids([text])[0]
+    (small,) = static._token_ids([text])
     assert whole.tolist() == cut.tolist() == small.tolist()
 
 
@@ -196,13 +191,7 @@ def test_static_mends_surrogate_pairs() -> None:
 
 
 def test_static_reads_special_tokens_as_text() -> None:
-    assert not {0, 1, 2} & set(StaticEmbedder().token_ids(["<s>struck</s> <unk>"])[0].tolist())
-
-
-def test_static_maxsim_finds_the_same_words() -> None:
-    embedder = StaticEmbedder()
-    query, document = (embedder.token_table[ids] for ids in embedder.token_ids(["flaky test", "a flaky test again"]))
-    assert np.allclose((query @ document.T).max(axis=1), 1, atol=1e-5)
+    assert not {0, 1, 2} & set(static._token_ids(["<s>struck</s> <unk>"])[0].tolist())
 
 
 def test_static_can_be_used_by_many_threads() -> None:
@@ -247,8 +236,6 @@ print(heavy & set(sys.modules))
 
 
 def test_static_without_its_files_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from tinymem.embedders import static
-
     static._read_model.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     try:
@@ -268,8 +255,8 @@ def test_hashing_vector_counts_words() -> None:
 
 
 def test_hashing_is_the_same_in_every_process() -> None:
-    program = "from tinymem.embedders import HashingEmbedder; print(HashingEmbedder().token_ids(['apple pear'])[0])"
-    assert run([program]).strip() == str(HashingEmbedder().token_ids(["apple pear"])[0])
+    program = "from tinymem.embedders import HashingEmbedder; print(HashingEmbedder(8).embed_documents(['apple pear']))"
+    assert run([program]).strip() == str(HashingEmbedder(8).embed_documents(["apple pear"]))
 
 
 @pytest.mark.parametrize("dimensions", [0, -1, 5_000])

@@ -18,7 +18,6 @@ import pytest
 from tinymem import HierarchicalMemory
 from tinymem.embedders import MiniLMEmbedder, OnnxEmbedder, SentenceTransformerEmbedder, onnx
 from tinymem.errors import EmbedderError, InputError, MissingExtraError
-from tinymem.registry import token_embedder_from
 from tinymem.testing import check_embedder
 
 TEXTS = [
@@ -193,13 +192,12 @@ def test_without_the_extra_the_error_names_it(package: str, monkeypatch: pytest.
         MiniLMEmbedder()
 
 
-def test_a_memory_remembers_it_and_has_the_tokens_of_the_static_table(packaged: MiniLMEmbedder, tmp_path: Path) -> None:
+def test_a_memory_remembers_it(packaged: MiniLMEmbedder, tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path, embedder="minilm") as memory:
         memory.add_messages([{"role": "user", "content": "I adopted a parrot."}])
         assert "parrot" in str(memory.recall("Do I have pets?"))
     with HierarchicalMemory(tmp_path) as memory:
         assert memory.stats().embedder == "minilm"
-    assert token_embedder_from(packaged).name == "static"
 
 
 def test_it_prints_nothing_and_loads_neither_torch_nor_the_package(packaged: MiniLMEmbedder) -> None:

@@ -307,29 +307,6 @@ def test_what_another_process_embeds_meanwhile_is_found_by_its_vectors(tmp_path:
         assert "wait" not in mine.stats().embedder_state
 
 
-def test_without_a_table_of_tokens_words_still_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedder = Unreliable(64)
-    archive = open_archive(tmp_path, embedder)
-
-    class Gone(HashingEmbedder):
-        @property
-        def token_table(self) -> Vectors:
-            raise EmbedderError("no table")
-
-        def token_ids(self, texts: Sequence[str]) -> Any:
-            raise OSError("no vocabulary")
-
-    archive.token_embedder = Gone(64)
-    fill(archive, numbered_texts([*sentences(30), KEY_TEXT]))
-    assert best_of(Search(archive).recall(QUERY, 200, LATER)) == KEY_TEXT
-    assert archive.journal.counts()["passages"] == 0, "none is written without its tokens"
-    archive.token_embedder = embedder
-    monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: 1e12))
-    assert best_of(Search(archive).recall(QUERY, 200, LATER)) == KEY_TEXT
-    assert archive.journal.counts()["passages"] == 31
-    archive.close()
-
-
 # -- rest -------------------------------------------------------------------------------------------------------------
 
 

@@ -12,9 +12,8 @@ from strategies import MODERATE
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall import candidates
-from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather
+from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather, products
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.late import products
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import Span
 from tinymem.stores.exact import ExactStore
@@ -26,7 +25,7 @@ NO_HITS = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 def asked(*vectors: Vectors, spans: tuple[Span, ...] = ()) -> Query:
-    return Query("question", np.stack(vectors), np.empty(0, np.uint16), LATER, spans=spans)
+    return Query("question", np.stack(vectors), LATER, spans=spans)
 
 
 def seconds(first: int, end: int) -> Span:

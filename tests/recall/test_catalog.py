@@ -57,7 +57,7 @@ def test_what_follows_a_catalog_must_come_behind_it() -> None:
 KINDS = ("message", "reply", "observation", "error", "thought", "code", "call", "final_answer")
 
 
-def some_rows(count: int) -> tuple[Vectors, dict[str, list[object]], list[list[int]]]:
+def some_rows(count: int) -> tuple[Vectors, dict[str, list[object]]]:
     columns: dict[str, list[object]] = {
         "kind": [
             ["message", "reply", "observation", "error", "thought", "code", "call", "final_answer"][i % 8]
@@ -69,14 +69,14 @@ def some_rows(count: int) -> tuple[Vectors, dict[str, list[object]], list[list[i
         "asks": [i % 2 for i in range(count)],
         "identifiers": [np.arange(9 * i, 9 * i + 12, dtype="<u4").tobytes()[: 4 * (i % 13)] for i in range(count)],
     }
-    return unit_vectors(count, 4), columns, [[i % 5, 7] * (i % 4) for i in range(count)]
+    return unit_vectors(count, 4), columns
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 200])
 def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
-    vectors, columns, tokens = some_rows(200)
-    rows = passage_rows(vectors, None, tokens, **columns)
-    at_once, piecewise = Catalog(4, 9), Catalog(4, 9)
+    vectors, columns = some_rows(200)
+    rows = passage_rows(vectors, None, **columns)
+    at_once, piecewise = Catalog(4), Catalog(4)
     at_once.extend(rows)
     for start in range(0, len(rows), size):
         piecewise.extend(rows[start : start + size])
@@ -85,7 +85,6 @@ def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
     for name in FIELDS:
         assert np.array_equal(getattr(piecewise, name), getattr(at_once, name)), name
     assert np.array_equal(piecewise.vectors, at_once.vectors)
-    assert np.array_equal(piecewise.document_frequency, at_once.document_frequency)
     codes, lengths = at_once.identifiers_of(np.arange(200))
     of_row = np.repeat(np.arange(200), lengths)
     grown, grown_lengths = piecewise.identifiers_of(np.arange(200))
@@ -98,8 +97,8 @@ def test_rows_loaded_in_pieces_are_the_rows_loaded_at_once(size: int) -> None:
 
 
 def test_each_row_is_what_the_journal_has() -> None:
-    vectors, columns, tokens = some_rows(24)
-    catalog = catalog_of(vectors, [i // 2 for i in range(24)], tokens, **columns)
+    vectors, columns = some_rows(24)
+    catalog = catalog_of(vectors, [i // 2 for i in range(24)], **columns)
     assert catalog.vectors.dtype == np.float32
     assert np.allclose(catalog.vectors, vectors, atol=1e-3)
     assert np.allclose(np.linalg.norm(catalog.vectors, axis=1), 1, atol=1e-6), "half precision does not shorten them"
@@ -117,25 +116,12 @@ def test_an_empty_catalog_has_empty_arrays() -> None:
     catalog = Catalog(4)
     assert (len(catalog), catalog.last_id, catalog.vectors.shape) == (0, 0, (0, 4))
     assert all(len(getattr(catalog, name)) == 0 for name in FIELDS)
-    for held, lengths in (catalog.tokens_of(np.array([], np.int64)), catalog.identifiers_of(np.array([], np.int64))):
-        assert (len(held), len(lengths)) == (0, 0)
+    assert [len(part) for part in catalog.identifiers_of(np.array([], np.int64))] == [0, 0]
 
 
 def test_what_a_catalog_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         _ = Catalog(4).nonsense
-
-
-@MODERATE
-@given(st.lists(st.lists(st.integers(0, 20), max_size=6), min_size=1, max_size=12), st.data())
-def test_token_ids_come_back_passage_by_passage(tokens: list[list[int]], data: st.DataObject) -> None:
-    catalog = catalog_of(tokens=tokens)
-    rows = data.draw(st.lists(st.integers(0, len(tokens) - 1), max_size=20))
-    held, lengths = catalog.tokens_of(np.array(rows, np.int64))
-    assert lengths.tolist() == [len(set(tokens[row])) for row in rows]
-    assert held.tolist() == [id for row in rows for id in sorted(set(tokens[row]))], "each once, in order of the ids"
-    for id in range(len(catalog.document_frequency)):
-        assert catalog.document_frequency[id] == sum(id in ids for ids in tokens)
 
 
 @MODERATE

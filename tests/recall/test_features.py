@@ -22,7 +22,6 @@ from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.features import ASKED, CALLED, NAMES, features
-from tinymem.recall.late import max_sim
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY
 from tinymem.recall.query.identifiers import NUMBER, PATH
@@ -32,7 +31,6 @@ from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
 from tinymem.testing import unit_vectors
 
 EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]
-TABLE = unit_vectors(30, 8, seed=4)
 
 
 def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedder) -> tuple[Vectors, Catalog]:
@@ -95,7 +93,6 @@ def test_the_matrix_is_finite_over_random_histories(
 
 def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[str, float]]:
     rows = found.rows.tolist()
-    late = dict(zip(rows, max_sim(query.tokens, found.rows, catalog, TABLE).tolist(), strict=True))
     steps = list(dict.fromkeys(catalog.step.tolist()))
     rows_of = {step: np.flatnonzero(catalog.step == step).tolist() for step in steps}
     session_of = {step: int(catalog.session[rows_of[step][0]]) for step in steps}
@@ -109,7 +106,6 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
 
     cosine, bm25 = (np.maximum(signal / max(1e-6, *signal.tolist()), -1) for signal in (found.cosine, found.bm25))
     base = {row: float(cosine[row]) + float(bm25[row]) for row in rows}
-    late_of = {row: late.get(row, 0.0) for row in range(len(catalog))}
     words = set(query.text.lower().replace("?", "").split())
     named = {code for name, code in catalog.speakers.names.items() if name.lower() in words}
     days = (catalog.time // DAY).tolist()
@@ -157,11 +153,10 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         is_thought = catalog.part[row] == 0 and bool(others) and catalog.step[others[0]] == step
         is_thought = is_thought and catalog.kind[others[0]] == ACT
         expected.append({
-            "cosine": float(cosine[row]), "bm25": float(bm25[row]), "max_sim": late[row],
+            "cosine": float(cosine[row]), "bm25": float(bm25[row]),
             "step_cosine": best(cosine, step), "step_bm25": best(bm25, step),
             "before_cosine": best(cosine, before), "before_bm25": best(bm25, before),
             "after_cosine": best(cosine, after), "after_bm25": best(bm25, after),
-            "around_max_sim": max(best(late_of, before), best(late_of, after)),
             "session": sum(mates[:3]) / 3,
             "answers": best(bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
             "speaker": float(int(catalog.speaker[row]) in named and catalog.kind[row] == 2),
@@ -199,7 +194,6 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     catalog = catalog_of(
         unit_vectors(count, 8, seed=count),
         steps.tolist(),
-        [dice.integers(1, 29, dice.integers(0, 6)).tolist() for _ in range(count - 1)] + [[29]],
         session=[[None, "a", "b"][of_step[step]] for step in steps],
         speaker=[[None, "Ana", "Ben"][value] for value in dice.integers(0, 3, count)],
         kind=kinds[dice.integers(0, 4, count)].tolist(),
@@ -214,7 +208,6 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     query = Query(
         text,
         vectors,
-        np.unique(dice.integers(1, 29, 4)).astype(np.uint16),
         LATER,
         asked,
         asked[:5],
@@ -224,7 +217,7 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
     found = Candidates(rows, catalog.vectors @ vectors[0], bm25)
-    matrix = features(query, found, catalog, TABLE)
+    matrix = features(query, found, catalog)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))
     for line, values in zip(matrix.tolist(), expected, strict=True):
@@ -232,23 +225,21 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
 
 
 def test_no_candidates_are_an_empty_matrix() -> None:
-    catalog = catalog_of(unit_vectors(5, 8), tokens=[[29]] * 5)
-    query = Query("x", unit_vectors(1, 8), np.array([1], np.uint16), LATER)
+    catalog = catalog_of(unit_vectors(5, 8))
+    query = Query("x", unit_vectors(1, 8), LATER)
     nothing = Candidates(np.empty(0, np.int64), np.zeros(5, np.float32), np.zeros(5, np.float32))
-    assert features(query, nothing, catalog, TABLE).shape == (0, len(NAMES))
+    assert features(query, nothing, catalog).shape == (0, len(NAMES))
 
 
 def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:
     codes = [(4 * np.array(names, "<u4")).tobytes() for names in ([1, 2, 3], [3], [1, 4])]
-    catalog = catalog_of(
-        unit_vectors(3, 8), tokens=[[29]] * 3, identifiers=codes, kind=["observation", "call", "error"]
-    )
+    catalog = catalog_of(unit_vectors(3, 8), identifiers=codes, kind=["observation", "call", "error"])
     found = Candidates(np.arange(3), np.ones(3, np.float32), np.zeros(3, np.float32))
 
     def columns(text: str, *shown: int) -> list[list[float]]:
         shows = 4 * np.array(shown, np.uint32)
-        query = Query(text, unit_vectors(1, 8), np.array([1], np.uint16), LATER, shows, is_stretch="\n" in text)
-        matrix = features(query, found, catalog, TABLE)
+        query = Query(text, unit_vectors(1, 8), LATER, shows, is_stretch="\n" in text)
+        matrix = features(query, found, catalog)
         return [np.expm1(matrix[:, NAMES.index(name)]).round(3).tolist() for name in ("introduces", "typed")]
 
     assert columns("Which port?") == [[0, 0, 0], [0, 0, 0]]

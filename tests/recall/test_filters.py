@@ -159,7 +159,7 @@ def test_hidden_steps_never_come_from_a_large_memory_either(tmp_path: Path) -> N
 def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> Scored:
     catalog = catalog_of(vectors, end=lengths)
     matrix = np.zeros((len(lengths), len(NAMES)), np.float32)
-    matrix[:, NAMES.index("max_sim")] = cosines
+    matrix[:, NAMES.index("cosine")] = cosines
     kinds = np.full(len(lengths), QUESTION, np.int8)
     return Scored(catalog, np.arange(len(lengths)), kinds, matrix, published())
 
@@ -172,12 +172,12 @@ def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_
 
 
 def test_a_better_passage_comes_first_unless_it_is_much_longer() -> None:
-    weight = float(published().weights[QUESTION, NAMES.index("max_sim")])
+    weight = float(published().weights[QUESTION, NAMES.index("cosine")])
     assert weight > 0
     better = scored(unit_vectors(2), [100, 100], [0.2, 0.9]).ranked(500)
     assert [passage.number for passage in better] == [2, 1]
     assert better[0].score - better[1].score == pytest.approx(0.7 * weight, abs=1e-4)
-    assert better[0].why() == {"max_sim": pytest.approx(0.9 * weight, abs=1e-3)}
+    assert better[0].why() == {"cosine": pytest.approx(0.9 * weight, abs=1e-3)}
 
 
 def test_no_candidates_are_no_ranking() -> None:

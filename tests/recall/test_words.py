@@ -17,7 +17,6 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.memory.context.window import default_query
 from tinymem.recall.query.analysis import analyse
 from tinymem.recall.query.words import MOST, stretch_of, words_of
-from tinymem.registry import token_embedder_from
 from tinymem.steps.ids import utc_now
 
 CALLS: list[Step] = [
@@ -51,11 +50,11 @@ def test_outputs_are_left_out_and_all_else_comes_in_order() -> None:
 def test_one_call_makes_a_stretch_and_its_topic_is_what_the_agent_is_after() -> None:
     embedder = HashingEmbedder(64)
     text = default_query([TaskStep("Find the port."), CALLS[0]])
-    query = analyse(text, embedder, token_embedder_from(embedder), utc_now())
+    query = analyse(text, embedder, utc_now())
     assert query.is_stretch and query.topic == words_of(text) and "OUT" not in query.topic
-    assert np.allclose(query.vectors, embedder.embed_queries([query.topic])) and not len(query.tokens)
-    plain = analyse("Which port does the server use?", embedder, token_embedder_from(embedder), utc_now())
-    assert not plain.is_stretch and len(plain.tokens)
+    assert np.allclose(query.vectors, embedder.embed_queries([query.topic]))
+    plain = analyse("Which port does the server use?", embedder, utc_now())
+    assert not plain.is_stretch
 
 
 ARGUMENTS = st.recursive(

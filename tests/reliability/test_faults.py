@@ -229,8 +229,6 @@ ABSURD: list[tuple[str, str, Any]] = [
     ("passages", "vector", b"short"),
     ("passages", "vector", b"\xff\x7f" * 64),
     ("passages", "vector", "text"),
-    ("passages", "tokens", b"odd"),
-    ("passages", "tokens", 7),
     ("passages", "identifiers", b"odd"),
     ("passages", "tools", b"\xff"),
     ("steps", "time", 1e300),

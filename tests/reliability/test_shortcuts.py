@@ -13,11 +13,9 @@ from memories import add, entry, said
 from strategies import MODERATE, texts
 
 from tinymem.embedders import static
-from tinymem.embedders.static import SPACE, StaticEmbedder
+from tinymem.embedders.static import SPACE
 from tinymem.messages import TiktokenCounter, tokens
-from tinymem.protocols import EmbeddedPassage
-from tinymem.recall.catalog import Catalog
-from tinymem.recall.late import MAX_TOKENS, max_sim, products
+from tinymem.recall.candidates import products
 from tinymem.steps.content import encodable
 from tinymem.stores.sqlite import fulltext
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -51,21 +49,13 @@ def test_counts_are_forgotten_before_they_are_too_many(monkeypatch: pytest.Monke
 
 @settings(MODERATE)
 @given(st.lists(WORDS | texts(), min_size=1, max_size=4), st.integers(0, 30))
-def test_token_ids_are_the_tokenizers(given: list[str], remembered: int) -> None:
+def test_tokens_are_the_tokenizers(given: list[str], remembered: int) -> None:
     model = static._model()
     marked = [SPACE + encodable(text).replace(" ", SPACE) for text in given]
     expected = [model._tokenizer.encode(text, add_special_tokens=False).ids for text in marked]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(static, "REMEMBERED", remembered)
         assert [ids.tolist() for ids in model.encode(marked)] == expected
-
-
-def test_token_ids_of_the_last_texts_are_theirs() -> None:
-    embedder, given = StaticEmbedder(), ["one two", "three"]
-    first = embedder.token_ids(given)
-    assert [ids.tolist() for ids in embedder.token_ids(tuple(given))] == [ids.tolist() for ids in first]
-    given[1] = "four"
-    assert embedder.token_ids(given)[1].tolist() == StaticEmbedder().token_ids(["four"])[0].tolist()
 
 
 @pytest.fixture
@@ -145,35 +135,6 @@ def test_varints_are_read() -> None:
     assert not lengths.refresh()
     assert lengths.of(np.arange(1, 8)).tolist() == sizes
     assert (lengths.count, lengths.total) == (len(sizes), sum(sizes))
-
-
-def rows(random: np.random.Generator, count: int) -> list[EmbeddedPassage]:
-    made: list[EmbeddedPassage] = []
-    for number in range(count):
-        ids = random.integers(3, 90, random.integers(0, 40)).astype(np.uint16)
-        vector = random.standard_normal(4).astype("<f2")
-        fixed = (number + 1, number, 0, 0, 50, "message", False, vector.tobytes(), ids.tobytes())
-        made.append(EmbeddedPassage(*fixed, "message", None, None, 0.0, b"", "", False))
-    return made
-
-
-def test_max_sim_is_the_best_cosine_of_each_token() -> None:
-    random = np.random.default_rng(3)
-    catalog = Catalog(4, 90)
-    made = rows(random, 60)
-    for start in (0, 7, 40):
-        catalog.extend(made[start : {0: 7, 7: 40, 40: 60}[start]])
-    held = [np.frombuffer(row.tokens, np.uint16) for row in made]
-    frequency = np.bincount(np.concatenate([np.unique(ids) for ids in held]), minlength=90)
-    assert catalog.document_frequency.tolist() == frequency.tolist()
-    table = random.standard_normal((90, 4)).astype(np.float32)
-    asked = np.unique(random.integers(3, 90, 60)).astype(np.uint16)
-    weights = np.log((60 + 1) / (frequency[asked] + 0.5))
-    order = [at for at in np.argsort(-weights, kind="stable")[:MAX_TOKENS] if weights[at] > 0]
-    share = weights[order] / weights[order].sum()
-    expected = [float((table[ids] @ table[asked[order]].T).max(axis=0) @ share) if len(ids) else 0.0 for ids in held]
-    found = max_sim(asked, np.arange(60), catalog, table)
-    assert np.allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 1), (32, 33), (1, 2_500), (17, 2_500), (300, 300), (3, 0), (0, 3)])

@@ -402,21 +402,18 @@ def test_the_newest_steps_of_a_type_are_read_from_the_end_backwards(journal: Sql
     assert (journal.count("message"), journal.count("task"), journal.count("action")) == (6, 1, 0)
 
 
-def test_vectors_are_kept_to_half_precision_with_their_tokens(journal: SqliteJournal) -> None:
+def test_vectors_are_kept_to_half_precision(journal: SqliteJournal) -> None:
     entries = waiting(journal, "one", "two", "three")
     vectors = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
-    tokens = [np.array([3, 1], np.uint16), np.array([], np.uint16)]
-    assert put(journal, entries[:2], vectors=vectors[:2], tokens=tokens)
+    assert put(journal, entries[:2], vectors=vectors[:2])
     rows = journal.passages()
     ids = [row[0] for row in rows]
     assert [row[1] for row in rows] == [1, 2]
     assert np.array_equal(np.frombuffer(rows[1][7], "<f2"), vectors[1].astype(np.float16))
-    assert [row[8] for row in rows] == [b"\x03\x00\x01\x00", b""]
     assert (journal.counts()["passages"], journal.counts()["waiting_steps"], journal.mark) == (2, 1, (3, 0))
-    assert put(journal, entries[2:], vectors=vectors[2:], tokens=tokens[1:])
+    assert put(journal, entries[2:], vectors=vectors[2:])
     assert [row[0] for row in journal.passages(after=ids[0], limit=1)] == [ids[1]]
     assert [row[1] for row in journal.passages(after=ids[1])] == [3]
-    assert journal.passages(after=ids[1])[0][8] == b""
     assert journal.passages_until(ids[1]) == 2
 
 

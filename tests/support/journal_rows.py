@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from tinymem.protocols import Journal, Mark, PassageRow, StepRow
 from tinymem.testing import unit_vectors
 
@@ -33,6 +31,5 @@ def put(journal: Journal, texts: Sequence[str]) -> None:
     rows = [row(first + at) for at in range(len(texts))]
     journal.add(rows)
     passages = [(r.number, PassageRow(0, 0, len(t), "message", False, t)) for r, t in zip(rows, texts, strict=True)]
-    tokens = [np.array([1, 2], np.uint16)] * len(texts)
     until = Mark(first + len(texts), 0)
-    assert journal.put_passages(journal.mark, until, passages, unit_vectors(len(texts)), tokens)
+    assert journal.put_passages(journal.mark, until, passages, unit_vectors(len(texts)))

@@ -18,7 +18,7 @@ import numpy as np
 from tinymem.archive.archive import Archive
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.messages.tokens import default_counter
-from tinymem.protocols import Embedder, Journal, Mark, PassageRow, StepRow, TokenIds, Vectors, VectorStore
+from tinymem.protocols import Embedder, Journal, Mark, PassageRow, StepRow, Vectors, VectorStore
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import block, header, line
@@ -59,7 +59,6 @@ def put(
     since: Mark | None = None,
     until: Mark | None = None,
     vectors: Vectors | None = None,
-    tokens: Sequence[TokenIds] | None = None,
 ) -> bool:
     """Give the journal the passages of steps that it has, with vectors of eight equal numbers unless said otherwise."""
     passages = [(row.number, passage) for row, some in entries for passage in some]
@@ -68,7 +67,6 @@ def put(
         Mark(max(row.number for row, _ in entries) + 1, 0) if until is None else until,
         passages,
         np.full((len(passages), 8), 0.3, np.float32) if vectors is None else vectors,
-        [np.array([1, 2], np.uint16)] * len(passages) if tokens is None else tokens,
     )
 
 
@@ -174,26 +172,17 @@ def without_privileges() -> Iterator[None]:
         os.seteuid(0)
 
 
-def catalog_of(
-    vectors: Vectors | None = None,
-    steps: Sequence[int] | None = None,
-    tokens: Sequence[Sequence[int]] = (),
-    **more: Any,
-) -> Catalog:
+def catalog_of(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any) -> Catalog:
     """A catalog of passages with these vectors, each of a step of its own unless `steps` says otherwise.
 
     `more` are columns of `SqliteJournal.passages`, such as `kind`, `session`, `time`, one value for each passage.
     """
-    count = len(vectors) if vectors is not None else len(tokens)
-    vectors = np.zeros((count, 4), np.float32) if vectors is None else vectors
-    catalog = Catalog(vectors.shape[1], 1 + max((max(ids, default=0) for ids in tokens), default=0))
-    catalog.extend(passage_rows(vectors, steps, tokens, **more))
+    catalog = Catalog(vectors.shape[1])
+    catalog.extend(passage_rows(vectors, steps, **more))
     return catalog
 
 
-def passage_rows(
-    vectors: Vectors, steps: Sequence[int] | None = None, tokens: Sequence[Sequence[int]] = (), **more: Any
-) -> list[tuple[Any, ...]]:
+def passage_rows(vectors: Vectors, steps: Sequence[int] | None = None, **more: Any) -> list[tuple[Any, ...]]:
     """Rows as `SqliteJournal.passages` gives them; see `catalog_of`."""
     count = len(vectors)
     columns: dict[str, Sequence[Any]] = {
@@ -205,7 +194,6 @@ def passage_rows(
         "kind": ["message"] * count,
         "asks": [0] * count,
         "vector": [v.tobytes() for v in vectors.astype("<f2")],
-        "tokens": [np.array(ids, np.uint16).tobytes() for ids in tokens or [[]] * count],
         "type": ["message"] * count,
         "session": [None] * count,
         "speaker": [None] * count,

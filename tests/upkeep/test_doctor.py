@@ -326,7 +326,7 @@ def changed(memory: Path, sql: str, *values: object) -> None:
         ("UPDATE passages SET vector = x'0000' WHERE step < 4", "3 passages have a vector of another length", REINDEX),
         ("UPDATE passages SET vector = CAST(replace(hex(zeroblob(64)), '00', char(0, 124)) AS BLOB) WHERE step = 4",
          "1 passages have a vector with numbers that are not finite", REINDEX),
-        ("UPDATE passages SET tokens = x'00' WHERE step = 4", "token ids or identifiers cut short", REINDEX),
+        ("UPDATE passages SET identifiers = x'00' WHERE step = 4", "1 passages have identifiers cut short", REINDEX),
         ("UPDATE steps SET record = '{}' WHERE number = 3", "step #3 cannot be read", RESTORE),
         ("UPDATE steps SET record = (SELECT record FROM steps WHERE number = 4) WHERE number = 3",
          "step #3 is filed under another step's id", RESTORE),

@@ -169,7 +169,7 @@ def test_a_memory_writes_itself_while_it_is_open(tmp_path: Path) -> None:
         memory.export(stream)
         assert (tmp_path / "a.jsonl").read_bytes() == stream.getvalue().encode()
         assert lines_of(stream.getvalue())[2]["scratchpad"]["variables"] == {"late": 5}
-    header = {"tinymem_export": 1, "embedder": "hashing:64", "fingerprint": "hashing/crc32/64/1"}
+    header = {"tinymem_export": 2, "embedder": "hashing:64", "fingerprint": "hashing/crc32/64/1"}
     assert lines_of(stream.getvalue())[0] == {**header, "next_number": 2, "steps": 1}
 
 
@@ -335,11 +335,11 @@ WRONG: dict[str, tuple[int, Callable[[Any], Any], str]] = {
     "overlays": (4, lambda s: s["step"].update(overlay=[{}, {}]), "line 5: "),
     "view of another": (3, lambda s: s["view"].update(id="other"), "line 4: a view must be of a step in the window"),
     "view outside": (3, lambda s: s.pop("window") and None, "line 4: a view must be of a step in the window"),
-    "vectors": (1, lambda s: s.update(vectors=[["AA=="]]), "line 2: vectors must be a list of pairs"),
-    "base64": (1, lambda s: s["vectors"][0].__setitem__(0, "é"), "line 2: "),
-    "dimensions": (2, lambda s: s["vectors"][0].__setitem__(0, "AAAA" * 8), "line 3: vectors of hashing:64 have 64"),
-    "infinite": (2, lambda s: s["vectors"][0].__setitem__(0, "AHwA" * 40 + "fAB8fAAA"), "line 3: vectors must be"),
-    "token ids": (2, lambda s: s["vectors"][0].__setitem__(1, "//8="), "line 3: token ids must be below 64"),
+    "vectors": (1, lambda s: s.update(vectors="AA=="), "line 2: vectors must be a list"),
+    "a vector": (1, lambda s: s.update(vectors=[["AA=="]]), "line 2: a vector must be a text"),
+    "base64": (1, lambda s: s["vectors"].__setitem__(0, "é"), "line 2: "),
+    "dimensions": (2, lambda s: s["vectors"].__setitem__(0, "AAAA" * 8), "line 3: vectors of hashing:64 have 64"),
+    "infinite": (2, lambda s: s["vectors"].__setitem__(0, "AHwA" * 40 + "fAB8fAAA"), "line 3: vectors must be"),
     "level": (5, lambda e: e["episode"].update(level=65), "line 6: level of the episode must be .* from 1 to 64"),
     "backwards": (5, lambda e: e["episode"].update(last=0), "line 6: last of the episode must be"),
     "beyond": (5, lambda e: e["episode"].update(last=5), "line 6: the episode of steps 1 to 5 covers steps"),
@@ -383,9 +383,17 @@ def test_a_file_that_is_no_export_makes_nothing(tmp_path: Path, text: bytes, err
     assert not (tmp_path / "memory").exists()
 
 
+def test_an_export_of_the_format_before_has_vectors_with_token_ids(tmp_path: Path, good: list[Any]) -> None:
+    before = changed(good, 0, lambda header: header.update(tinymem_export=1))
+    for line in before[1:5]:
+        line["vectors"] = [[vector, "BQAGAA=="] for vector in line["vectors"]]
+    assert take_in(tmp_path / "memory", written(tmp_path, text_of(before))).embedded == 0
+    assert lines_of(exported(tmp_path / "memory", vectors=True)) == good
+
+
 def test_a_newer_format_is_refused_by_its_number(tmp_path: Path, good: list[Any]) -> None:
-    newer = changed(good, 0, lambda header: header.update(tinymem_export=2, more="to come"))
-    with pytest.raises(FormatError, match="line 1: the export has format 2, this version reads 1: upgrade tinymem"):
+    newer = changed(good, 0, lambda header: header.update(tinymem_export=3, more="to come"))
+    with pytest.raises(FormatError, match="line 1: the export has format 3, this version reads 2: upgrade tinymem"):
         take_in(tmp_path / "memory", written(tmp_path, text_of(newer)))
     newer = changed(good, 3, lambda line: line["step"].update(format=2))
     with pytest.raises(FormatError, match="line 4: format 2 is not one that this version reads"):

@@ -27,7 +27,7 @@ from tinymem.archive.indexing.indexing import EXACT_UP_TO, Indexing
 from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, kind_of
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import count_message
-from tinymem.protocols import Embedder, Journal, Slicing, StepRow, TokenCounter, Vectors, VectorStore
+from tinymem.protocols import Embedder, Journal, Slicing, StepRow, TokenCounter, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
@@ -180,19 +180,18 @@ class Archive(Indexing):
             if self.journal.setting(REWRITES) != self._rewrites:
                 self.index.reconsider()
                 self._drop_catalog()
-        table = self.token_table()
-        if self._catalog is None or self._is_makeshift(self._catalog, table):
+        if self._catalog is None or self._is_makeshift(self._catalog):
             self._drop_catalog()
-        if (outline := self._outlined(len(table))) is not None:
+        if (outline := self._outlined()) is not None:
             self._catalog, self._is_mapped = outline, False
             return outline
         try:
-            if use_files and (mapped := self._mapped(len(table), progress)) is not None:
+            if use_files and (mapped := self._mapped(progress)) is not None:
                 self._catalog, self._is_mapped = mapped, True
                 return mapped
             catalog, self._catalog = self._catalog, None  # half an extension, which is interrupted, is never read
             if catalog is None or self._is_mapped or isinstance(catalog, Outline):
-                catalog, self._is_mapped = Catalog(self._dimensions, len(table)), False
+                catalog, self._is_mapped = Catalog(self._dimensions), False
             while not self._waiting and (rows := self.journal.passages(catalog.last_id)):
                 catalog.extend(rows)
             if self._documents.problem:
@@ -202,7 +201,7 @@ class Archive(Indexing):
             raise self.journal.damaged(error) from error
         return catalog
 
-    def _outlined(self, vocabulary: int) -> Outline | None:
+    def _outlined(self) -> Outline | None:
         """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""
         if not isinstance(self.journal, Slicing) or self._documents.problem or self._waiting:
             return None
@@ -210,7 +209,7 @@ class Archive(Indexing):
             return None
         if self._files.exist:  # of when it was smaller
             self._files.erase()
-        return Outline(survey, self._dimensions, vocabulary)
+        return Outline(survey, self._dimensions)
 
     def slice(
         self, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
@@ -222,22 +221,22 @@ class Archive(Indexing):
         except (ValueError, TypeError, OverflowError) as error:  # as when all are read
             raise self.journal.damaged(error) from error
 
-    def _mapped(self, vocabulary: int, progress: Progress) -> Catalog | None:
+    def _mapped(self, progress: Progress) -> Catalog | None:
         """Return the catalog from its files; None where it must be read into memory.
 
         That is while it is small, and while the embedder fails, since passages that wait for it are in no file.
         """
-        if not self._is_known or not vocabulary or self._documents.problem or self._waiting:
+        if not self._is_known or self._documents.problem or self._waiting:
             return None
         if not self._files.exist and self.journal.last_passage() <= IN_MEMORY:
             return None
-        return self._files.catalog(self.journal, self._dimensions, vocabulary, progress)
+        return self._files.catalog(self.journal, self._dimensions, progress)
 
-    def _is_makeshift(self, catalog: Catalog, table: Vectors) -> bool:
+    def _is_makeshift(self, catalog: Catalog) -> bool:
         """Return whether waiting passages of the catalog were embedded, or it was made without the embedder."""
         came = self._waiting and self._waiting.since != self.journal.mark
         guessed = catalog.dimensions != self._dimensions  # before the embedder could be reached
-        return bool(came) or guessed or len(table) != len(catalog.document_frequency)
+        return bool(came) or guessed
 
     def _drop_catalog(self) -> None:
         """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""

@@ -12,9 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -29,23 +27,13 @@ from tinymem.errors import (
     warn_hourly,
     without_content,
 )
-from tinymem.protocols import (
-    EmbeddedPassage,
-    Embedder,
-    Journal,
-    Mark,
-    PassageRow,
-    TokenEmbedder,
-    TokenIds,
-    Vectors,
-    Waiting,
-)
+from tinymem.protocols import EmbeddedPassage, Embedder, Journal, Mark, PassageRow, Vectors, Waiting
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
-from tinymem.recall.query.analysis import Blind, Query, analyse, embedded, tokenized
+from tinymem.recall.query.analysis import Blind, Query, analyse, embedded
 from tinymem.recall.slices import Outline
-from tinymem.registry import DEFAULT_EMBEDDER, token_embedder_from
+from tinymem.registry import DEFAULT_EMBEDDER
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import many
 from tinymem.stores.journals import has_journal
@@ -136,18 +124,6 @@ class Embedding(ABC):
     def _dimensions(self) -> int:
         return self.embedder.dimensions if self._is_known else self.journal.dimensions() or 1
 
-    @cached_property
-    def token_embedder(self) -> TokenEmbedder:
-        """The embedder whose tokens late interaction uses."""
-        return token_embedder_from(self.embedder)
-
-    def token_table(self) -> Vectors:
-        """Return the vectors of the tokens, or an empty table while the embedder fails."""
-        try:
-            return self.token_embedder.token_table
-        except EmbedderError:
-            return np.empty((0, 1), np.float32)
-
     # -- steps in -----------------------------------------------------------------------------------------------------
 
     def embed_pending(
@@ -181,8 +157,8 @@ class Embedding(ABC):
             mark = self.journal.mark
             self.check_embedder()
             for until, passages in self._new_passages(mark):
-                vectors, tokens = self._vectors([passage.text for _, passage in passages])
-                if not self.journal.put_passages(mark, until, passages, vectors, tokens, self._fingerprint):
+                vectors = self._vectors([passage.text for _, passage in passages])
+                if not self.journal.put_passages(mark, until, passages, vectors, self._fingerprint):
                     mark, before = None, self._changed_since(before)  # another process was faster
                     break
                 mark, done = until, done + len(passages)
@@ -214,12 +190,12 @@ class Embedding(ABC):
             raise self.journal.damaged("passages and steps do not match")
         return state
 
-    def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[TokenIds]]:
-        """Return the vectors and the token ids of passages."""
+    def _vectors(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of passages."""
         if not texts:
-            return np.empty((0, self.embedder.dimensions), np.float32), []
+            return np.empty((0, self.embedder.dimensions), np.float32)
         with self._documents.trying():
-            made = embedded(self.embedder, texts), tokenized(self.token_embedder, texts)
+            made = embedded(self.embedder, texts)
         if self._questions.problem:  # it can be reached again
             self._questions.end()
         return made
@@ -277,19 +253,12 @@ class Embedding(ABC):
             first, last = batch[0][0], batch[-1][0]
             steps = {row.number: row for row in self.journal.rows(first - 1, last - first + 1)}
             rows = []
-            for id, (number, p), tokens in zip(ids, batch, self._tokens(texts, catalog), strict=True):
+            for id, (number, p) in zip(ids, batch, strict=True):
                 step = steps[number]
-                place = (id, number, p.part, p.start, p.end, p.kind, p.asks, nothing, tokens.tobytes())
+                place = (id, number, p.part, p.start, p.end, p.kind, p.asks, nothing)
                 who = (step.type, step.session, step.speaker, step.time)
                 rows.append(EmbeddedPassage(*place, *who, p.identifiers, p.tools, step.milestone))
             catalog.extend(rows)
-
-    def _tokens(self, texts: Sequence[str], catalog: Catalog) -> Sequence[TokenIds]:
-        """Return the token ids of passages; none if the catalog has no tokens or the embedder fails."""
-        if len(catalog.document_frequency):
-            with suppress(EmbedderError):
-                return tokenized(self.token_embedder, texts)
-        return Blind(0).token_ids(texts)
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -304,18 +273,15 @@ class Embedding(ABC):
             since, until = (catalog.time.min(), catalog.time.max()) if len(catalog) else (0, 0)
             known = now, since, until, [*catalog.speakers.names]
         blind = Blind(catalog.dimensions)
-        tokenizer = self.token_embedder if len(catalog.document_frequency) else blind
 
         def analysed() -> Query:
             if self._is_known and not self._questions.is_on:
                 try:
                     with self._questions.trying():
-                        return analyse(text, self.embedder, tokenizer, *known)
+                        return analyse(text, self.embedder, *known)
                 except EmbedderError:
                     self._warn()
-            with suppress(EmbedderError):
-                return analyse(text, blind, tokenizer, *known)
-            return analyse(text, blind, blind, *known)
+            return analyse(text, blind, *known)
 
         return analysed
 

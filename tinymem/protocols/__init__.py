@@ -13,14 +13,11 @@ from tinymem.protocols.adapters import (
     Summarizer,
     Summarizes,
     TokenCounter,
-    TokenEmbedder,
-    TokenIds,
     Vectors,
     VectorStore,
 )
 from tinymem.protocols.journal import Journal, Slicing, Waiting
 from tinymem.protocols.rows import (
-    Embedded,
     EmbeddedPassage,
     FiledStep,
     LinkedMessage,
@@ -41,7 +38,6 @@ from tinymem.protocols.rows import (
 )
 
 __all__ = [
-    "Embedded",
     "EmbeddedPassage",
     "Embedder",
     "Embeds",
@@ -67,8 +63,6 @@ __all__ = [
     "Tally",
     "TermCheck",
     "TokenCounter",
-    "TokenEmbedder",
-    "TokenIds",
     "VectorCheck",
     "VectorStore",
     "Vectors",

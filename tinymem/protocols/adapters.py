@@ -19,8 +19,6 @@ __all__ = [
     "Summarizer",
     "Summarizes",
     "TokenCounter",
-    "TokenEmbedder",
-    "TokenIds",
     "VectorStore",
     "Vectors",
 ]
@@ -28,7 +26,6 @@ __all__ = [
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
 Metadata: TypeAlias = Mapping[str, "str | int | float | bool"]
-TokenIds: TypeAlias = npt.NDArray[np.uint16]
 Summarizes: TypeAlias = "Callable[[list[Step]], str]"  # the least that a summarizer can be
 
 
@@ -70,20 +67,6 @@ class Embeds(Protocol):
 
     def embed(self, text: str, /) -> Sequence[float] | npt.NDArray[Any]:
         """The vector of one text, as a list, a tuple or an array `(dimensions,)`: numbers, always as many."""
-        ...
-
-
-@runtime_checkable
-class TokenEmbedder(Embedder, Protocol):
-    """An embedder with a fixed vector per vocabulary entry: late interaction (max-sim) is then a table look-up."""
-
-    @property
-    def token_table(self) -> Vectors:
-        """`(vocabulary, dimensions)` float32, each row of length 1 (or zero, for entries without meaning)."""
-        ...
-
-    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """Rows of `token_table` for each text, in order: one `(tokens,)` uint16 array a text."""
         ...
 
 

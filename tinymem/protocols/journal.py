@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from tinymem.errors import FormatError
-from tinymem.protocols.adapters import Ids, TokenIds, Vectors
+from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
-    Embedded,
     EmbeddedPassage,
     FiledStep,
     LinkedMessage,
@@ -198,7 +197,6 @@ class Journal(Protocol):
         until: Mark,
         passages: Sequence[tuple[int, PassageRow]],
         vectors: Vectors,
-        tokens: Sequence[TokenIds],
         embedder: str | None = None,
     ) -> bool:
         """Keep the passages (number of the step, passage) between two marks, and move the mark.
@@ -214,8 +212,8 @@ class Journal(Protocol):
     def places(self, number: int) -> list[Place]:
         """Return the places of a step's passages, in order."""
 
-    def vectors(self, number: int) -> list[Embedded]:
-        """Return the vectors and token ids of a step's passages, in order."""
+    def vectors(self, number: int) -> list[bytes]:
+        """Return the vectors of a step's passages (float16, little-endian), in order."""
 
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""
@@ -285,7 +283,7 @@ class Journal(Protocol):
         """Return the bytes that are in use."""
 
     def weights(self) -> dict[int, int]:
-        """Return the bytes that each step takes, by number: JSON, vectors and token ids."""
+        """Return the bytes that each step takes, by number: JSON, vectors and identifiers."""
 
     # -- another embedder ---------------------------------------------------------------------------------------------
 
@@ -301,8 +299,8 @@ class Journal(Protocol):
     def to_reindex(self, limit: int) -> list[Place]:
         """Return up to `limit` passages without a vector of the other embedder, in order."""
 
-    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors, tokens: Sequence[TokenIds]) -> None:
-        """Keep vectors `(n, dimensions)` and token ids of the other embedder, but none of passages that are gone.
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors) -> None:
+        """Keep vectors `(n, dimensions)` of the other embedder, but none of passages that are gone.
 
         Raises StorageError if somebody began to reindex with a third embedder.
         """
@@ -322,7 +320,7 @@ class Journal(Protocol):
         """Compare the full-text index with the passages."""
 
     def check_vectors(self) -> VectorCheck:
-        """Measure all vectors, token ids and identifiers."""
+        """Measure all vectors and identifiers."""
 
     def count_orphans(self) -> int:
         """Count the passages of steps that are not there."""

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols.adapters import Ids, TokenIds, Vectors
+from tinymem.protocols.adapters import Ids, Vectors
 
-__all__ = ["Embedded", "EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
+__all__ = ["EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
            "PassageRow", "Place", "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
            "TermCheck", "VectorCheck"]  # fmt: skip
 
@@ -124,8 +124,8 @@ class PassageRow:
 class EmbeddedPassage(NamedTuple):
     """A passage as the journal gives it back, without its text.
 
-    It has its vector (float16, little-endian), its token ids (uint16) and what recall asks about its step. It is a
-    tuple since all passages of a memory are read: 100,000 take 0.08 s more than without names.
+    It has its vector (float16, little-endian) and what recall asks about its step. It is a tuple since all passages of
+    a memory are read: 100,000 take 0.08 s more than without names.
     """
 
     id: int
@@ -136,7 +136,6 @@ class EmbeddedPassage(NamedTuple):
     kind: str
     asks: bool
     vector: bytes
-    tokens: bytes
     type: str
     session: str | None
     speaker: str | None
@@ -154,8 +153,7 @@ class PassageColumns:
         id, part, start, end: As in `EmbeddedPassage`, `(n,)` each, and so are `kind`, `asks` and `tools`.
         at: The place of each passage's step in `steps`: `(n,)`.
         vectors: `(n, dimensions)`, in half precision.
-        tokens: The token ids of all passages, one after the other, as bytes; `token_bytes` says how many each has.
-        identifiers: Their identifiers; `identifier_bytes` says how many bytes each has.
+        identifiers: Their identifiers, one passage after the other; `identifier_bytes` says how many bytes each has.
         steps: The numbers of the steps, `(m,)`, and so are `type`, `session`, `speaker`, `time` and `milestone`.
     """
 
@@ -168,8 +166,6 @@ class PassageColumns:
     asks: npt.NDArray[np.bool_]
     tools: Sequence[str]
     vectors: npt.NDArray[np.float16]
-    tokens: bytes
-    token_bytes: Ids
     identifiers: bytes
     identifier_bytes: Ids
     steps: Ids
@@ -182,12 +178,11 @@ class PassageColumns:
     @classmethod
     def of(cls, rows: Sequence[Any]) -> PassageColumns:
         """Return the columns of rows, with a step for each; ValueError, TypeError or OverflowError for what is none."""
-        (ids, step, part, start, end, kind, asks, vector, tokens, type, session, speaker, time, identifiers, tools,
+        (ids, step, part, start, end, kind, asks, vector, type, session, speaker, time, identifiers, tools,
          milestone) = zip(*rows, strict=True)  # fmt: skip
         return cls(
             _numbers(ids), np.arange(len(ids)), _numbers(part), _numbers(start), _numbers(end),
             kind, np.array(asks, np.bool_), tools, np.frombuffer(b"".join(vector), "<f2").reshape(len(ids), -1),
-            b"".join(tokens), _numbers([len(each) for each in tokens]),
             b"".join(identifiers), _numbers([len(each) for each in identifiers]),
             _numbers(step), type, session, speaker, np.array(time, np.float64), np.array(milestone, np.bool_),
         )  # fmt: skip
@@ -213,7 +208,6 @@ class Sought:
     Attributes:
         topic: The words of the best by BM25.
         vectors: `(m, dimensions)`, of the nearest.
-        tokens: Token ids whose frequencies are asked for.
         named: Identifiers, of which all passages are wanted unless they are more than `most_named`.
         spans: Spans of time, start and end in seconds, whose nearest are wanted as well.
         limits: What steps must be like, as for `Journal.matching`, and `tool`, a tool that they call, or `numbers`.
@@ -226,7 +220,6 @@ class Sought:
 
     topic: str
     vectors: Vectors
-    tokens: TokenIds
     named: npt.NDArray[np.uint32]
     spans: Sequence[tuple[float, float]] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
@@ -242,19 +235,16 @@ class Slice:
     """The passages of some steps, all of each, and what is to be known of the others.
 
     Attributes:
-        passages: The passages; those of steps that are only around others have no token ids and no identifiers. None if
-            there are no passages.
+        passages: The passages; those of steps that are only around others have no identifiers. None if there are none.
         lexical: Ids of passages by BM25, and their scores, as `Journal.search_text` gives them.
         share: The share of all passages whose steps are within the limits.
-        tokens: The number of passages that have each of the tokens sought: of all passages, as the others.
-        named: The number of passages that have each identifier, by it.
+        named: The number of all passages that have each identifier, by it.
         seen: By identifier, the id of the first passage that has it, and of the first that the agent typed it in.
     """
 
     passages: PassageColumns | None
     lexical: tuple[Ids, Vectors]
     share: float
-    tokens: Mapping[int, int]
     named: Mapping[int, int]
     seen: Sequence[tuple[int, int, int | None]]
 
@@ -267,13 +257,6 @@ class Place(NamedTuple):
     part: int
     start: int
     end: int
-
-
-class Embedded(NamedTuple):
-    """The vector (float16, little-endian) and the token ids (uint16) of a passage."""
-
-    vector: bytes
-    tokens: bytes
 
 
 class FiledStep(NamedTuple):
@@ -293,10 +276,7 @@ class TermCheck(NamedTuple):
 
 
 class VectorCheck(NamedTuple):
-    """Numbers of vectors of each length in bytes, of those that are not finite, and of passages that are cut short.
-
-    Cut short are token ids or identifiers of an odd number of bytes.
-    """
+    """Numbers of vectors of each length in bytes, of those that are not finite, and of identifiers cut short."""
 
     lengths: Mapping[int, int]
     not_finite: int

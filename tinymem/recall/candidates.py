@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.late import products
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
 
-__all__ = ["Candidates", "gather", "highest"]
+__all__ = ["Candidates", "gather", "highest", "products"]
 
 EVERYTHING = 600  # passages up to which all of a memory are candidates
 NEAREST = 240  # passages by each of the two signals
@@ -23,6 +22,8 @@ NAMED = 500  # passages that hold an identifier of the question, up to which all
 DATED = 100_000  # passages of the days in the question up to which these are searched exactly, index or not
 FEW = 0.5  # of the passages: where a filter lets through less, no others are compared with the question
 LEAST_SHARE = 0.1  # of the passages: where a filter lets through less, an index is not asked for still more of them
+SMALL = 1 << 18  # multiplications up to which OpenBLAS starts no thread
+AT_ONCE = 32  # of the vectors on the left, at most
 
 Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
 
@@ -100,6 +101,21 @@ def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vec
         held, at = _places(ids, catalog.id)
         cosine[at] = np.maximum(cosine[at], scores[held])
     return cosine
+
+
+def products(left: Vectors, right: Vectors) -> Vectors:
+    """Multiply `left @ right.T` piece by piece: `(m, n)`, of few `(m, d)` and many `(n, d)` vectors."""
+    (m, d), n = left.shape, len(right)
+    found = np.empty((m, n), np.float32)
+    for first in range(0, m, AT_ONCE):
+        some, out = left[first : first + AT_ONCE], found[first : first + AT_ONCE]
+        rows = max(1, SMALL // (len(some) * d))
+        whole = n - n % rows
+        pieces = right[:whole].reshape(-1, rows, d).transpose(0, 2, 1)
+        with np.errstate(invalid="ignore"):  # OpenBLAS can raise this flag over padding, with finite results
+            np.matmul(some, pieces, out=out[:, :whole].reshape(len(some), -1, rows).transpose(1, 0, 2))
+            np.matmul(some, right[whole:].T, out=out[:, whole:])
+    return found
 
 
 def _places(ids: Ids, known: Ids) -> tuple[npt.NDArray[np.bool_], Ids]:

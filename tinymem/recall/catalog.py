@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.errors import kind_of
-from tinymem.protocols import Ids, PassageColumns, TokenIds, Vectors
+from tinymem.protocols import Ids, PassageColumns, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 
 __all__ = ["COLUMNS", "KINDS", "Catalog", "Growing", "NameCodes", "Names", "columns",
@@ -37,7 +37,7 @@ PLACE = np.dtype(
 )
 COLUMNS: dict[str, npt.DTypeLike] = {
     "vectors": "<f4", "id": "<i8", "step": "<i8", "session": "<i8", "time": "<f8", "places": PLACE,
-    "tokens": "<u2", "token_ends": "<i8", "identifiers": "<u4", "identifier_ends": "<i8",
+    "identifiers": "<u4", "identifier_ends": "<i8",
 }  # fmt: skip
 
 
@@ -132,56 +132,17 @@ class Names:
         self.toolsets = NameCodes({})  # names of tools that a step calls together, a line each
 
 
-class _Ragged:
-    """Rows of different lengths, one after the other."""
-
-    def __init__(self, values: Growing, ends: Growing) -> None:
-        self._values, self._ends = values, ends
-
-    def extend(self, values: Any, lengths: Any) -> None:
-        """Append rows of these `lengths`, whose values follow each other."""
-        self._ends.extend(len(self._values.array) + np.cumsum(lengths))
-        self._values.extend(values)
-
-    def of(self, rows: Ids) -> tuple[npt.NDArray[Any], Ids]:
-        """Return the values of `rows`, one row after the other, and the length of each."""
-        ends = self._ends.array
-        starts = np.where(rows > 0, ends[rows - 1], 0)
-        lengths = ends[rows] - starts
-        where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
-        return self._values.array[where], lengths
-
-    def find(self, wanted: npt.NDArray[Any]) -> tuple[Ids, npt.NDArray[Any]]:
-        """Return the rows of all values that are among those `wanted`, and these values."""
-        values = self._values.array
-        places = np.flatnonzero(np.isin(values, wanted))
-        return np.searchsorted(self._ends.array, places, "right"), values[places]
-
-    def __len__(self) -> int:
-        """Return the number of values."""
-        return len(self._values.array)
-
-
 class Catalog:
     """Arrays over passages; `extend` has their names and contents.
 
-    The columns may begin as arrays that were made before, as those of files; `seen`, `document_frequency` and `names`
-    are then of the same passages.
+    The columns may begin as arrays that were made before, as those of files; `seen` and `names` are then of the same
+    passages. Identifiers stand in a column of their own, one passage after the other, and their ends in another.
     """
 
-    def __init__(
-        self,
-        dimensions: int,
-        vocabulary: int = 0,
-        held: dict[str, Growing] | None = None,
-        names: Names | None = None,
-    ) -> None:
+    def __init__(self, dimensions: int, held: dict[str, Growing] | None = None, names: Names | None = None) -> None:
         self.dimensions = dimensions
         self.columns = columns(dimensions) if held is None else held
-        self._tokens = _Ragged(self.columns["tokens"], self.columns["token_ends"])
-        self._identifiers = _Ragged(self.columns["identifiers"], self.columns["identifier_ends"])
         self.seen = Seen()
-        self.document_frequency = np.zeros(vocabulary, np.int64)
         self.names = names = Names() if names is None else names
         self.sessions, self.speakers, self.types = names.sessions, names.speakers, names.types
         self.toolsets = names.toolsets
@@ -193,7 +154,7 @@ class Catalog:
 
     def following(self) -> Catalog:
         """Return an empty catalog for the passages that come behind these, with the same names."""
-        piece = Catalog(self.dimensions, len(self.document_frequency), names=self.names)
+        piece = Catalog(self.dimensions, names=self.names)
         piece._before = (self.last_id, int(self.step[-1]) if len(self) else 0)
         return piece
 
@@ -276,9 +237,9 @@ class Catalog:
         for name, some in added.items():
             self.columns[name].extend(some)
         self.columns["vectors"].keep(len(vectors))
-        self._extend_tokens(np.frombuffer(new.tokens, np.uint16), new.token_bytes)
-        codes = read(new.identifiers)
-        self._identifiers.extend(codes, new.identifier_bytes // codes.itemsize)
+        codes, before = read(new.identifiers), len(self.identifiers)
+        self.columns["identifier_ends"].extend(before + np.cumsum(new.identifier_bytes // codes.itemsize))
+        self.columns["identifiers"].extend(codes)
         self._note_identifiers(len(self) - count)
 
     def _unit_vectors(self, new: PassageColumns) -> Vectors:
@@ -304,19 +265,10 @@ class Catalog:
         if len(wrong := np.flatnonzero(~(ordered & within))):
             raise ValueError(f"passage {ids[wrong[0]]} is out of order or has an impossible place")
 
-    def _extend_tokens(self, ids: TokenIds, lengths: Ids) -> None:
-        """Append token ids, given as those of one passage after the other, and the bytes of each."""
-        rows: npt.NDArray[Any] = np.arange(len(lengths), dtype=np.uint32 if len(lengths) < 1 << 16 else np.uint64)
-        held = np.sort(np.repeat(rows, lengths // ids.itemsize) << 16 | ids)  # each passage's ids together
-        held = held[np.flatnonzero(np.diff(held, prepend=held[:1] ^ 1))].astype(np.int64)  # without duplicates
-        self._tokens.extend(held & 0xFFFF, np.bincount(held >> 16, minlength=len(lengths)))
-        if len(self.document_frequency):
-            self.document_frequency += np.bincount(held & 0xFFFF, minlength=len(self.document_frequency))
-
     def _note_identifiers(self, new: int) -> None:
         """Record the identifiers of the rows from `new` on, or of all rows in a new table when the old one is full."""
-        if not self.seen.has_room(len(self._identifiers)):
-            self.seen, new = Seen(len(self._identifiers)), 0
+        if not self.seen.has_room(len(self.identifiers)):
+            self.seen, new = Seen(len(self.identifiers)), 0
         self.note_identifiers(self.seen, new)
 
     def note_identifiers(self, seen: Seen, new: int) -> None:
@@ -330,14 +282,16 @@ class Catalog:
             real, typed = codes > 0, np.repeat(self.kind[rows] == ACT, lengths)
             seen.extend(codes[real], np.repeat(rows, lengths)[real], typed[real])
 
-    def tokens_of(self, rows: Ids) -> tuple[TokenIds, Ids]:
-        """Return the distinct token ids of passages `rows`, one passage after the other, and the count of each."""
-        return self._tokens.of(rows)
-
     def identifiers_of(self, rows: Ids) -> tuple[Codes, Ids]:
         """Return the hashed identifiers of passages `rows`, one passage after the other, and the count of each."""
-        return self._identifiers.of(rows)
+        ends = self.identifier_ends
+        starts = np.where(rows > 0, ends[rows - 1], 0)
+        lengths = ends[rows] - starts
+        where = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
+        return self.identifiers[where], lengths
 
     def rows_with(self, codes: Codes) -> tuple[Ids, Codes]:
         """Return the rows that hold one of these identifiers, a row once for each, and which one it is."""
-        return self._identifiers.find(codes)
+        every = self.identifiers
+        places = np.flatnonzero(np.isin(every, codes))
+        return np.searchsorted(self.identifier_ends, places, "right"), every[places]

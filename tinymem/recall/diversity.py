@@ -13,8 +13,9 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from tinymem.protocols import TokenIds, Vectors
+from tinymem.protocols import Vectors
 from tinymem.steps.checks import a_number
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
@@ -69,12 +70,12 @@ class Repetitions:
 K1, B = 1.2, 0.75
 
 
-def hashed(text: str, most: int | None = None) -> TokenIds:
+def hashed(text: str, most: int | None = None) -> npt.NDArray[np.uint32]:
     """Hash each of the (first `most`) words of `text` that are no stop words: `(words,)` uint32."""
     return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
 
 
-def overlap(query: str, passages: Sequence[TokenIds]) -> Vectors:
+def overlap(query: str, passages: Sequence[npt.NDArray[np.uint32]]) -> Vectors:
     """Score each passage (its hashed words) by BM25 for the query's rarest words: `(len(passages),)`, about 0 to 1."""
     asked = np.unique(hashed(query, MAX_WORDS))
     lengths = np.array([len(codes) for codes in passages])

@@ -1,7 +1,7 @@
 """Features of each candidate, as numbers that mean the same in a chat of one-line turns and in tool output.
 
 Scales depend neither on which candidates were drawn nor on the embedder: cosine and BM25 are shares of the best in the
-whole memory, and max-sim is always taken over the same table of token vectors.
+whole memory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.candidates import Candidates, highest
+from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import ACT, SAID, Catalog
-from tinymem.recall.late import max_sim
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import DAY, closeness
 from tinymem.recall.query.identifiers import NUMBER, PATH, classes
@@ -34,14 +33,12 @@ class Feature(NamedTuple):
 FEATURES: Mapping[str, Feature] = {
     "cosine": Feature("meaning", "closeness to the question, or of a long one to its closest part; 1 is the best here"),
     "bm25": Feature("words", "rare words shared with the question; 1 is the best in this memory"),
-    "max_sim": Feature("meaning", "closeness word by word: for each word of the question, the closest word here"),
     "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
     "step_bm25": Feature("words", "bm25 of the best passage of the same step"),
     "before_cosine": Feature("around", "cosine of the step before, in the same session"),
     "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
     "after_cosine": Feature("around", "cosine of the step after, in the same session"),
     "after_bm25": Feature("around", "bm25 of the step after, in the same session"),
-    "around_max_sim": Feature("around", "max_sim of the better of the steps before and after"),
     "session": Feature("around", "mean of the three best passages of the session, by cosine + bm25"),
     "answers": Feature("around", "bm25 of the step before, where that one asks"),
     "speaker": Feature("who and when", "1 where the speaker is named in the question"),
@@ -65,8 +62,6 @@ FEATURES: Mapping[str, Feature] = {
     "size_bm25": Feature("around", "step_bm25, times size"),
 }
 NAMES = tuple(FEATURES)
-
-CLOSELY = 600  # candidates, the best by cosine and BM25, that are compared token by token
 
 
 class _Steps:
@@ -106,35 +101,29 @@ class _Steps:
             yield np.append(np.zeros(int(chosen.min() < 0), np.float32), best)[which.reshape(chosen.shape)]
 
 
-def features(query: Query, found: Candidates, catalog: Catalog, table: Vectors) -> Vectors:
+def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     """Compute the feature matrix of `found.rows`: `(len(found.rows), len(NAMES))` float32."""
     rows = found.rows
     if not len(rows):
         return np.empty((0, len(NAMES)), np.float32)
-    late = np.zeros(len(catalog), np.float32)
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
     cosine, bm25 = np.maximum(found.cosine[rows] / tops[0], -1), found.bm25[rows] / tops[1]
     base = cosine + bm25
-    if len(query.tokens):
-        near = np.sort(rows[highest(base, CLOSELY)])
-        late[near] = max_sim(query.tokens, near, catalog, table)
     steps = _Steps(catalog)
     at = steps.of(rows)
     before, after = steps.before(at), steps.after(at)
-    cosines, bm25s, lates = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25, late])
+    cosines, bm25s = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25])
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
     calls, size = _calls_and_sizes(catalog, rows)
     columns = [
         cosine,
         bm25,
-        late[rows],
         cosines[0],
         bm25s[0],
         cosines[1],
         bm25s[1],
         cosines[2],
         bm25s[2],
-        np.maximum(lates[1], lates[2]),
         _together(base, catalog.session[rows]),
         np.where((before >= 0) & catalog.asks[before], bm25s[1], 0),
         _speaker(query, catalog, rows),

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import TokenCounter, Vectors
+from tinymem.protocols import TokenCounter
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
@@ -73,9 +73,6 @@ class Past(Protocol):
         self, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
     ) -> tuple[Catalog, Candidates]:
         """Return the part of the memory that has the candidates, and these."""
-
-    def token_table(self) -> Vectors:
-        """Return the vectors of tokens."""
 
     def has_words(self, words: str) -> bool:
         """Return whether a passage has one of these words."""
@@ -155,7 +152,7 @@ class Search:
             catalog, found = self._past.slice(query, catalog, only or Filter(), hidden)
         else:
             found = self._past.candidates(query, catalog, allowed)
-        matrix = features(query, found, catalog, self._past.token_table())
+        matrix = features(query, found, catalog)
         kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
         return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
 

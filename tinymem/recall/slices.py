@@ -23,8 +23,8 @@ __all__ = ["Outline", "gather_slice"]
 class Outline(Catalog):
     """A catalog without passages, that knows as much of them as the analysis of a question asks."""
 
-    def __init__(self, survey: Survey, dimensions: int, vocabulary: int) -> None:
-        super().__init__(dimensions, vocabulary)
+    def __init__(self, survey: Survey, dimensions: int) -> None:
+        super().__init__(dimensions)
         self.whole, self.survey = survey.passages, survey
 
 
@@ -57,7 +57,7 @@ def gather_slice(
 ) -> tuple[Catalog, Candidates]:
     """Return the slice of a memory that has the candidates for a question, and the candidates among its rows."""
     sought = Sought(
-        query.topic, query.vectors, query.tokens, query.named, query.spans, only.limits, sorted(hidden),
+        query.topic, query.vectors, query.named, query.spans, only.limits, sorted(hidden),
         NEAREST, AROUND, NAMED, query.is_stretch,
     )  # fmt: skip
     found = journal.sliced(sought)
@@ -73,8 +73,5 @@ def _catalog(found: Slice, outline: Outline) -> Catalog:
     if found.passages is not None:
         catalog.append(found.passages)
     catalog.whole, catalog.frequency = outline.whole, found.named
-    catalog.document_frequency = np.zeros(len(outline.document_frequency), np.int64)
-    if len(catalog.document_frequency):
-        catalog.document_frequency[[*found.tokens]] = [*found.tokens.values()]
     catalog.seen = _Introduced(found, catalog.id)
     return catalog

@@ -19,7 +19,7 @@ stores are measured against.
 """
 
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.testing.embedders import EMBEDDER_CHECKS, check_embedder, check_token_embedder
+from tinymem.testing.embedders import EMBEDDER_CHECKS, check_embedder
 from tinymem.testing.journals import JOURNAL_CHECKS, check_journal
 from tinymem.testing.samples import exact_neighbours, unit_vectors
 from tinymem.testing.stores import STORE_CHECKS, check_persistence, check_store
@@ -36,7 +36,6 @@ __all__ = [
     "check_persistence",
     "check_store",
     "check_summarizer",
-    "check_token_embedder",
     "exact_neighbours",
     "unit_vectors",
 ]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinymem.protocols import Embedder, TokenEmbedder
+from tinymem.protocols import Embedder
 from tinymem.testing.samples import BLANK, HOSTILE, ROUNDING, TEXTS, require, require_shape
 
-__all__ = ["EMBEDDER_CHECKS", "check_embedder", "check_token_embedder"]
+__all__ = ["EMBEDDER_CHECKS", "check_embedder"]
 
 
 def names_itself(embedder: Embedder) -> None:
@@ -82,24 +82,7 @@ EMBEDDER_CHECKS: tuple[Callable[[Embedder], None], ...] = (
 )
 
 
-def check_token_embedder(embedder: TokenEmbedder) -> None:
-    """The table has rows of length 1 or 0, and every token id is one of its rows; blank texts have no tokens."""
-    table = embedder.token_table
-    require_shape(table, len(table), embedder.dimensions)
-    lengths = np.linalg.norm(table, axis=1)
-    require(bool((np.isclose(lengths, 1, atol=ROUNDING) | (lengths == 0)).all()), "rows have length 1, or 0")
-    texts = [*TEXTS, *BLANK, *HOSTILE.values()]
-    ids = embedder.token_ids(texts)
-    require(len(ids) == len(texts), f"{len(texts)} texts have {len(texts)} arrays of token ids, not {len(ids)}")
-    for text, tokens in zip(texts, ids, strict=True):
-        require(tokens.ndim == 1 and tokens.dtype == np.uint16, "token ids are one-dimensional uint16")
-        require(bool(len(tokens)) == bool(text.strip()), f"{text[:30]!r} has tokens if, and only if, it is not blank")
-        require(not len(tokens) or int(tokens.max()) < len(table), "token ids are rows of the table")
-
-
 def check_embedder(embedder: Embedder) -> None:
-    """Run every check of `EMBEDDER_CHECKS`; for a `TokenEmbedder` also `check_token_embedder`."""
+    """Run every check of `EMBEDDER_CHECKS`."""
     for check in EMBEDDER_CHECKS:
         check(embedder)
-    if isinstance(embedder, TokenEmbedder):
-        check_token_embedder(embedder)

@@ -16,7 +16,7 @@ __all__ = ["PASSAGE_CHECKS"]
 
 
 def makes_passages(open_journal: OpenJournal) -> None:
-    """Passages are kept between marks by who comes first, with vectors of half precision and token ids."""
+    """Passages are kept between marks by who comes first, with vectors of half precision."""
     with closing(open_journal("passages")) as journal:
         journal.add([row(1), row(2, milestone=True)])
         journal.keep({EMBEDDER: "e"})
@@ -31,10 +31,10 @@ def makes_passages(open_journal: OpenJournal) -> None:
         require_equal((one.step, one.part, one.start, one.end, one.kind, two.milestone), (1, 0, 0, 30, "message", True))
         halves = unit_vectors(3).astype("<f2")
         require_equal([one.vector, two.vector], [halves[1].tobytes(), halves[2].tobytes()])
-        require_equal((one.tokens, journal.dimensions()), (np.array([1, 2], np.uint16).tobytes(), DIMENSIONS))
+        require_equal(journal.dimensions(), DIMENSIONS)
         require_equal(journal.passages(one.id, 1), [two])
         require_equal([tuple(place) for place in journal.places(2)], [(two.id, 2, 0, 0, len(SENTENCES[2]))])
-        require_equal([tuple(made) for made in journal.vectors(1)], [(one.vector, one.tokens)])
+        require_equal(journal.vectors(1), [one.vector])
         require_equal((journal.last_passage(), journal.passages_until(one.id)), (two.id, 1))
         counts = {"steps": 2, "window_steps": 2, "waiting_steps": 0, "tokens": 14, "window_tokens": 14, "passages": 2}
         require_equal(journal.counts(), counts)
@@ -112,19 +112,19 @@ def reindexes(open_journal: OpenJournal) -> None:
         journal.begin_reindexing("new")
         one, two = journal.to_reindex(9)
         require_equal((one.step, two.step, journal.reindexed()), (1, 2, (0, 2)))
-        vectors, tokens = -unit_vectors(2), [np.array([7], np.uint16)] * 2
-        journal.put_reindexed("new", [one.id], vectors[:1], tokens[:1])
+        vectors = -unit_vectors(2)
+        journal.put_reindexed("new", [one.id], vectors[:1])
         require_equal((journal.reindexed(), journal.to_reindex(9)), ((1, 2), [two]))
         require(not journal.switch("new", "name"), "a passage has no new vector yet")
-        require_error(TinymemError, lambda: journal.put_reindexed("third", [two.id], vectors[1:], tokens[1:]))
-        journal.put_reindexed("new", [two.id, two.id + 99], vectors, tokens)
+        require_error(TinymemError, lambda: journal.put_reindexed("third", [two.id], vectors[1:]))
+        journal.put_reindexed("new", [two.id, two.id + 99], vectors)
         require(journal.switch("new", "name"), "all passages have new vectors")
-        require_equal([made.vector for made in journal.vectors(1)], [vectors[0].astype("<f2").tobytes()])
+        require_equal(journal.vectors(1), [vectors[0].astype("<f2").tobytes()])
         settings = [journal.setting(key) for key in (EMBEDDER, EMBEDDER_NAME, WATERMARK)]
         require_equal(settings, ["new", "name", "0"])
         journal.begin_reindexing("third")
         journal.stop_reindexing()
-        require_error(TinymemError, lambda: journal.put_reindexed("third", [one.id], vectors[:1], tokens[:1]))
+        require_error(TinymemError, lambda: journal.put_reindexed("third", [one.id], vectors[:1]))
 
 
 def checks_itself(open_journal: OpenJournal) -> None:

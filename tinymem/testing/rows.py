@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from tinymem.protocols import Journal, Mark, PassageRow, StepRow
 from tinymem.testing.samples import unit_vectors
 
@@ -33,5 +31,4 @@ def put(journal: Journal, numbers: Sequence[int], since: Mark | None = None, emb
         (n, PassageRow(0, 0, len(text), "message", False, text)) for n, text in zip(numbers, texts, strict=True)
     ]
     vectors = unit_vectors(3)[[number % 3 for number in numbers]]
-    tokens = [np.array([1, 2], np.uint16)] * len(numbers)
-    return journal.put_passages(since or journal.mark, Mark(numbers[-1] + 1, 0), passages, vectors, tokens, embedder)
+    return journal.put_passages(since or journal.mark, Mark(numbers[-1] + 1, 0), passages, vectors, embedder)

@@ -59,7 +59,7 @@ def _vectors(journal: Journal, counts: dict[str, int]) -> list[Finding]:
     wrongs = {
         f"have a vector of another length than {usual // 2}": wrong,
         "have a vector with numbers that are not finite": found.not_finite,
-        "have token ids or identifiers cut short": found.cut_short,
+        "have identifiers cut short": found.cut_short,
     }
     return [Finding(f"{count} passages {what}", REINDEX) for what, count in wrongs.items() if count]
 

@@ -2,7 +2,7 @@
 
 ::
 
-    {"tinymem_export":1,"embedder":"static","fingerprint":"...","next_number":4,"steps":3}
+    {"tinymem_export":2,"embedder":"static","fingerprint":"...","next_number":4,"steps":3}
     {"step":{...},"tokens":12,"position":0}                          oldest first; `step` as `Step.to_dict` gives it
     {"step":{...},"tokens":9,"position":12,"milestone":true}
     {"step":{...},"tokens":80,"position":21,"window":true,"view":{...}}      in the window, shown shortened
@@ -14,9 +14,9 @@
 
 `tokens` is what a step costs when sent, `position` what all before it did; `archived` is the time when it left the
 window, in seconds. Links are those of `tinymem.messages.recognition`. With vectors, a step has
-`"vectors":[["...","..."]]`, for each of its passages the vector (float16) and the token ids (uint16), little-endian, in
-base64. All is ASCII. Not in it are the key of the fences, passages and terms (they are made of the steps), and whatever
-else a memory can do without.
+`"vectors":["...","..."]`, the vector of each of its passages (float16, little-endian) in base64; in format 1, a vector
+is the first of a pair, whose second is not used. All is ASCII. Not in it are the key of the fences, passages and terms
+(they are made of the steps), and whatever else a memory can do without.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tinymem.archive.durable_window import MOST_CALLS
 from tinymem.archive.scratchpad_format import loaded
 from tinymem.errors import FormatError, InputError, kind_of, shown
 from tinymem.messages.tokens import EstimatingCounter, count_message
-from tinymem.protocols import Embedded, LinkRow, StepRow, SummaryRow, TokenIds, Vectors
+from tinymem.protocols import LinkRow, StepRow, SummaryRow, Vectors
 from tinymem.steps.content import checked, clean
 from tinymem.steps.serialization import dump_step, step_from_dict
 from tinymem.steps.step import Step
@@ -44,7 +44,7 @@ __all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line",
            "links_line", "read_calls", "read_end", "read_header", "read_links", "read_step",
            "scratchpad_line", "scratchpad_of", "step_line"]  # fmt: skip
 
-FORMAT = 1
+FORMAT = 2
 MOST = 1 << 53  # the largest number that every JSON reader can hold
 LONGEST_LINK = 64  # characters
 MOST_LEVELS = 64  # of episodes, each of which covers eight of the level below
@@ -62,11 +62,11 @@ class Header:
 
 @dataclass(frozen=True)
 class StepLine:
-    """A step as the journal keeps it, and the vectors and token ids of its passages; None if there are none."""
+    """A step as the journal keeps it, and the vectors of its passages; None if there are none."""
 
     row: StepRow
     step: Step
-    made: tuple[Vectors, list[TokenIds]] | None = None
+    vectors: Vectors | None = None
 
 
 def _line(value: Any) -> str:
@@ -82,7 +82,7 @@ def header_line(header: Header) -> str:
     return _line({"tinymem_export": FORMAT, **vars(header)})
 
 
-def step_line(row: StepRow, vectors: Sequence[Embedded] | None = None) -> str:
+def step_line(row: StepRow, vectors: Sequence[bytes] | None = None) -> str:
     """Return the line of a step, with its vectors if given; JSON of the journal is copied as it is."""
     more = [f'"tokens":{row.tokens}', f'"position":{row.position}']
     more += [f'"archived":{row.archived!r}'] * (row.archived is not None)
@@ -90,7 +90,7 @@ def step_line(row: StepRow, vectors: Sequence[Embedded] | None = None) -> str:
     if row.view is not None:
         more.append(f'"view":{row.view}')
     if vectors is not None:
-        more.append(f'"vectors":{_line([[_coded(one) for one in pair] for pair in vectors]).rstrip()}')
+        more.append(f'"vectors":{_line([base64.b64encode(one).decode() for one in vectors]).rstrip()}')
     return f'{{"step":{row.record},{",".join(more)}}}\n'
 
 
@@ -117,10 +117,6 @@ def scratchpad_line(text: str) -> str:
 def end_line(steps: int, episodes: int) -> str:
     """Return the last line, which has the counts; a file without it is not whole."""
     return _line({"end": {"steps": steps, "episodes": episodes}})
-
-
-def _coded(blob: bytes) -> str:
-    return base64.b64encode(blob).decode()
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------
@@ -153,8 +149,8 @@ def read_step(value: Mapping[str, Any]) -> StepLine:
             raise InputError("a view must be of a step in the window, and have its id and number")
         row = replace(row, view=dump_step(shown))
     row = replace(row, archived=_time(value.get("archived"), row.window))
-    made = None if value.get("vectors") is None else _made(value["vectors"])
-    return StepLine(replace(row, milestone=fields.flag("milestone")), step, made)
+    vectors = None if value.get("vectors") is None else _vectors(value["vectors"])
+    return StepLine(replace(row, milestone=fields.flag("milestone")), step, vectors)
 
 
 def _time(value: Any, window: bool) -> float | None:
@@ -190,14 +186,16 @@ def _check_messages(step: Step) -> None:
         count_message(message, EstimatingCounter())
 
 
-def _made(value: Any) -> tuple[Vectors, list[TokenIds]]:
-    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        raise InputError("vectors must be a list of pairs")
-    halves = [np.frombuffer(base64.b64decode(vector, validate=True), "<f2") for vector, _ in value]
-    tokens = [np.frombuffer(base64.b64decode(some, validate=True), "<u2").astype(np.uint16) for _, some in value]
+def _vectors(value: Any) -> Vectors:
+    if not isinstance(value, list):
+        raise InputError("vectors must be a list")
+    coded = [one[0] if isinstance(one, list) and len(one) == 2 else one for one in value]  # a pair in format 1
+    if not all(isinstance(one, str) for one in coded):
+        raise InputError("a vector must be a text, in base64")
+    halves = [np.frombuffer(base64.b64decode(one, validate=True), "<f2") for one in coded]
     if len({len(half) for half in halves}) > 1 or not all(np.isfinite(half).all() for half in halves):
         raise InputError("vectors must be of one length, and finite")
-    return np.array(halves, np.float32) if halves else np.empty((0, 0), np.float32), tokens
+    return np.array(halves, np.float32) if halves else np.empty((0, 0), np.float32)
 
 
 class Episodes:

@@ -16,7 +16,7 @@ from tinymem.archive.embedding import BATCH
 from tinymem.archive.folders import a_place, namespace_folder, shared_journal
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, TokenIds, Vectors
+from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, Vectors
 from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.passages import passages_of
 from tinymem.registry import embedder_from
@@ -241,36 +241,28 @@ class _Made:
         self._until = archive.journal.mark
         self._passages: list[tuple[int, PassageRow]] = []
         self._vectors: list[Vectors] = []
-        self._tokens: list[TokenIds] = []
 
     def take(self, line: StepLine) -> bool:
         """Add a step's vectors; if none fit its passages, write the earlier ones and return False."""
         passages = passages_of(line.step, self._archive.key)
-        if line.made is None or len(line.made[0]) != len(passages):
+        if line.vectors is None or len(line.vectors) != len(passages):
             self.write()
             return False
-        vectors, tokens = line.made
-        self._check(vectors, tokens)
+        dimensions = self._archive.embedder.dimensions
+        if len(passages) and line.vectors.shape[1] != dimensions:
+            raise InputError(
+                f"vectors of {self._archive.embedder.name} have {dimensions} dimensions, not {line.vectors.shape[1]}"
+            )
         self._passages += [(line.row.number, passage) for passage in passages]
-        self._vectors += [*vectors]
-        self._tokens += tokens
+        self._vectors += [*line.vectors]
         self._until = Mark(line.row.number + 1, 0)
         if len(self._passages) >= BATCH:
             self.write()
         return True
 
-    def _check(self, vectors: Vectors, tokens: list[TokenIds]) -> None:
-        dimensions, vocabulary = self._archive.embedder.dimensions, len(self._archive.token_embedder.token_table)
-        if len(vectors) and vectors.shape[1] != dimensions:
-            raise InputError(
-                f"vectors of {self._archive.embedder.name} have {dimensions} dimensions, not {vectors.shape[1]}"
-            )
-        if any(len(ids) and ids.max() >= vocabulary for ids in tokens):
-            raise InputError(f"token ids must be below {vocabulary}")
-
     def write(self) -> None:
         """Write the added vectors."""
         journal, dimensions = self._archive.journal, self._archive.embedder.dimensions
         vectors = np.array(self._vectors, np.float32).reshape(len(self._vectors), dimensions)
-        journal.put_passages(journal.mark, self._until, self._passages, vectors, self._tokens)
-        self._passages, self._vectors, self._tokens = [], [], []
+        journal.put_passages(journal.mark, self._until, self._passages, vectors)
+        self._passages, self._vectors = [], []

@@ -42,7 +42,7 @@ STEPS, PASSAGES = 500, 1_000  # that are written at once
 class Migrated:
     """A namespace that is now in both places.
 
-    `checksum` is the SHA-256 of its exported lines, vectors and token ids, which is the same in both.
+    `checksum` is the SHA-256 of its exported lines and vectors, which is the same in both.
     """
 
     namespace: str
@@ -203,8 +203,7 @@ class _Copy:
             what = (row.part, row.start, row.end, row.kind, row.asks, text, row.identifiers, row.tools)
             passages.append((row.step, PassageRow(*what)))
         vectors = np.array([np.frombuffer(row.vector, "<f2") for row in rows], np.float32)
-        tokens = [np.frombuffer(row.tokens, "<u2").astype(np.uint16) for row in rows]
-        if not made.put_passages(made.mark, until, passages, vectors, tokens):
+        if not made.put_passages(made.mark, until, passages, vectors):
             raise StorageError(f"{made.location}: another process writes there: run one of them at a time")
 
     def add_rest(self) -> None:
@@ -242,7 +241,7 @@ def _checksum(journal: Journal, advance: Callable[[int], object]) -> str:
         while rows := journal.passages(after):
             for row in rows:
                 what = row.step, row.part, row.start, row.end, row.kind, bool(row.asks), row.tools
-                total.update(repr(what).encode() + row.vector + row.tokens + row.identifiers)
+                total.update(repr(what).encode() + row.vector + row.identifiers)
             after = rows[-1].id
             advance(len(rows))
     return total.hexdigest()

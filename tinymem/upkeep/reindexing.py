@@ -15,7 +15,7 @@ from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.query.analysis import embedded
-from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, shared_store, store_from, token_embedder_from
+from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, shared_store, store_from
 from tinymem.steps.checks import a_callable
 from tinymem.steps.content import clean
 from tinymem.steps.progress import Progress, unseen
@@ -110,14 +110,13 @@ def _erase_catalog(folder: Path) -> None:
 
 def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:
     """Embed all passages and replace their vectors; return the number of passages embedded."""
-    fingerprint, tokenizer, count = embedder.fingerprint, token_embedder_from(embedder), 0
+    fingerprint, count = embedder.fingerprint, 0
     journal.begin_reindexing(fingerprint)
     progress(*journal.reindexed())
     while not journal.switch(fingerprint, embedder.name):
         while passages := journal.to_reindex(BATCH):
             if texts := _texts(journal, passages):
-                vectors, tokens = embedded(embedder, [*texts.values()]), tokenizer.token_ids([*texts.values()])
-                journal.put_reindexed(fingerprint, [*texts], vectors, tokens)
+                journal.put_reindexed(fingerprint, [*texts], embedded(embedder, [*texts.values()]))
                 count += len(texts)
             progress(*journal.reindexed())
     return count

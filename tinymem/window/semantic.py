@@ -47,12 +47,12 @@ def semantic_pruning(
     a last group that is itself too long is shortened. The rest, up to `low_water` tokens, goes to passages that are
     most relevant to `query` for their tokens. The memory archives the original of a shortened step.
 
-    Passages are scored as `recall` scores them (cosine, BM25, max-sim, structure, in a linear fusion with published
-    weights) and taken greedily by relevance over a power of their cost. Facility location and maximal marginal
-    relevance, which weigh the passages chosen already, measured the same within chance; benchmarks/README.md has the
-    figures. Tokens are counted on the messages as sent. The same steps give the same window. Each text is embedded
-    once, and vectors are kept for the newest 4,096 steps, or one window where that is longer; one strategy may serve
-    several windows and threads.
+    Passages are scored as `recall` scores them (cosine, BM25, structure, in a linear fusion with published weights) and
+    taken greedily by relevance over a power of their cost. Facility location and maximal marginal relevance, which
+    weigh the passages chosen already, measured the same within chance; benchmarks/README.md has the figures. Tokens are
+    counted on the messages as sent. The same steps give the same window. Each text is embedded once, and vectors are
+    kept for the newest 4,096 steps, or one window where that is longer; one strategy may serve several windows and
+    threads.
 
     >>> steps = [TaskStep("Fix the login test"), MessageStep("user", "The login test fails on port 8080."),
     ...          *(MessageStep("user", f"Lunch on day {day} was soup again, with bread.") for day in range(30))]

@@ -1,6 +1,6 @@
 """Scoring the passages of a plain list of steps: the stages of recall, without a journal.
 
-Whatever is made of a step (passages, vectors, token ids, words) is made once and kept as long as there is room; a
+Whatever is made of a step (passages, vectors, words) is made once and kept as long as there is room; a
 passage that several steps share, because an agent opened a file again, is embedded once.
 """
 
@@ -17,8 +17,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+import numpy.typing as npt
 
-from tinymem.protocols import Embedder, Ids, TokenIds, Vectors
+from tinymem.protocols import Embedder, Ids, Vectors
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import hashed, overlap
@@ -27,7 +28,6 @@ from tinymem.recall.fusion import published, weighed_as
 from tinymem.recall.passages import is_question
 from tinymem.recall.query.analysis import Query, analyse, embedded
 from tinymem.recall.query.identifiers import hashes
-from tinymem.registry import token_embedder_from
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 from tinymem.steps.types import is_milestone
@@ -43,10 +43,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class _Text:
     """A passage's text as vectors; shared by all steps that hold that text."""
 
-    __slots__ = ("__weakref__", "identifiers", "tokens", "vector", "words")
+    __slots__ = ("__weakref__", "identifiers", "vector", "words")
 
-    def __init__(self, vector: bytes, tokens: bytes, words: TokenIds, identifiers: bytes) -> None:
-        self.vector, self.tokens, self.words, self.identifiers = vector, tokens, words, identifiers
+    def __init__(self, vector: bytes, words: npt.NDArray[np.uint32], identifiers: bytes) -> None:
+        self.vector, self.words, self.identifiers = vector, words, identifiers
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,14 @@ class StepIndex:
         with self._lock:
             entries = self._entries_of(steps, parts)
             query = self._query(text)
-        tokenizer = token_embedder_from(self._embedder)
-        catalog = Catalog(self._embedder.dimensions, len(tokenizer.token_table))
+        catalog = Catalog(self._embedder.dimensions)
         catalog.extend(_rows(steps, entries))
         if not len(catalog):
             none: Ids = np.empty(0, np.int64)
             return Listed(none, none, none, none, np.empty(0, np.float32), texts)
         lexical = catalog.id, overlap(query.topic, [held.words for entry in entries for held in entry.texts])
         found = gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
-        matrix = features(query, found, catalog, tokenizer.token_table)
+        matrix = features(query, found, catalog)
         rows = found.rows
         kinds = weighed_as(catalog.kind[rows], query.is_stretch)
         scores = published().score(matrix, kinds)
@@ -105,7 +104,7 @@ class StepIndex:
         return Listed(*place, scores, texts)
 
     def _analysed(self, text: str) -> Query:
-        return analyse(text, self._embedder, token_embedder_from(self._embedder), EPOCH)
+        return analyse(text, self._embedder, EPOCH)
 
     def _entries_of(self, steps: Sequence[Step], parts: Sequence[Sequence[Part]]) -> list[_Entry]:
         keys = [(step.id, *found) for step, found in zip(steps, parts, strict=True)]
@@ -126,9 +125,8 @@ class StepIndex:
         missing = [text for text, known in made.items() if known is None]
         if missing:
             vectors = embedded(self._embedder, missing).astype("<f2")
-            tokens = token_embedder_from(self._embedder).token_ids(missing)
-            for text, vector, ids in zip(missing, vectors, tokens, strict=True):
-                made[text] = self._texts[text] = _Text(vector.tobytes(), ids.tobytes(), hashed(text), hashes(text))
+            for text, vector in zip(missing, vectors, strict=True):
+                made[text] = self._texts[text] = _Text(vector.tobytes(), hashed(text), hashes(text))
         return {text: known for text, known in made.items() if known is not None}
 
 
@@ -152,7 +150,7 @@ def _rows(steps: Sequence[Step], entries: Sequence[_Entry]) -> list[Any]:
     )
     return [
         (
-            *(row, at, *place, text.vector, text.tokens, step.type, step.session, step.speaker, 0.0),
+            *(row, at, *place, text.vector, step.type, step.session, step.speaker, 0.0),
             *(text.identifiers, "", is_milestone(step)),
         )
         for row, (at, step, place, text) in enumerate(found, 1)

@@ -22,7 +22,6 @@ SELECT * FROM (
 CROSS JOIN (
     SELECT array_agg(p.id), array_agg(p.step), array_agg(p.part), array_agg(p.start), array_agg(p.finish), {p_kind},
         array_agg(p.asks), {p_tools}, string_agg(halfvec_send(p.vector), ''::bytea),
-        string_agg(p.tokens, ''::bytea), array_agg(octet_length(p.tokens)),
         string_agg(p.identifiers, ''::bytea), array_agg(octet_length(p.identifiers))
     FROM {passages}) p
 """
@@ -39,7 +38,7 @@ def columns_of(row: tuple[Any, ...]) -> PassageColumns | None:
     steps, types, sessions, speakers, times, milestones, ids, step, *passages = row
     if ids is None:
         return None
-    part, start, end, kinds, asks, tools, vectors, tokens, token_bytes, identifiers, identifier_bytes = passages
+    part, start, end, kinds, asks, tools, vectors, identifiers, identifier_bytes = passages
     at = np.searchsorted(steps, step)
     if not np.array_equal(np.append(steps, -1)[at], step):
         raise ValueError("a passage has no step")
@@ -47,8 +46,7 @@ def columns_of(row: tuple[Any, ...]) -> PassageColumns | None:
     halves = swapped.reshape(len(ids), -1)[:, HEAD // 2 :]
     return PassageColumns(
         ids, at, part, start, end, _texts(kinds), asks, _texts(tools), halves,
-        tokens, token_bytes, identifiers, identifier_bytes,
-        steps, _texts(types), _named(sessions), _named(speakers), times, milestones,
+        identifiers, identifier_bytes, steps, _texts(types), _named(sessions), _named(speakers), times, milestones,
     )  # fmt: skip
 
 

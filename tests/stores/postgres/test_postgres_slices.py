@@ -162,15 +162,14 @@ def test_the_statistics_follow_what_comes_and_goes(memory: HierarchicalMemory, m
 
 def test_damaged_statistics_are_found_and_made_again(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
     url, name, id = postgres.url(), memory.namespace, memory.long_term.journal._id  # type: ignore[attr-defined]
-    for table in ("tokens", "identifiers"):
-        with psycopg.connect(url) as db:
-            db.execute(f"UPDATE tinymem.{table} SET passages = passages + 1 WHERE namespace = %s", (id,))
-        assert not doctor(url, name).sound
-        rebuild(url, name)
-        assert doctor(url, name).sound
+    with psycopg.connect(url) as db:
+        db.execute("UPDATE tinymem.identifiers SET passages = passages + 1 WHERE namespace = %s", (id,))
+    assert not doctor(url, name).sound
+    rebuild(url, name)
+    assert doctor(url, name).sound
 
 
-def test_other_vectors_change_the_statistics_of_tokens(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
+def test_other_vectors_leave_the_statistics_as_they_are(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
     reindex(postgres.url(), "hashing:64", namespace=memory.namespace)
     assert doctor(postgres.url(), memory.namespace).sound
 
@@ -318,9 +317,8 @@ def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
         for one, name in zip(rows, names, strict=True)
         for part in range(2)
     ]
-    tokens = [np.arange(at, dtype=np.uint16) for at in range(len(passages))]
-    assert journal.put_passages(journal.mark, Mark(9, 0), passages, unit_vectors(len(passages)), tokens)
-    sought = Sought("said", unit_vectors(1), tokens[0], np.zeros(0, np.uint32))
+    assert journal.put_passages(journal.mark, Mark(9, 0), passages, unit_vectors(len(passages)))
+    sought = Sought("said", unit_vectors(1), np.zeros(0, np.uint32))
     catalogs = [Catalog(16), Catalog(16)]
     catalogs[0].extend(journal.passages())
     catalogs[1].append(journal.sliced(sought).passages)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.archive.catalog.columns import CODED, RAGGED, Columns, tables_of
+from tinymem.archive.catalog.columns import CODED, Columns, tables_of
 from tinymem.archive.catalog.state import State
 from tinymem.protocols import Ids
 from tinymem.recall.catalog import PLACE, Catalog
@@ -41,9 +41,6 @@ def empty(columns: Columns, state: State, steps: Ids) -> State:
     runs = _runs(held.step, steps)
     rows = np.array([row for run in runs for row in range(*run)], np.int64)
     unused, codes = _unused_names(held, rows), held.identifiers_of(rows)[0]
-    if len(state.frequency):
-        fewer = np.bincount(held.tokens_of(rows)[0], minlength=len(state.frequency))
-        state = replace(state, frequency=state.frequency - fewer)
     columns = columns.renamed(state.origin.rewrites)
     for name, first, some in _emptied(held, runs):
         state = columns.put(state, name, first, some)
@@ -67,16 +64,15 @@ def mark(columns: Columns, state: State, steps: Ids, milestone: bool) -> State:
 
 def _emptied(held: Catalog, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[str, int, npt.NDArray[Any]]]:
     """Yield new values for columns, each with the first row that gets one."""
-    ends_of = [(name, held.columns[ends].array) for ends, name in RAGGED.items()]
+    ends = held.identifier_ends
     for first, end in runs:
         count = end - first
         yield "vectors", first, np.zeros((count, held.dimensions), np.float32)
         yield "session", first, np.full(count, -1)
         yield "time", first, np.full(count, held.time[first - 1] if first else held.time[-1])
         yield "places", first, np.full(count, NOTHING)
-        for name, ends in ends_of:
-            begin, stop = int(ends[first - 1]) if first else 0, int(ends[end - 1])
-            yield name, begin, np.zeros(stop - begin, held.columns[name].array.dtype)
+        begin, stop = int(ends[first - 1]) if first else 0, int(ends[end - 1])
+        yield "identifiers", begin, np.zeros(stop - begin, held.identifiers.dtype)
 
 
 def _runs(steps: Ids, gone: Ids) -> list[tuple[int, int]]:

@@ -21,13 +21,12 @@ from tinymem.recall.catalog import ACT, COLUMNS, Catalog, Growing, NameCodes, Na
 from tinymem.recall.query.identifiers import Codes, Seen
 from tinymem.stores.files import FILE, opener, private_file, private_folder
 
-__all__ = ["CODED", "RAGGED", "Columns", "erase", "tables_of"]
+__all__ = ["CODED", "Columns", "erase", "tables_of"]
 
 NAMES = "names"  # a line for each, as JSON: which of the names it is, and the name
 SEEN = "seen"
-SECRET = ("vectors", "tokens", "identifiers", SEEN, NAMES)  # have contents of passages in them
+SECRET = ("vectors", "identifiers", SEEN, NAMES, "tokens")  # have contents of passages in them; the last one, before
 MARK = "rewrites-"  # and their number
-RAGGED = {"token_ends": "tokens", "identifier_ends": "identifiers"}
 CODED = ("session", "speaker", "type", "tools")  # hold integers for names
 PAGE = 1 << 16  # bytes; files grow by pages, and by an eighth, so that they are seldom mapped again
 AT_ONCE = 1 << 20  # bytes that are read or overwritten at once
@@ -77,8 +76,7 @@ class Columns:
             length = state.lengths.get(name, 0)
             held[name] = Growing.over(self._map(name, self._types[name], length), length)
         self._read_names(state.lengths.get(NAMES, 0))
-        found = Catalog(state.origin.dimensions, 0, held, self._names)
-        found.document_frequency = state.frequency
+        found = Catalog(state.origin.dimensions, held, self._names)
         found.removed = state.removed
         found.is_gone = lambda: not self._mark.exists()
         return found
@@ -144,8 +142,7 @@ class Columns:
 
     def _write(self, state: State, added: Catalog) -> State:
         data = {name: column.array for name, column in added.columns.items()}
-        for ends, values in RAGGED.items():
-            data[ends] = data[ends] + state.lengths.get(values, 0)
+        data["identifier_ends"] = data["identifier_ends"] + state.lengths.get("identifiers", 0)
         tables = enumerate(zip(tables_of(self._names), self._known, strict=True))
         new = [(which, name) for which, (table, known) in tables for name in [*table.names][known:]]
         data[NAMES] = np.frombuffer("".join(f"{json.dumps(pair)}\n" for pair in new).encode(), np.uint8)
@@ -157,8 +154,7 @@ class Columns:
             lengths[name] = before + len(some)
             checksums[name] = zlib.crc32(raw, state.checksums.get(name, 0))
         self._named, self._known = lengths[NAMES], _counts(self._names)
-        frequency = state.frequency + added.document_frequency
-        return replace(state, lengths=lengths, checksums=checksums, frequency=frequency)
+        return replace(state, lengths=lengths, checksums=checksums)
 
     def _note(self, state: State, known: int) -> State:
         """Write the table of identifiers for the rows from `known` on; return the state, with stamps."""
@@ -239,15 +235,10 @@ class Columns:
             for name, code in zip(CODED, codes, strict=True):
                 field = data if name in data else data["places"]
                 field[name] = code[field[name]]
-            for ends, values, (some, lengths) in (
-                ("token_ends", "tokens", held.tokens_of(rows)),
-                ("identifier_ends", "identifiers", held.identifiers_of(rows)),
-            ):
-                data[ends], data[values] = np.cumsum(lengths), some
-            piece = Catalog(held.dimensions, len(state.frequency), names=to._names)
+            data["identifiers"], lengths = held.identifiers_of(rows)
+            data["identifier_ends"] = np.cumsum(lengths)
+            piece = Catalog(held.dimensions, names=to._names)
             piece.columns = {name: Growing.over(data[name], len(data[name])) for name in COLUMNS}
-            if len(state.frequency):
-                piece.document_frequency = np.bincount(data["tokens"], minlength=len(state.frequency))
             new = to._write(new, piece)
         return to._note(new, 0)
 

@@ -57,16 +57,13 @@ class CatalogFiles:
         self._catalog: Catalog | None = None
         self._is_off = False
         self._is_compared = False
-        self._turns = 0
 
     @property
     def exist(self) -> bool:
         """True if there are files, or were."""
         return self._folder.exists()
 
-    def catalog(
-        self, journal: Journal, dimensions: int, vocabulary: int, progress: Progress = unseen
-    ) -> Catalog | None:
+    def catalog(self, journal: Journal, dimensions: int, progress: Progress = unseen) -> Catalog | None:
         """Return the catalog of all passages of the journal, and maybe of some that came after its snapshot.
 
         It is the same object until something changes. None means that files cannot be used here. `progress` hears of
@@ -77,7 +74,7 @@ class CatalogFiles:
         """
         if self._is_off:
             return None
-        origin = _origin(journal, dimensions, vocabulary)
+        origin = _origin(journal, dimensions)
         try:
             with self._thread:
                 if not self._is_current(journal, origin):
@@ -150,7 +147,7 @@ class CatalogFiles:
             self._extend(journal, progress)
             return
         with journal.reading() as now:
-            if _origin(now, origin.dimensions, origin.vocabulary) != origin:
+            if _origin(now, origin.dimensions) != origin:
                 raise OutdatedError
             try:
                 self._trust(now, origin)
@@ -192,17 +189,9 @@ class CatalogFiles:
                 columns.check(state)
                 self._keep(columns.see_again(state))
         if state.origin != origin:
-            self._refuse_to_take_turns(state.origin, origin)
             raise DamagedCatalogError("something was forgotten, or the embedder changed")
         self._compare(journal)
         self._clean(keep=state.generation)
-
-    def _refuse_to_take_turns(self, held: Origin, origin: Origin) -> None:
-        """Raise OSError when processes whose token tables differ make the files by turns."""
-        if replace(held, dimensions=origin.dimensions, vocabulary=origin.vocabulary) == origin:
-            self._turns += 1
-            if self._turns > 1:
-                raise OSError("another process has another table of tokens")
 
     def _compare(self, journal: Journal) -> None:
         """Compare the newest passage with the journal's, which may be a backup. Raises DamagedCatalogError."""
@@ -211,7 +200,7 @@ class CatalogFiles:
             return
         held = int(self._catalog.id[last])
         rows = journal.passages(held - 1, 1)
-        piece = Catalog(self._catalog.dimensions, len(self._catalog.document_frequency))
+        piece = Catalog(self._catalog.dimensions)
         piece.extend(rows)
         if not rows or piece.id[0] != held or piece.step[0] != self._catalog.step[last]:
             raise DamagedCatalogError("the journal is another")
@@ -223,11 +212,10 @@ class CatalogFiles:
         """Begin a new generation, without passages."""
         self._let_go()
         private_folder(self._folder)
-        state = State(origin, self._next(), frequency=np.zeros(origin.vocabulary, np.int64))
+        state = State(origin, self._next())
         columns = self._of(state)
         columns.begin()
-        nothing = Catalog(origin.dimensions, origin.vocabulary)
-        self._keep(columns.append(state, nothing))
+        self._keep(columns.append(state, Catalog(origin.dimensions)))
         self._clean(keep=state.generation)
 
     def _next(self) -> int:
@@ -307,7 +295,7 @@ class CatalogFiles:
         with self._thread, self._locked(), journal.reading() as now:
             try:
                 state = read_state(self._folder / STATE)
-                origin = _origin(now, state.origin.dimensions, state.origin.vocabulary)
+                origin = _origin(now, state.origin.dimensions)
                 if state.origin == replace(origin, rewrites=origin.rewrites - 1):
                     self._change(state, origin, np.array(steps, np.int64), milestone)
                 elif state.origin != origin:
@@ -332,7 +320,7 @@ class CatalogFiles:
 
     def _copy(self, columns: Columns, state: State, origin: Origin, steps: Ids) -> None:
         """Copy the files without these steps, and erase the old ones."""
-        start = State(origin, self._next(), frequency=np.zeros_like(state.frequency))
+        start = State(origin, self._next())
         to = Columns(self._folder / str(start.generation), origin.dimensions, origin.rewrites)
         to.begin()
         self._keep(columns.copy(state, to, start, steps))
@@ -350,6 +338,6 @@ class CatalogFiles:
         self._clean()
 
 
-def _origin(journal: Journal, dimensions: int, vocabulary: int) -> Origin:
+def _origin(journal: Journal, dimensions: int) -> Origin:
     changes, rewrites = (int(journal.setting(key) or 0) for key in (EMBEDDER_CHANGES, REWRITES))
-    return Origin(journal.setting(EMBEDDER) or "", changes, rewrites, dimensions, vocabulary)
+    return Origin(journal.setting(EMBEDDER) or "", changes, rewrites, dimensions)

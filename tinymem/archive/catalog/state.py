@@ -13,14 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from tinymem.protocols import Ids
 from tinymem.stores.files import opener
 
 __all__ = ["DamagedCatalogError", "Origin", "State", "boot", "read_state", "write_state"]
 
-MAGIC = b"tinymem catalog 2\n"  # and the format
+MAGIC = b"tinymem catalog 3\n"  # and the format
 CHECKSUM = 4  # bytes
 
 
@@ -36,7 +33,6 @@ class Origin:
     changes: int
     rewrites: int
     dimensions: int
-    vocabulary: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,6 @@ class State:
         stamps: The size and the time of the last change of each file. A file with others is checked.
         boot: The id of the machine's run in which they were written. After another one they are checked.
         removed: The first row and the end of each run of rows that are empty, since their steps were forgotten.
-        frequency: The number of passages that have each token.
     """
 
     origin: Origin
@@ -61,7 +56,6 @@ class State:
     stamps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     boot: str = ""
     removed: Sequence[tuple[int, int]] = ()
-    frequency: Ids = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def rows(self) -> int:
@@ -72,8 +66,7 @@ class State:
 def write_state(path: Path, state: State) -> None:
     """Replace the state at `path`. Raises OSError."""
     known = {**vars(state), "origin": vars(state.origin), "boot": boot()}
-    del known["frequency"]
-    body = json.dumps(known).encode() + b"\n" + state.frequency.astype("<u4").tobytes()
+    body = json.dumps(known).encode()
     new = path.with_name("state.new")
     with open(new, "wb", opener=opener) as file:
         file.write(MAGIC + zlib.crc32(body).to_bytes(CHECKSUM, "little") + body)
@@ -90,12 +83,11 @@ def read_state(path: Path) -> State:
     checksum = whole[len(MAGIC) : len(MAGIC) + CHECKSUM]
     if not whole.startswith(MAGIC) or checksum != zlib.crc32(body).to_bytes(CHECKSUM, "little"):
         raise DamagedCatalogError(f"{path} is of another format, or damaged")
-    text, _, frequency = body.partition(b"\n")
-    known = json.loads(text)
+    known = json.loads(body)
     known["origin"] = Origin(**known["origin"])
     known["stamps"] = {name: tuple(stamp) for name, stamp in known["stamps"].items()}
     known["removed"] = [tuple(run) for run in known["removed"]]
-    return State(**known, frequency=np.frombuffer(frequency, "<u4").astype(np.int64))
+    return State(**known)
 
 
 @functools.cache

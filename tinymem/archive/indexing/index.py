@@ -32,9 +32,8 @@ from tinymem.protocols.settings import (
     OUTDATED,
     WATERMARK,
 )
-from tinymem.recall.candidates import Nearest
+from tinymem.recall.candidates import Nearest, products
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.late import products
 from tinymem.registry import erase_store, remove_from_store, store_from
 
 __all__ = ["BACKGROUND", "BATCH", "Index", "is_held"]

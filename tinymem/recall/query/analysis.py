@@ -1,4 +1,4 @@
-"""The query, analysed once: its text, its vectors, its tokens, and the dates and identifiers in it."""
+"""The query, analysed once: its text, its vectors, and the dates and identifiers in it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from datetime import datetime
 import numpy as np
 
 from tinymem.errors import EmbedderError, TinymemError, without_content
-from tinymem.protocols import Embedder, TokenEmbedder, TokenIds, Vectors
+from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import cut
 from tinymem.recall.query.dates import Span, spans
 from tinymem.recall.query.identifiers import Codes, hashes, named, read
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
 
-__all__ = ["Blind", "Query", "analyse", "embedded", "tokenized", "topic_of"]
+__all__ = ["Blind", "Query", "analyse", "embedded", "topic_of"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
-NO_TOKENS: TokenIds = np.empty(0, np.uint16)  # a stretch is not compared word by word
 MAX_VECTORS = 4  # passages of a long query that are embedded, from its end: the newest counts most
 
 
@@ -78,7 +77,6 @@ class Query:
     Attributes:
         text: The text.
         vectors: `(m, dimensions)`: of the topic, then of its passages if it is long.
-        tokens: The distinct token ids of the topic.
         now: The time when it is asked.
         identifiers: Hashes of the identifiers in the text.
         named: Hashes of those of a question that name one thing.
@@ -90,7 +88,6 @@ class Query:
 
     text: str
     vectors: Vectors
-    tokens: TokenIds
     now: datetime
     identifiers: Codes = field(default_factory=lambda: read(b""))
     named: Codes = field(default_factory=lambda: read(b""))
@@ -121,19 +118,9 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
     return units
 
 
-def tokenized(tokenizer: TokenEmbedder | Blind, texts: Sequence[str]) -> Sequence[TokenIds]:
-    """Return the token ids of `texts`. Every failure is an EmbedderError."""
-    try:
-        return tokenizer.token_ids(texts)
-    except TinymemError:
-        raise
-    except Exception as error:
-        raise EmbedderError(f"no tokens of {len(texts)} texts: {without_content(error)}") from error
-
-
 @dataclass(frozen=True)
 class Blind:
-    """A substitute for an embedder that fails: every vector of its `dimensions` is zero, and no text has tokens."""
+    """A substitute for an embedder that fails: every vector of its `dimensions` is zero."""
 
     dimensions: int
     name: str = "none"
@@ -147,15 +134,10 @@ class Blind:
         """Return zeros, `(len(texts), dimensions)`."""
         return self.embed_documents(texts)
 
-    def token_ids(self, texts: Sequence[str]) -> list[TokenIds]:
-        """Return no token for any text."""
-        return [np.empty(0, np.uint16) for _ in texts]
-
 
 def analyse(
     text: str,
     embedder: Embedder,
-    tokenizer: TokenEmbedder | Blind,
     now: datetime,
     since: float = 0,
     until: float = 0,
@@ -171,8 +153,7 @@ def analyse(
     is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors = embedded(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
+    query = Query(text, vectors, now, read(hashes(text)), topic=topic, is_stretch=is_stretch)
     if is_stretch:
-        return Query(text, vectors, NO_TOKENS, now, read(hashes(text)), topic=topic, is_stretch=True)
-    tokens = np.unique(tokenized(tokenizer, [topic])[0])
-    query = Query(text, vectors, tokens, now, read(hashes(text)), topic=topic)
+        return query
     return replace(query, named=read(named(text)), spans=tuple(spans(text, now, since, until)))
