@@ -18,7 +18,7 @@ from tinymem.messages.tokens import EstimatingCounter
 from tinymem.protocols import TokenCounter
 from tinymem.recall.characters import visible
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.packing import Ranked, pack
+from tinymem.recall.packing import REPEATS, Ranked, pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
 from tinymem.recall.results import Excerpt, Recall
@@ -155,7 +155,7 @@ def test_adjoining_slices_are_one_excerpt_with_the_best_score() -> None:
 
 def test_slices_of_two_parts_or_two_steps_stay_apart() -> None:
     step = ActionStep("think", tool_name="ls", observation="files", step_number=1)
-    other = ActionStep("think", tool_name="ls", observation="files", step_number=2)
+    other = ActionStep("think on", tool_name="ls", tool_args={"at": "src"}, observation="more files", step_number=2)
     assert len(packed([step, other], ranked([step, other]), 500).items) == 6
 
 
@@ -208,3 +208,63 @@ def test_what_repeats_a_better_passage_makes_room_for_something_else() -> None:
     assert [item.step.step_number for item in packed(memory, ranked(memory), 900, diversity=0).items][:3] == [1, 2, 3]
     others = [said(texts[0], 1, speaker="Ann"), said(texts[0], 2, speaker="Ben")]
     assert len(packed(others, ranked(others), 400, diversity=0.01).items) == 2
+
+
+# -- what is said again and again
+
+
+def agreeing(count: int = 120) -> list[Step]:
+    """A chat of two people who agree, and of one thing to know."""
+    said_by = [("Ann", "ok"), ("Ann", "OK."), ("Ben", "Ok!"), ("Ann", "ok, thanks")]
+    return [
+        said("The alarm code is 4471.", at)
+        if at == count // 2
+        else said(said_by[at % 4][1], at, speaker=said_by[at % 4][0])
+        for at in range(1, count + 1)
+    ]
+
+
+def test_the_same_short_words_stand_in_the_block_once_with_their_number() -> None:
+    memory = agreeing()
+    recall = packed(memory, ranked(memory), 1_000)
+    check(recall, ranked(memory), 1_000, TOKENS)
+    assert [(item.text, item.step.speaker, item.times) for item in recall.items] == [
+        ("OK.", "Ann", 59), ("Ok!", "Ben", 30), ("ok, thanks", "Ann", 30), ("The alarm code is 4471.", None, 1)
+    ]  # fmt: skip
+    assert "Ann: OK. (said 59 times)\nBen: Ok! (said 30 times)\nAnn: ok, thanks (said 30 times)\n" in recall.text
+
+
+@pytest.mark.parametrize("counter", [TOKENS, EstimatingCounter(), WORDS], ids=lambda counter: counter.name)
+def test_numbers_of_times_are_within_the_budget_too(counter: TokenCounter) -> None:
+    memory = [step for pair in zip(agreeing(80), chat(80), strict=True) for step in pair]
+    memory = [step.evolve(step_number=at, id=f"id-{at}") for at, step in enumerate(memory, 1)]
+    for budget in range(30, 400, 7):
+        check(packed(memory, ranked(memory), budget, counter), ranked(memory), budget, counter)
+
+
+def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
+    memory = agreeing()
+    every, held = ranked(memory), {step.step_number or 0: step for step in memory}
+    few = every[:20]  # all of them agree
+
+    def all_of(below: int = 1_000) -> list[Ranked]:
+        return [at for at in every if at.end - at.start < below]
+
+    def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
+        return {number: held[number] for number in numbers}
+
+    found, left = pack(few, fetch, TOKENS, 200, KEY, left_out=99, every=all_of)
+    assert [item.times for item in found.items] == [59, 30, 30, 1] and "4471" in found.text
+    assert {one.reason for one in left} == {REPEATS} and {one.repeats for one in left} == {1, 2, 3}
+    assert pack(few, fetch, TOKENS, 200, KEY, every=lambda **limits: every)[0].text == found.text
+
+
+def test_a_short_end_of_a_long_text_gives_its_excerpt_no_number() -> None:
+    steps = [said(f"{' '.join(sentences(60, seed))[:790]}.\n\nThat is all.", seed) for seed in (1, 2)]
+    places = [
+        Ranked(step.step_number or 0, 0, start, end, -float(start), dict)
+        for step in steps for start, end in ((0, len(step.text) - 12), (len(step.text) - 12, len(step.text)))
+    ]  # fmt: skip
+    recall = packed(steps, places, 2_000)
+    check(recall, places, 2_000, TOKENS)
+    assert [item.times for item in recall.items] == [1, 1] and "times" not in recall.text

@@ -160,7 +160,9 @@ def excerpt_record(item: Excerpt) -> dict[str, Any]:
     step = item.step
     where = {"step": step.step_number, "id": step.id, "type": step.type, "session": step.session}
     when = {"timestamp": step.timestamp.isoformat()}
-    what = {name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "relevance", "text")}
+    what = {
+        name: getattr(item, name) for name in ("part", "start", "end", "tokens", "score", "relevance", "text", "times")
+    }
     return where | when | what | {"why": dict(item.why)}
 
 

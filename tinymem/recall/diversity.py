@@ -1,16 +1,20 @@
-"""Near-duplicates: of passages that say the same, the best is enough.
+"""Repetitions: of passages that say the same, the best is enough.
 
 Agents list the same folder and open the same file again and again; the tokens of a repetition are better spent. The
 wording counts, not the meaning: two lists that differ in their numbers are close in meaning, and both are needed.
 Wordings are compared as sets of shingles, three words each (Broder, On the resemblance and containment of documents,
-1997): their resemblance is the Jaccard index.
+1997): their resemblance is the Jaccard index. Short ones are the same where their words are, and are counted: what
+was said once and what is said every day differ in nothing else.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,31 +23,121 @@ from tinymem.protocols import Vectors
 from tinymem.steps.checks import a_number
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
-__all__ = ["DIVERSITY", "Repetitions", "hashed", "overlap"]
+__all__ = ["DIVERSITY", "SHORT", "Repetitions", "Said", "Sayings", "hashed", "overlap", "wording"]
 
 DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
-SHORT = 80  # characters below which a passage repeats only what is word for word the same,
-LEAST = 3  # and nothing if it has fewer words: an answer such as "yes" means what it answers
+SHORT = 80  # characters below which a passage repeats only what has the same words
+ROUTINE = 10  # short texts that differ in one number only, as that of a day, from which on they are the same,
+LEAST = 3  # unless they have fewer words: "12.5 kg" is a value
+QUOTES = "\"'“”‘’«»„"
+ENDS = f"{QUOTES}.,;:!。、"  # of a word, which mean nothing; a question mark does
+_PUNCTUATION = re.compile(rf"[{ENDS}]+(?=\s|$)|(?<!\S)[{QUOTES}]+")
 _WORD = re.compile(r"\w+|[^\w\s]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_DIGITS = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d+(?:[-/:.,]\d+)*")  # or a date, a time
+
+Saying: TypeAlias = tuple[str, ...]  # what the same short texts have in common
+
+
+def wording(text: str) -> str:
+    """Return the words of a text, whatever their case, without the punctuation around them.
+
+    >>> [wording(text) for text in ("OK, thanks!", "ok  thanks", "Ok?", "It is 3.14.")]
+    ['ok thanks', 'ok thanks', 'ok?', 'it is 3.14']
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(_PUNCTUATION.sub("", folded).split()) or folded.strip()
+
+
+class Said(NamedTuple):
+    """A text, who said it, as what, and its `wording` if it is short, else ""."""
+
+    text: str
+    by: str
+    words: str
+
+    @classmethod
+    def of(cls, text: str, by: str = "") -> Said:
+        """Return a text with its wording."""
+        return cls(text, by, wording(text) if len(text) < SHORT else "")
+
+
+class Sayings:
+    """A count of the short texts among those `said`: which are the same, and how often that was said.
+
+    They are the same where somebody said the same words, and from ROUTINE on also where only a number differs: so does
+    what is said every day. With two numbers, one says something of the other. A text with a number of the question that
+    is `asked` is what it asks for, and stays.
+
+    >>> said = [Said.of(text, "Ann") for text in ("OK", "ok.", *(f"Day {day}: all is well." for day in range(30)))]
+    >>> sayings = Sayings(said, asked="What happened on day 12?")
+    >>> [sayings.times(said[at]) for at in (0, 2, 14)]
+    [(2, False), (29, True), (1, False)]
+    """
+
+    def __init__(self, said: Iterable[Said], asked: str = "") -> None:
+        self._asked = frozenset(_DIGITS.findall(asked))
+        self._times: Counter[Saying] = Counter((one.by, one.words) for one in said if one.words)
+        self._routine: set[Saying] = set()
+        alike: dict[Saying, list[Saying]] = {}
+        for exact in self._times:
+            if (shape := self._shape(*exact)) is not None:
+                alike.setdefault(shape, []).append(exact)
+        for shape, every in alike.items():
+            if len(every) > 1 and (times := sum(map(self._times.__getitem__, every))) >= ROUTINE:
+                self._times[shape] = times
+                self._routine.add(shape)
+
+    def of(self, said: Said) -> Saying:
+        """Return what a short text has in common with those that are the same."""
+        shape = self._shape(said.by, said.words) if self._routine else None
+        return shape if shape is not None and shape in self._routine else (said.by, said.words)
+
+    def times(self, said: Said) -> tuple[int, bool]:
+        """Return how often a text was said, and whether with other numbers; a long one counts as said once."""
+        saying = self.of(said)
+        return self._times.get(saying, 1), saying in self._routine
+
+    def _shape(self, by: str, words: str) -> Saying | None:
+        """Return the form of a text whose number may differ; None if it has none, or one that is asked for."""
+        numbers = _DIGITS.findall(words)
+        return (by, _without_number(words), "") if numbers and self._asked.isdisjoint(numbers) else None
+
+
+def _without_number(words: str) -> str:
+    """Return a wording with 0 for its number, or as it is if it has several, or says little else."""
+    shape, count = _NUMBER.subn("0", words)
+    return shape if count == 1 and len(_LETTERS.findall(words)) >= LEAST else words
 
 
 class Repetitions:
-    """A register of wordings that finds repetitions. With a `diversity` of 0 nothing is one, with 1 everything."""
+    """A register of wordings that finds repetitions. With a `diversity` of 0 nothing is one, with 1 everything.
 
-    def __init__(self, diversity: float = DIVERSITY) -> None:
+    What has a number of the question that is `asked` repeats nothing that has another.
+    """
+
+    def __init__(self, diversity: float = DIVERSITY, asked: str = "") -> None:
         self.diversity = a_number("diversity", diversity, 0, 1)
         self._least = 1 - self.diversity
         self._taken: list[set[int]] = []  # hashed shingles of each wording
         self._known: set[int] = set()  # of all
-        self._short: set[tuple[str, ...]] = set()  # short wordings, each with who said it
+        self._asked = asked
+        self._short: list[Said] = []  # what is short,
+        self._shapes: set[tuple[str, str]] = set()  # the same without numbers,
+        self.sayings: Sayings | None = None  # and once something of it came up again,
+        self._known_sayings: set[Saying] = set()
 
-    def take(self, said: str, by: str = "") -> bool:
-        """Note the words `said` by somebody, unless they repeat something: False then."""
+    def take(self, said: Said, candidates: Callable[[], Iterable[Said]] = tuple) -> bool:
+        """Note what is `said`, unless it repeats something: False then.
+
+        Once something short comes up again, all the `candidates` are counted.
+        """
         if self._least == 1:
             return True
-        words = [by, *_WORD.findall(said.lower())]
-        if len(said) < SHORT:
-            return self._take_short(tuple(words))
+        if said.words:
+            return self._take_short(said, candidates)
+        words = [said.by, *_WORD.findall(said.text.lower())]
         shingles = {*map(hash, zip(words, words[1:], words[2:], strict=False))}
         may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
         if may_repeat and any(self._resemble(shingles, other) for other in self._taken):
@@ -52,12 +146,30 @@ class Repetitions:
         self._known |= shingles
         return True
 
-    def _take_short(self, words: tuple[str, ...]) -> bool:
-        if words in self._short:
-            return False
-        if sum(word[0].isalnum() for word in words[1:]) >= LEAST:
-            self._short.add(words)
-        return True
+    def _take_short(self, said: Said, candidates: Callable[[], Iterable[Said]]) -> bool:
+        if self.sayings is None:
+            shape = said.by, _without_number(said.words)
+            if shape not in self._shapes:
+                self._shapes.add(shape)
+                self._short.append(said)
+                return True
+            self.sayings = Sayings(candidates(), self._asked)
+            self._known_sayings = {*map(self.sayings.of, self._short)}
+        saying = self.sayings.of(said)
+        is_new = saying not in self._known_sayings
+        self._known_sayings.add(saying)
+        return is_new
+
+    def times(self, said: Said) -> tuple[int, bool]:
+        """Return how often a text was said, as far as is known, and whether with other numbers."""
+        return self.sayings.times(said) if self.sayings and said.words else (1, False)
+
+    def is_repeated(self, said: Said, before: Said) -> bool:
+        """Return whether what was said repeats what was taken `before`."""
+        if said.words and self.sayings:
+            return bool(before.words) and self.sayings.of(said) == self.sayings.of(before)
+        alone = Repetitions(self.diversity)
+        return alone.take(before) and not alone.take(said)
 
     def _resemble(self, one: set[int], other: set[int]) -> bool:
         size, least = len(one) + len(other), self._least

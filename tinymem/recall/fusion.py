@@ -172,17 +172,20 @@ class Scored:
     features: Vectors
     fusion: Fusion
 
-    def ranked(self, budget: int, least: float | None = None) -> list[Ranked]:
-        """Rank the candidates, best first, as far as `budget` tokens may reach.
+    def ranked(self, budget: int | None, least: float | None = None, below: int | None = None) -> list[Ranked]:
+        """Rank the candidates, best first: as far as `budget` tokens may reach, or all of them.
 
         Those of less relevance than `least` are marked, or where it is None, those that have nothing to do with it.
+        With `below`, only those of fewer characters are ranked.
         """
         catalog, rows = self.catalog, self.rows
         scores = self.fusion.score(self.features, self.kinds)
         is_stretch = bool(len(rows)) and self.kinds[0] != QUESTION
         relevance = calibration(is_stretch).relevance(scores)
         lengths = catalog.end[rows] - catalog.start[rows]
-        order = np.argsort(price_of(lengths) - scores, kind="stable")[: 64 + budget // 8]
+        order = np.argsort(price_of(lengths) - scores, kind="stable")
+        order = order if below is None else order[lengths[order] < below]
+        order = order if budget is None else order[: 64 + budget // 8]
         best = rows[order]
         columns = (catalog.step[best], catalog.part[best], catalog.start[best], catalog.end[best], scores[order])
         whys = (partial(self._why, i) for i in order.tolist())

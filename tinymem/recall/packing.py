@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
-from tinymem.recall.diversity import DIVERSITY, Repetitions
-from tinymem.recall.render import block, header, label, line
+from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Said
+from tinymem.recall.render import block, header, label, line, said_by, said_times
 from tinymem.recall.results import Excerpt, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -34,6 +34,7 @@ REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below
 UNRELATED, ENOUGH = "too little to do with it", "enough came back"
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
+Every = Callable[..., "Sequence[Ranked]"]
 
 
 class Ranked(NamedTuple):
@@ -57,11 +58,20 @@ class Opened:
         self.parts: tuple[Part, ...] = step.parts()
         self.length = sum(len(part.text) for part in self.parts)
         self._lines: dict[tuple[int, int, int, bool], str] = {}
+        self._said: dict[tuple[int, int, int], Said] = {}
 
     @cached_property
     def header(self) -> str:
         """The header over its excerpts."""
         return header(self.step)
+
+    def said(self, part: int, start: int, end: int) -> Said:
+        """Return the text of a passage with who said it, made once."""
+        at = (part, start, end)
+        if at not in self._said:
+            whole = self.parts[part]
+            self._said[at] = Said.of(clean(whole.text[start:end]), said_by(self.step, whole))
+        return self._said[at]
 
     def line(self, part: int, start: int, end: int, numbered: bool = False) -> str:
         """Return the excerpt as it stands in the block, made once."""
@@ -101,7 +111,7 @@ class _Chosen:
     place: int  # in the ranking
     at: Ranked
     opened: Opened
-    text: str
+    said: Said
     tokens: int
 
 
@@ -110,21 +120,33 @@ class _Packer:
     ranked: Sequence[Ranked]
     fetch: Fetch
     counter: TokenCounter
-    repetitions: Repetitions
     known: OpenedSteps
     most: int
+    diversity: float
+    every: Every
+    asked: str
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
     steps: dict[int, Opened] = field(default_factory=dict)
+    is_all: bool = False
 
-    def fill(self, left: int) -> int:
-        """Choose passages that fit `left` tokens, best first, and return their number."""
-        misses, before = 0, len(self.chosen)
+    def __post_init__(self) -> None:
+        self.repetitions = Repetitions(self.diversity, self.asked)
+
+    def _short(self) -> list[Said]:
+        """Return the short ones of all candidates that may come back."""
+        short = [at for at in self.every(below=SHORT) if at.is_relevant]
+        self.steps |= self.known.of({at.number for at in short} - self.steps.keys(), self.fetch)
+        return [self.steps[at.number].said(at.part, at.start, at.end) for at in short if at.number in self.steps]
+
+    def fill(self, left: int) -> bool:
+        """Choose passages that fit `left` tokens, best first, and return True if the block is another one now."""
+        misses, before = 0, (len(self.chosen), self.repetitions.sayings)
         headers = {c.opened.header for c in self.chosen}
         labelled = {(c.at.number, c.at.part) for c in self.chosen}
-        for i, at in enumerate(self.ranked):
-            if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most:
+        for i in count():
+            if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most or (at := self._at(i)) is None:
                 break
             if i in self.taken or not at.is_relevant:
                 continue
@@ -133,21 +155,36 @@ class _Packer:
                 continue
             if (opened := self._open(i)) is None:
                 continue
-            text = clean(opened.parts[at.part].text[at.start : at.end])
+            said = opened.said(at.part, at.start, at.end)
             labels, dates = (at.number, at.part) not in labelled, opened.header not in headers
-            cost = self._cost(opened, at.part, text, labels, dates)
-            if cost > left:
+            cost = self._cost(opened, at.part, said.text, labels, dates)
+            if cost + self._marking(said) > left:
                 misses += 1
                 continue
             self.taken.add(i)
-            if not self.repetitions.take(text, _by(opened, at)):
+            was_counted = self.repetitions.sayings
+            is_new = self.repetitions.take(said, self._short)
+            if self.repetitions.sayings is not was_counted:  # what was chosen before gets its mark
+                left -= sum(self._marking(c.said) for c in self.chosen)
+            if not is_new:
                 self.repeated.add(i)
                 continue
-            self.chosen.append(_Chosen(i, at, opened, text, cost))
+            self.chosen.append(_Chosen(i, at, opened, said, cost))
             headers.add(opened.header)
             labelled.add((at.number, at.part))
-            left, misses = left - cost, 0
-        return len(self.chosen) - before
+            left, misses = left - cost - self._marking(said), 0
+        return (len(self.chosen), self.repetitions.sayings) != before
+
+    def _at(self, i: int) -> Ranked | None:
+        """Return the i-th passage, None behind the last; what repetitions leave goes to those behind the `ranked`."""
+        if i == len(self.ranked) and self.repetitions.sayings and not self.is_all:
+            self.ranked, self.is_all = self.every() or self.ranked, True
+        return self.ranked[i] if i < len(self.ranked) else None
+
+    def _marking(self, said: Said) -> int:
+        """Count the tokens of what stands behind a passage that was said more than once, as far as that is known."""
+        mark = said_times(*self.repetitions.times(said))
+        return self.counter.count(mark) if mark else 0
 
     def _cost(self, opened: Opened, part: int, text: str, labels: bool, dates: bool) -> int:
         """Count the tokens of a passage, with its label and header if they are new."""
@@ -163,6 +200,38 @@ class _Packer:
             self.steps |= self.known.of(numbers, self.fetch)
         return self.steps.get(number)
 
+    def rendered(self, key: bytes, numbered: bool) -> tuple[str, int]:
+        """Return the block of what is chosen, and its tokens."""
+        lines = []
+        for run in _united(self.chosen):
+            first, opened = run[0].at, run[0].opened
+            shown = opened.line(first.part, first.start, run[-1].at.end, numbered)
+            lines.append((opened.header, shown + said_times(*self._times(run))))
+        text = block(lines, key)
+        return text, self.counter.count(text)
+
+    def excerpt(self, run: Sequence[_Chosen]) -> Excerpt:
+        """Return passages that adjoin as one excerpt."""
+        best = max(run, key=lambda c: c.at.score).at
+        first, last = run[0].at, run[-1].at
+        times, varied = self._times(run)
+        return Excerpt(
+            step=run[0].opened.step,
+            part=first.part,
+            start=first.start,
+            end=last.end,
+            text="".join(c.said.text for c in run),
+            tokens=sum(c.tokens for c in run) + (self._marking(run[0].said) if times > 1 else 0),
+            score=best.score,
+            relevance=best.relevance,
+            why=best.why(),
+            times=times,
+            varied=varied,
+        )
+
+    def _times(self, run: Sequence[_Chosen]) -> tuple[int, bool]:
+        return self.repetitions.times(run[0].said) if len(run) == 1 else (1, False)
+
     def left_out(self) -> Iterator[LeftOut]:
         """Yield the passages that were not chosen, best first, with the reasons."""
         chosen = {c.place for c in self.chosen}
@@ -170,19 +239,15 @@ class _Packer:
         for i, at in enumerate(self.ranked):
             if i in chosen or (opened := self._open(i)) is None:
                 continue
-            text = clean(opened.parts[at.part].text[at.start : at.end])
-            tokens = self._cost(opened, at.part, text, labels=True, dates=True)
-            excerpt = _excerpt([_Chosen(i, at, opened, text, tokens)])
-            better = self._better(text, _by(opened, at)) if i in self.repeated else None
+            said = opened.said(at.part, at.start, at.end)
+            tokens = self._cost(opened, at.part, said.text, labels=True, dates=True)
+            excerpt = self.excerpt([_Chosen(i, at, opened, said, tokens)])
+            better = self._better(said) if i in self.repeated else None
             yield LeftOut(excerpt, i + 1, self._reason(i, last), better)
 
-    def _better(self, text: str, by: str) -> int | None:
+    def _better(self, said: Said) -> int | None:
         """Return the number of the step whose chosen passage a text repeats."""
-        for c in self.chosen:
-            alone = Repetitions(self.repetitions.diversity)
-            if alone.take(c.text, _by(c.opened, c.at)) and not alone.take(text, by):
-                return c.at.number
-        return None
+        return next((c.at.number for c in self.chosen if self.repetitions.is_repeated(said, c.said)), None)
 
     def _reason(self, i: int, last: int) -> str:
         if i in self.repeated:
@@ -192,11 +257,6 @@ class _Packer:
         if i > last and len(self.chosen) >= self.most:
             return ENOUGH
         return TOO_LONG if i < last else BELOW
-
-
-def _by(opened: Opened, at: Ranked) -> str:
-    """Return who said a passage, and as what: the same words of somebody else are no repetition."""
-    return f"{opened.step.speaker} {opened.parts[at.part].kind}"
 
 
 def pack(
@@ -210,6 +270,8 @@ def pack(
     known: OpenedSteps | None = None,
     numbered: bool = False,
     most: int | None = None,
+    every: Every | None = None,
+    asked: str = "",
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
     """Pack the best of `ranked` (best first) into one block of at most `budget` tokens, without repetitions.
 
@@ -224,30 +286,27 @@ def pack(
         known: Steps that were opened before, and none that was forgotten since.
         numbered: Every excerpt begins with the number of its step.
         most: The most passages of the block; None does not limit.
+        every: Ranks all candidates, `ranked` first, or those of fewer characters than `below`. It is asked once
+            something short came up again: how often that was said, and what comes behind it.
+        asked: The question: what differs in a number of it is no repetition.
 
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
     """
     most = len(ranked) if most is None else most
-    packer = _Packer(ranked, fetch, counter, Repetitions(diversity), known or OpenedSteps(), most)
+    every = every or (lambda below=sys.maxsize: [at for at in ranked if at.end - at.start < below])
+    packer = _Packer(ranked, fetch, counter, known or OpenedSteps(), most, diversity, every, asked)
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
-        text, tokens = _rendered(packer.chosen, counter, key, numbered)
+        text, tokens = packer.rendered(key, numbered)
         while tokens > budget:
             packer.chosen.remove(min(packer.chosen, key=lambda c: c.at.score))
-            text, tokens = _rendered(packer.chosen, counter, key, numbered)
+            text, tokens = packer.rendered(key, numbered)
             more = 0
         if not more or not packer.fill(budget - tokens):
             break
-    recalled = Recall(text, tokens, tuple(_excerpt(run) for run in _united(packer.chosen)))
+    recalled = Recall(text, tokens, tuple(packer.excerpt(run) for run in _united(packer.chosen)))
     return recalled, tuple(islice(packer.left_out(), min(left_out, sys.maxsize)))
-
-
-def _rendered(chosen: Sequence[_Chosen], counter: TokenCounter, key: bytes, numbered: bool) -> tuple[str, int]:
-    places = [(run[0].opened, run[0].at, run[-1].at.end) for run in _united(chosen)]
-    lines = [(opened.header, opened.line(at.part, at.start, end, numbered)) for opened, at, end in places]
-    text = block(lines, key)
-    return text, counter.count(text)
 
 
 def _united(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
@@ -260,19 +319,3 @@ def _united(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
         else:
             runs.append([c])
     return runs
-
-
-def _excerpt(run: Sequence[_Chosen]) -> Excerpt:
-    best = max(run, key=lambda c: c.at.score).at
-    first, last = run[0].at, run[-1].at
-    return Excerpt(
-        step=run[0].opened.step,
-        part=first.part,
-        start=first.start,
-        end=last.end,
-        text="".join(c.text for c in run),
-        tokens=sum(c.tokens for c in run),
-        score=best.score,
-        relevance=best.relevance,
-        why=best.why(),
-    )

@@ -31,11 +31,14 @@ __all__ = [
     "line",
     "one_line",
     "own_blocks",
+    "said_by",
+    "said_times",
     "without_echoes",
 ]
 
 TOOL_SHOWN = 40  # characters of a tool's name that stand before its result
 KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context
+RESULTS = ("observation", "error")  # kinds of parts that a tool gave
 GROUP = 3  # decimal digits are one token in threes, so that every fence costs the same
 SHORTEST, DIGITS = 12, 75  # digits of a mark, 40 bits, and of a whole hash
 _BLOCK = re.compile(rf"\s*<((?:{'|'.join(KINDS)})-([0-9]+)) [^>\n]*>\n(.*)\n</\1>\s*", re.DOTALL)
@@ -104,13 +107,28 @@ def label(step: Step, part: Part, whole: bool = True) -> str:
     number = f"#{step.step_number} "
     name = one_line(step.speaker or "")
     if isinstance(step, ActionStep):
-        if part.kind in ("observation", "error"):
+        if part.kind in RESULTS:
             return f"{number}{_tool(step, part.message)}{' error' if part.kind == 'error' else ''}:\n"
         return f"{number}{name + ': ' if name else ''}"
     if isinstance(step, MessageStep):
         who = name or ("result" if step.role == "tool" else step.role)
         return f"{who}: " if whole else f"{number}{who}: "
     return f"{number}{step.type.replace('_', ' ')}: "
+
+
+def said_by(step: Step, part: Part) -> str:
+    """Return who said a part, as what and with which tool: the same words of somebody else are not the same."""
+    tool = _tool(step, part.message) if isinstance(step, ActionStep) and part.kind in RESULTS else ""
+    return f"{step.speaker} {part.kind} {tool}"
+
+
+def said_times(times: int, varied: bool) -> str:
+    """Return what stands behind a text that was said more than once, `varied` if the others have other numbers.
+
+    >>> said_times(1, False), said_times(12, False), said_times(12, True)
+    ('', ' (said 12 times)', ' (said 12 times, with other numbers)')
+    """
+    return f" (said {times} times{', with other numbers' if varied else ''})" if times > 1 else ""
 
 
 def one_line(text: str) -> str:

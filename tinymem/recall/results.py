@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tinymem.protocols import TokenCounter
+from tinymem.recall.render import said_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, many
@@ -27,6 +28,8 @@ class Excerpt:
         score: Its score in this recall; higher is closer.
         relevance: The chance that it is evidence, 0 to 1: it means the same in every memory, small or large.
         why: The share of each feature in the score.
+        times: How often it was said, of all that bears on the question; from 2 on, that stands behind it in the block.
+        varied: True if the numbers in it were others at other times.
     """
 
     step: Step
@@ -38,6 +41,8 @@ class Excerpt:
     score: float
     relevance: float
     why: Mapping[str, float] = field(repr=False)
+    times: int = 1
+    varied: bool = False
 
     def __repr__(self) -> str:
         words = one_line(self.text[:REPR_LENGTH])
@@ -171,4 +176,4 @@ def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:
     """Return the features that weigh most, and the first words."""
     shares = [share for share in item.why.items() if share not in common]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in shares[:REASONS])
-    return why, first_words(item.text, WORDS)
+    return why, first_words(item.text, WORDS) + said_times(item.times, item.varied)

@@ -17,7 +17,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import features
 from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
-from tinymem.recall.packing import OpenedSteps, pack
+from tinymem.recall.packing import OpenedSteps, Ranked, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.results import Explanation, LeftOut, Recall
@@ -188,11 +188,17 @@ class Search:
             if query.vectors.shape[1] == catalog.dimensions:
                 blind = limits.min_relevance is None and past.trouble  # words alone tell little of what is unrelated
                 least = 0 if blind else limits.min_relevance
-                ranked = self._scored(query, allowed, catalog, only, hidden).ranked(budget, least)
+                scored = self._scored(query, allowed, catalog, only, hidden)
+                ranked = scored.ranked(budget, least)
                 if not catalog.is_gone():
                     chosen = limits.diversity, limits.left_out, past.opened, limits.ids, limits.k
+
+                    def every(below: int | None = None) -> Sequence[Ranked]:
+                        found = scored.ranked(None, least, below)
+                        return () if catalog.is_gone() else found
+
                     with past.naming_parts():
-                        packed = pack(ranked, past.fetch, past.counter, budget, past.key, *chosen)
+                        packed = pack(ranked, past.fetch, past.counter, budget, past.key, *chosen, every, text)
                     note = past.trouble or ("" if query.is_stretch else self._unknown(text))
                     return replace(packed[0], note=note), packed[1]
         # something was forgotten meanwhile, elsewhere, and with it the files of these arrays; or all was embedded again

@@ -11,7 +11,7 @@ from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.memory.conversation.views import UnknownMessageError
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.opening import opened
-from tinymem.recall.render import block
+from tinymem.recall.render import block, said_times
 from tinymem.recall.results import Excerpt
 from tinymem.steps.checks import a_text, some_tokens, whole_number
 from tinymem.steps.content import as_text, clean, is_empty
@@ -204,6 +204,6 @@ def _head(step: MessageStep) -> str:
 
 
 def _excerpt(item: Excerpt) -> str:
-    """Render an excerpt, with … where it was cut."""
+    """Render an excerpt, with … where it was cut, and how often it was said."""
     cut = item.end < len(item.step.parts()[item.part].text)
-    return f"{'…' if item.start else ''}{item.text.strip()}{'…' if cut else ''}"
+    return f"{'…' if item.start else ''}{item.text.strip()}{'…' if cut else ''}{said_times(item.times, item.varied)}"
