@@ -91,3 +91,12 @@ def test_a_context_shows_the_same_once_too(tmp_path: Path, oks: list[Step]) -> N
         assert context.tokens <= 800 and ALARM in context.recalled.text
         others = [item for item in context.recalled.items if item.text != ALARM]
         assert len(others) == 3 and all(item.times > 40 for item in others)
+
+
+def test_a_summary_shows_the_same_once_too(tmp_path: Path) -> None:
+    with HierarchicalMemory(tmp_path, max_tokens=200) as memory:
+        memory.add_steps(days(90))
+        memory.flush()
+        summaries = [episode.summary for episode in memory.medium_term]
+        assert summaries and all("(said 40 times, with other numbers)" in summary for summary in summaries)
+        assert {summary.count("look at the build") for summary in summaries} == {1}

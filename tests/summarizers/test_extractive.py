@@ -48,7 +48,8 @@ def shell(command: str, result: str, **more: Any) -> ActionStep:
 
 
 def is_verbatim(line: str, run: Sequence[Step]) -> bool:
-    """Whether the line, behind who said it and but for the mark of a cut, stands in one of the steps."""
+    """Whether the line, but for who said it, how often, and the mark of a cut, stands in one of the steps."""
+    line = re.sub(r" \(said [0-9]+ times(, with other numbers)?\)$", "", line)
     sources = [folded(part.text) for step in run for part in step.parts()]
     starts = [0, *(found.end() for found in re.finditer(": ", line))]
     return any(line[at:].removesuffix("…") in source or line[at:] in source for at in starts for source in sources)
@@ -170,6 +171,20 @@ def test_chatter_rows_and_repetitions_make_way() -> None:
     assert "Thanks" not in found and found.count("served in") <= 1 and found.count("Using cached") <= 1
     lines = found.split("\n")
     assert len(lines) == len({line.partition(": ")[2] for line in lines})
+
+
+def test_a_line_that_is_said_again_comes_once_with_its_number() -> None:
+    said = [
+        "Restart the worker, please.",
+        "restart the worker please",
+        *(f"Day {at}: look at the build." for at in range(12)),
+    ]
+    run = [MessageStep("user", text, step_number=at) for at, text in enumerate(said, 1)]
+    assert summary(run) == (
+        "#1 user: Restart the worker, please. (said 2 times)\n"
+        "#3 user: Day 0: look at the build. (said 12 times, with other numbers)"
+    )
+    assert "times" not in summary(run[2:11])  # nine days
 
 
 def test_a_line_that_only_tells_what_others_told_is_left_out() -> None:

@@ -214,6 +214,16 @@ def test_repetitions_are_kept_once() -> None:
     assert len(kept) < 4 and any("8123" in step.text for step in after)
 
 
+def test_short_messages_that_say_the_same_are_kept_once_and_the_day_that_is_asked_for_stays() -> None:
+    oks = [MessageStep("user", ("ok", "Ok!", "OK.")[at % 3]) for at in range(60)]
+    days = [MessageStep("user", f"Day {at}: look at the build.") for at in range(60)]
+    steps = [TASK, *oks, *days, *run(6)]
+    after = semantic_pruning("static", 400, query="Is the build of day 12 ok?", keep_recent=1)(steps)
+    kept = [step for step in after if isinstance(step, MessageStep)]
+    assert [step.text for step in kept if "ok" in step.text.lower().split(" ")[0]] == ["OK."]
+    assert days[12] in kept and len([step for step in kept if step in days]) == 3  # of the others one, and the newest
+
+
 def test_the_question_may_be_a_text_or_made_of_the_steps() -> None:
     steps = needle_run()
     by_text = semantic_pruning("static", 1_500, query="On which port does billing listen?")

@@ -12,8 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from tinymem.recall.render import one_line
+from tinymem.recall.diversity import Said, Sayings
+from tinymem.recall.render import one_line, said_by, said_times
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -66,17 +68,19 @@ class Piece:
         text: The text, cleaned and with white space folded.
         worth: Its worth.
         part: The place of its part among those of all steps.
+        mark: What stands behind it: how often it was said, if more than once.
     """
 
     label: str
     text: str
     worth: float
     part: int
+    mark: str = ""
 
     @property
     def line(self) -> str:
         """The piece as a line of a summary."""
-        return self.label + self.text
+        return self.label + self.text + self.mark
 
 
 def labelled_parts(steps: Sequence[Step]) -> list[tuple[str, Part]]:
@@ -114,21 +118,26 @@ def _who(step: Step, part: Part) -> str:
 
 
 def pieces_of(steps: Sequence[Step]) -> list[Piece]:
-    """Return the pieces of `steps`, in order; of equal texts the one that is worth most."""
-    found: dict[str, Piece] = {}
-    shape_of: dict[str, str] = {}
-    shapes: Counter[str] = Counter()
-    parts = labelled_parts(steps)
+    """Return the pieces of `steps`, in order; of equal texts the one that is worth most, with their number."""
+    parts = [(said_by(step, part), _label(step, part), part) for step in steps for part in _parts(step)]
     room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(parts)))
-    for at, (label, part) in enumerate(parts):
-        for piece in _pieces(at, label, part, room):
-            if piece.text not in shape_of:
-                shape_of[piece.text] = _shape(piece.text)
-            shapes[shape_of[piece.text]] += 1
-            if piece.text not in found or found[piece.text].worth < piece.worth:
-                found.pop(piece.text, None)
-                found[piece.text] = piece
-    rated = [Piece(p.label, text, p.worth / math.sqrt(shapes[shape_of[text]]), p.part) for text, p in found.items()]
+    pieces = [piece for at, (_, label, part) in enumerate(parts) for piece in _pieces(at, label, part, room)]
+    said = [Said.of(piece.text, parts[piece.part][0]) for piece in pieces]
+    sayings = Sayings(one for one, piece in zip(said, pieces, strict=True) if piece.label)  # a summary's are counted
+    shape_of = {piece.text: _shape(piece.text) for piece in pieces}
+    shapes = Counter(shape_of[piece.text] for piece in pieces)
+    found: dict[Any, tuple[Piece, Said]] = {}
+    for piece, one in zip(pieces, said, strict=True):
+        same = sayings.of(one) if one.words else piece.text
+        if same not in found or found[same][0].worth < piece.worth:
+            found.pop(same, None)
+            found[same] = piece, one
+    rated = [
+        replace(
+            piece, worth=piece.worth / math.sqrt(shapes[shape_of[piece.text]]), mark=said_times(*sayings.times(one))
+        )
+        for piece, one in found.values()
+    ]
     best = heapq.nlargest(MOST, range(len(rated)), key=lambda at: (rated[at].worth, -at))
     return [rated[at] for at in sorted(best)]
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Vectors
-from tinymem.recall.diversity import SHORT
+from tinymem.recall.diversity import SHORT, Said, Sayings
+from tinymem.recall.render import said_by
 from tinymem.steps.step import Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, with_texts
 from tinymem.window.step_index import Listed
@@ -40,6 +41,7 @@ class Filling:
         costs: The tokens of each whole step, by id.
         room: The tokens that are left.
         shorten: Show of long texts the chosen slices only.
+        asked: The question.
         chosen: The slices of long texts that are shown, by step id and text.
         shown: The groups that are open, by their place: their steps as shown, and the tokens of these.
     """
@@ -50,6 +52,7 @@ class Filling:
     costs: Mapping[str, int]
     room: int
     shorten: bool
+    asked: str = ""
     chosen: dict[tuple[str, str], list[Slice]] = field(default_factory=dict)
     shown: dict[int, tuple[Group, int]] = field(default_factory=dict)
 
@@ -96,19 +99,26 @@ class Filling:
     def _relevance(self) -> Vectors:
         """Return the relevance of each passage: `(n,)`, at most 1; 0 for all but the best, and for repetitions.
 
-        Of passages that say the same word for word, the best counts, or the newest of these.
+        Of passages that say the same, the best counts, or the newest of these: long ones word for word, short ones as
+        `Sayings` has them.
         """
         scores = self.found.scores.copy()
-        said: set[str] = set()
+        said = [*map(self._said, range(len(scores)))]
+        sayings = Sayings(said, self.asked)
+        known: set[object] = set()
         for row in np.lexsort((-np.arange(len(scores)), -scores)).tolist():
-            text = self.said[row][self.found.start[row] : self.found.end[row]]
-            if text in said:
+            same = sayings.of(said[row]) if said[row].words else said[row].text
+            if same in known:
                 scores[row] = -np.inf
-            elif len(text) >= SHORT:
-                said.add(text)
+            known.add(same)
         listed = np.argsort(np.argsort(-scores, kind="stable")) < LOOKED_AT
         found: Vectors = np.where(listed, np.exp((scores - scores.max(initial=-np.inf)) / WIDTH), 0)
         return found
+
+    def _said(self, row: int) -> Said:
+        step, text = self.step[row], self.said[row][self.found.start[row] : self.found.end[row]]
+        is_short = len(text) < SHORT
+        return Said.of(text, said_by(step, step.parts()[self.found.part[row]]) if is_short else "")
 
     def _take(self, row: int) -> bool:
         """Show the passage `row` with its group, if there is room; otherwise change nothing and return False."""

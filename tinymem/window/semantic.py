@@ -118,7 +118,7 @@ class SemanticPruning:
         if candidates and used < self.target and text.strip():
             listed = [step for group in candidates for step in group]
             found = self.index.score(listed, text)
-            filling = Filling(candidates, found, self.price, costs, self.target - used, self.shorten)
+            filling = Filling(candidates, found, self.price, costs, self.target - used, self.shorten, text)
             kept += filling.fill()
         return in_order(steps, [*kept, *recent])
 
