@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinymem.protocols import Ids, Vectors
+from tinymem.protocols import Ids, Lexical
 
 __all__ = ["MAX_HITS", "MAX_POSTINGS", "Occurrences", "ranked"]
 
@@ -29,31 +29,42 @@ class Occurrences(NamedTuple):
 
 
 def ranked(
-    terms: Iterable[Occurrences], count: int, mean: float, among: Ids | None = None, most: int = MAX_HITS
-) -> tuple[Ids, Vectors]:
-    """Return the passages that have one of the terms: ids, best first, and scores in (0, 2.2).
-
-    A score is BM25 divided by the sum of the terms' inverse document frequencies. Whatever the query and the
-    collection, about 1 is the score of a passage of average length with every term once.
+    terms: Iterable[Occurrences],
+    count: int,
+    mean: float,
+    among: Ids | None = None,
+    most: int = MAX_HITS,
+    unseen: int = 0,
+) -> Lexical:
+    """Return the passages that have one of the terms, best first, with scores in (0, 2.2).
 
     Args:
-        terms: The occurrences of each term.
+        terms: The occurrences of each term, of up to 32.
         count: The number of all passages.
         mean: Their mean length.
         among: If given, ids in ascending order; no others are returned.
         most: The most passages.
+        unseen: The number of terms that no passage has.
     """
-    found, scale = [(np.zeros(0, np.int64), np.zeros(0))], 0.0
+    found = [(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
+    rarity: list[float] = []
     for ids, times, lengths in terms:
         idf = max(1e-6, math.log((max(count - len(ids), 0) + 0.5) / (len(ids) + 0.5)))
         shares = 1 - B + B * lengths / mean
-        found.append((ids, idf * (times * (K1 + 1) / (times + K1 * shares))))
-        scale += idf
-    every, parts = map(np.concatenate, zip(*found, strict=True))
+        found.append((ids, idf * (times * (K1 + 1) / (times + K1 * shares)), np.full(len(ids), 2.0 ** len(rarity))))
+        rarity.append(idf)
+    every, parts, bits = map(np.concatenate, zip(*found, strict=True))
     held, which = np.unique(every, return_inverse=True)
-    scores = np.bincount(which, parts, len(held))
+    scores, having = (np.bincount(which, values, len(held)) for values in (parts, bits))
     if among is not None:  # before the best are taken, or a filter would leave few of them
         usable = np.append(among, -1)[np.searchsorted(among, held)] == held
-        held, scores = held[usable], scores[usable]
+        held, scores, having = held[usable], scores[usable], having[usable]
     best = np.argsort(-scores, kind="stable")[:most]
-    return held[best], (scores[best] / (scale or 1)).astype(np.float32)
+    scale, missing = sum(rarity), unseen * math.log(2 * count + 1)
+    return Lexical(
+        held[best],
+        (scores[best] / (scale or 1)).astype(np.float32),
+        having[best].astype(np.uint32),
+        np.array(rarity, np.float32),
+        missing / ((scale + missing) or 1),
+    )

@@ -29,6 +29,7 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion, Scored
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
+from tinymem.recall.relevance import Signals
 from tinymem.recall.search import Search
 
 __all__ = [
@@ -67,7 +68,8 @@ class Asked:
     `features` is `(n, len(NAMES))` float32. The rest are `(n,)`: `kinds` say which row of weights each has, `evidence`,
     lengths in characters, days (to tell which share a header), and the place of the unit that a passage stands in, or
     -1.
-    `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do.
+    `gold` has the length of each gold unit by its place, and is empty where any passage with the needle will do. The
+    `signals` tell whether the memory knows anything of a question.
     """
 
     text: str
@@ -78,6 +80,7 @@ class Asked:
     days: Ids
     units: Ids
     gold: Mapping[int, int]
+    signals: Signals | None = None
 
     @property
     def any_will_do(self) -> bool:
@@ -153,8 +156,9 @@ class Candidates(Tinymem):
             evidence = np.array(
                 [_holds(query.needle, *place) for place in zip(texts, starts, ends, strict=True)], np.bool_
             )
+        lengths = ends - starts
         return Asked(
-            query.question.text, scored.features, scored.kinds, evidence, ends - starts, days, units, gold
+            query.question.text, scored.features, scored.kinds, evidence, lengths, days, units, gold, scored.signals
         )  # fmt: skip
 
     def score(self, question: Question) -> Scored:

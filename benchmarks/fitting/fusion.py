@@ -60,9 +60,9 @@ OF_STRETCH = (
 )  # fmt: skip
 OF_QUESTION = tuple(
     name for name in NAMES
-    if name not in ("introduces", "typed", "typed_share", "paths", "step_cosine", "step_bm25", "size_bm25")
+    if name not in ("introduces", "typed_share", "paths", "step_cosine", "step_bm25", "after_cosine", "size_bm25")
 )  # fmt: skip
-SIGNED = ("reply", "milestone", "slices", "call", "size")  # these may speak against a passage,
+SIGNED = ("reply", "announces", "milestone", "slices", "call", "size")  # these may speak against a passage,
 WEIGHED = ("step_cosine", "step_bm25", "size_bm25")  # and in a stretch these
 
 NOTHING = Fusion(np.zeros((len(KIND_NAMES), len(NAMES)), np.float32), np.zeros(len(KIND_NAMES), np.float32))

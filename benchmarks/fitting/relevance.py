@@ -12,6 +12,11 @@ figures are of two folds, as there. What the files have no queries for (stretche
 Questions are asked in their own haystack (half of the weight), in another one, where nothing answers them (a quarter),
 and in small memories of 3 to 100 consecutive units, with and without the answer (an eighth each). Each file has the
 same say. A stretch of a run is asked in its own run only.
+
+The gate is a logistic regression too, of whether a question is asked where its answer is, on the signals of the
+question as a whole. For it questions of other files are asked as well, and general ones, and nonsense. It is fitted
+with the cosines of the embedder "static", and without any for all others, and moved by CAUTION, so that few questions
+lose their answer. Its figures are of gates that were fitted without the file.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +37,7 @@ import tinymem
 from benchmarks.fitting.evidence import FOLDS, HEADER, LABEL, Asked, Candidates, filled, share
 from benchmarks.fitting.fusion import FOLDED, QUESTION
 from benchmarks.fitting.relevance_table import tables
-from benchmarks.harness.data import Haystack, Query, read_haystacks, sha256
+from benchmarks.harness.data import Haystack, Query, Question, read_haystacks, sha256
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.methods import Setup
 from tinymem import TinymemError
@@ -40,7 +46,8 @@ from tinymem.protocols import Vectors
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import PRICE, Fusion
 from tinymem.recall.packing import FENCE
-from tinymem.recall.relevance import Calibration, has_to_do
+from tinymem.recall.relevance import Calibration, Gate, has_to_do
+from tinymem.recall.search import LITTLE
 
 __all__ = ["Sample", "curve", "fit", "main"]
 
@@ -50,7 +57,23 @@ CURVE = Path(__file__).parents[1] / "results" / "relevance.json"
 README = Path(__file__).parents[1] / "README.md"
 MARKS = f"<!-- relevance: python -m {PROGRAM} --write -->", "<!-- end of relevance -->"
 OWN, FOREIGN, SMALL, SMALL_FOREIGN, ADVERSARIAL = "own", "foreign", "small", "small, foreign", "adversarial"
-SAY = {OWN: 0.5, FOREIGN: 0.25, SMALL: 0.125, SMALL_FOREIGN: 0.125, ADVERSARIAL: 0.0}
+FAR, GENERAL, NONSENSE = "far", "general", "nonsense"
+SAY = {OWN: 0.5, FOREIGN: 0.25, SMALL: 0.125, SMALL_FOREIGN: 0.125}
+SAY_OF_GATE = {OWN: 1.0, FOREIGN: 0.25, SMALL: 0.25, SMALL_FOREIGN: 0.25, FAR: 0.5, GENERAL: 0.15, NONSENSE: 0.1}
+CAUTION = {"static": 3.2, "other": 2.75}  # log-odds below which the gate closes
+ASKED_FAR = 40  # questions of other files that are asked in a haystack
+GENERAL_ONES = (
+    "what is the capital of France", "who wrote Hamlet", "how many legs has a spider", "how do vaccines work",
+    "what is the boiling point of water at altitude", "explain photosynthesis", "when did the second world war end",
+    "what is the square root of 144", "which planet is the largest", "translate good morning into Spanish",
+    "who painted the Mona Lisa", "what causes tides", "how does a refrigerator work", "what is the speed of light",
+    "list the prime numbers below 30", "who discovered penicillin", "what is the currency of Japan",
+    "how tall is Mount Everest", "what is quantum entanglement", "how do I boil an egg", "what does DNA stand for",
+    "who was the first person on the moon", "what is the GDP of Brazil", "how far is the sun", "what is a black hole",
+    "when was the printing press invented", "why is the sky blue", "what languages are spoken in Switzerland",
+    "who is the author of War and Peace", "what is the chemical symbol for gold",
+)  # fmt: skip
+NONSENSE_ONES = ("xqzv", "blorf snarg", "asdf qwer zxcv", "wibble wobble flarn", "kjhgf mnbvc", "grumblefix snood")
 SIZES = 3, 10, 30, 100  # units of a small memory
 ASKED_ELSEWHERE, ASKED_SMALL = 60, 40  # questions of a file that are asked in other haystacks, and in small memories
 EDGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the bins of the curve
@@ -88,29 +111,49 @@ def samples(paths: Sequence[Path], folds: Mapping[str, Sequence[Fusion]]) -> Ite
     for path, haystacks in files.items():
         if (weights := folds.get(sha256(path))) is None:
             raise InputError(f"there are no weights that are fitted without the haystacks of {path.name}")
-        others = [one for other, some in files.items() if other != path for one in some if not one.is_agent_run]
+        others = [one for other, some in files.items() if other != path for one in some if _asks(one)]
         for at, haystack in enumerate(haystacks):
             sys.stderr.write(f"{path.name}, haystack {at + 1}: {len(haystack.queries)} queries\n")
             elsewhere = haystacks[:at] + haystacks[at + 1 :] or others[:1]
-            for condition, units, asked in _asked(haystack, elsewhere, len(haystacks)):
+            for condition, units, asked in _asked(haystack, elsewhere, others, len(haystacks)):
                 if len(asked.kinds):
                     scores = weights[at % FOLDS].score(asked.features, asked.kinds)
                     yield Sample(path.name, at % FOLDS, condition, units, asked, scores)
 
 
-def _asked(haystack: Haystack, elsewhere: Sequence[Haystack], count: int) -> Iterator[tuple[str, int, Asked]]:
+def _asks(haystack: Haystack) -> bool:
+    """Return True for a haystack whose queries are questions, not stretches of its run."""
+    return not haystack.is_agent_run or "\n" not in haystack.queries[0].question.text.strip()
+
+
+def _asked(
+    haystack: Haystack, elsewhere: Sequence[Haystack], far: Sequence[Haystack], count: int
+) -> Iterator[tuple[str, int, Asked]]:
     """Yield what is asked in one of `count` haystacks, the condition and the size of the memory with it."""
     size = len(haystack.units)
     own = [query for query in haystack.queries if query.question.text.strip()]
-    if haystack.is_agent_run:
+    if not _asks(haystack):
         yield from ((OWN, size, asked) for asked in _replay(haystack, own))
         return
     answered = [query for query in own if query.type != "adversarial" and query.gold]
-    strange = [replace(query, gold=()) for other in elsewhere for query in other.queries if query.type != "adversarial"]
-    foreign = [replace(query, cutoff=size) for query in _spread(strange, max(1, ASKED_ELSEWHERE // count))]
-    conditions = [ADVERSARIAL if query.type == "adversarial" else OWN for query in own] + [FOREIGN] * len(foreign)
-    for condition, asked in zip(conditions, _replay(haystack, [*own, *foreign]), strict=True):
+    strange, distant = (
+        [replace(query, gold=(), needle=None, cutoff=size) for one in some for query in one.queries
+         if query.type != "adversarial"]
+        for some in (elsewhere, far)
+    )  # fmt: skip
+    plain = [replace(own[0], gold=(), needle=None, cutoff=size, question=Question(text, own[0].question.now))
+             for text in (*GENERAL_ONES, *NONSENSE_ONES)]  # fmt: skip
+    more = [
+        *((FOREIGN, query) for query in _spread(strange, max(1, ASKED_ELSEWHERE // count))),
+        *((FAR, query) for query in _spread(distant, ASKED_FAR)),
+        *((GENERAL if at < len(GENERAL_ONES) else NONSENSE, query) for at, query in enumerate(plain)),
+    ]
+    asked_here = [(ADVERSARIAL if query.type == "adversarial" else OWN, query) for query in own] + more
+    replayed = _replay(haystack, [query for _, query in asked_here])
+    for (condition, _), asked in zip(asked_here, replayed, strict=True):
         yield condition, size, asked
+    if haystack.is_agent_run:  # some of its messages would be results without their calls
+        return
     for place, query in enumerate(_spread(answered, max(1, ASKED_SMALL // count))):
         for units in SIZES:
             small = _small(haystack, query, units, place)
@@ -168,7 +211,7 @@ class Points:
         files = len({one.file for one in samples})
         x = np.concatenate([_columns(one.scores) for one in samples])
         evidence = np.concatenate([one.asked.evidence for one in samples]).astype(np.float64)
-        say = [SAY[one.condition] / count[one.file, one.condition] / files for one in samples]
+        say = [SAY.get(one.condition, 0.0) / count[one.file, one.condition] / files for one in samples]
         return cls(x, evidence, np.repeat(say, [len(one.scores) for one in samples]))
 
     def some(self, marked: npt.NDArray[np.bool_]) -> Points:
@@ -206,6 +249,28 @@ def _regression(points: Points) -> Floats:
     return found
 
 
+def fit_gates(samples: Sequence[Sample]) -> dict[str, Gate]:
+    """Return the gate for cosines of the embedder "static", and the one for all others, which does without."""
+    some = [one for one in samples if one.asked.signals is not None and one.condition in SAY_OF_GATE]
+    x = np.array([_signals(one) for one in some])
+    count = Counter((one.file, one.condition) for one in some)
+    weight = np.array([SAY_OF_GATE[one.condition] / count[one.file, one.condition] for one in some])
+    points = Points(x, np.array([one.condition in (OWN, SMALL) for one in some], np.float64), weight)
+    gates = {}
+    for name, caution in CAUTION.items():
+        points.x[:, 1] *= name == "static"
+        numbers = _regression(points) + np.array([0, 0, 0, 0, 0, 0, caution])
+        gates[name] = Gate(*numbers.round(3).tolist())
+    return gates
+
+
+def _signals(one: Sample) -> list[float]:
+    """The signals of a sample, its best score by weights that never saw it, and 1."""
+    assert one.asked.signals is not None
+    signals = one.asked.signals._replace(score=float(one.scores.max()))
+    return [*signals[:-1], float(np.log(signals.passages + 1)), 1.0]
+
+
 def _chance(logits: Floats) -> Floats:
     chance: Floats = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
     return chance
@@ -220,6 +285,7 @@ class Measured:
 
     sample: Sample
     relevance: Floats
+    is_known: bool = True
 
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
@@ -229,8 +295,18 @@ def measured(samples: Sequence[Sample]) -> list[Measured]:
         by_kind = {is_stretch: fit(_of_kind(samples, is_stretch, fold)) for is_stretch in _kinds(samples)}
         for one in samples:
             if one.fold == fold:
-                found.append(Measured(one, by_kind[one.is_stretch].relevance(one.scores)))
+                found.append(Measured(one, by_kind[one.is_stretch].relevance(one.scores), True))
+    asking = [one for one in samples if one.asked.signals is not None]
+    if len(files := {one.file for one in asking}) > 1:
+        gates = {file: fit_gates([one for one in asking if one.file != file])["static"] for file in files}
+        found = [replace(one, is_known=_is_known(one.sample, gates)) for one in found]
     return found
+
+
+def _is_known(one: Sample, gates: Mapping[str, Gate]) -> bool:
+    if one.asked.signals is None or one.asked.features[:, NAMES.index("named")].any():
+        return True
+    return gates[one.file].odds(one.asked.signals._replace(score=float(one.scores.max()))) >= 0
 
 
 def _kinds(samples: Iterable[Sample]) -> list[bool]:
@@ -292,7 +368,9 @@ def _filled(one: Measured, floor: float | None) -> list[float]:
     order = [i for i in np.argsort(PRICE * np.log(costs) - scores, kind="stable").tolist() if enough[i]]
     values = []
     for budget in BUDGETS:
-        taken = filled(asked, order, costs.tolist(), budget)
+        taken = filled(
+            asked, order, costs.tolist(), budget if one.is_known or floor is not None else min(budget, LITTLE)
+        )
         tokens = FENCE + float(costs[taken].sum()) + HEADER * len({int(asked.days[i]) for i in taken})
         values += [share(asked, taken) if taken else 0.0, tokens if taken else 0.0]
     return values
@@ -308,7 +386,8 @@ def figures(found: Sequence[Measured]) -> dict[str, Any]:
     small = {str(size): where(lambda one, size=size: one.units == size and "small" in one.condition) for size in SIZES}  # type: ignore[misc]
     own = {name: where(lambda one, name=name: one.file == name and one.condition == OWN) for name in files}  # type: ignore[misc]
     kinds = {"questions": where(lambda one: not one.is_stretch), "stretches": where(lambda one: one.is_stretch)}
-    asked = {name: where(lambda one, name=name: one.condition == name) for name in (FOREIGN, ADVERSARIAL)}  # type: ignore[misc]
+    elsewhere = (FOREIGN, FAR, GENERAL, NONSENSE, ADVERSARIAL)
+    asked = {name: where(lambda one, name=name: one.condition == name) for name in elsewhere}  # type: ignore[misc]
     for size in SIZES[:3]:
         asked |= {f"{name} {size}": [one for one in small[str(size)] if one.sample.condition == name]
                   for name in (SMALL, SMALL_FOREIGN)}  # fmt: skip
@@ -317,6 +396,11 @@ def figures(found: Sequence[Measured]) -> dict[str, Any]:
         "files": {name: curve(some) for name, some in own.items() if some},
         "sizes": {name: curve(some) for name, some in small.items() if some},
         "floors": {name: floors(some) | {"queries": len(some)} for name, some in (own | asked).items() if some},
+        "denied": {
+            name: round(1 - float(np.mean([one.is_known for one in some])), 4)
+            for name, some in (own | asked).items()
+            if some
+        },
     }
 
 
@@ -348,6 +432,8 @@ def main(given: Sequence[str] | None = None) -> None:
             }
             before, curves = (_read(path) for path in (args.out, args.curve))
             record = before.pop("provenance", {"data": {}})["data"] | {path.name: sha256(path) for path in paths}
+            if any(one.asked.signals for one in every):
+                numbers["gate"] = {name: vars(one) for name, one in fit_gates(every).items()}
             numbers = before | numbers | {"provenance": {"script": PROGRAM, "data": record}}
             args.out.write_text(_text(numbers), encoding="utf-8")
             found = {name: curves.get(name, {}) | table for name, table in figures(measured(every)).items()}

@@ -9,16 +9,17 @@ __all__ = ["tables"]
 
 NAMES = {
     "foreign": "questions of another haystack", "adversarial": "adversarial questions",
+    "far": "questions of other sets", "general": "general knowledge", "nonsense": "nonsense",
     "small 3": "3 units, with the answer", "small, foreign 3": "3 units, another question",
     "small 10": "10 units, with the answer", "small, foreign 10": "10 units, another question",
     "small 30": "30 units, with the answer", "small, foreign 30": "30 units, another question",
 }  # fmt: skip
-UNANSWERED = ("foreign", "adversarial")
+UNANSWERED = ("foreign", "far", "general", "nonsense", "adversarial")
 
 
 def tables(record: Mapping[str, Any]) -> str:
     """Return the curve, the errors by set and size, and what each floor leaves, as Markdown."""
-    return "\n\n".join([_curve(record["kinds"]), _errors(record), _floors(record["floors"])])
+    return "\n\n".join([_curve(record["kinds"]), _errors(record), _denied(record), _floors(record["floors"])])
 
 
 def _curve(kinds: Mapping[str, Any]) -> str:
@@ -47,6 +48,16 @@ def _errors(record: Mapping[str, Any]) -> str:
     lines = [[name, f"{found['error']:.4f}", f"{found['error_shown']:.3f}"] for name, found in groups.items()]
     heads = ["", "expected calibration error", "of relevances from 0.1 on"]
     return "**Calibration error**\n\n" + _table(heads, lines)
+
+
+def _denied(record: Mapping[str, Any]) -> str:
+    lines = [
+        [NAMES.get(name) or _short(name), str(record["floors"][name]["queries"]), f"{share:.1%}"]
+        for name, share in sorted(record["denied"].items(), key=lambda item: (item[0] in NAMES, item[0]))
+    ]
+    return "**Questions of which a memory is said to know nothing**\n\n" + _table(
+        ["asked", "questions", "share"], lines
+    )
 
 
 def _floors(floors: Mapping[str, Any]) -> str:

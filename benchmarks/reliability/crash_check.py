@@ -211,10 +211,10 @@ def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Rand
         if id not in [excerpt.step.id for excerpt in found.items]:
             yield f"step {id} is not recalled"
         ids = {place.id for place in memory.long_term.journal.places(memory.get(id).step_number or 0)}
-        if not {*memory.long_term.journal.search_text(word(id))[0].tolist()} & ids:
+        if not {*memory.long_term.journal.search_text(word(id)).ids.tolist()} & ids:
             yield f"step {id} is not in the full text"
     for id in dice.sample(expected.gone, min(SAMPLE, len(expected.gone))):
-        if len(memory.long_term.journal.search_text(word(id))[0]):
+        if len(memory.long_term.journal.search_text(word(id)).ids):
             yield f"step {id} was forgotten, and is in the full text"
         try:
             memory.get(id)

@@ -241,7 +241,7 @@ def unfound(memory: HierarchicalMemory, steps: Mapping[int, Step]) -> list[str]:
     faults += [f"the vector of step {catalog.step[row]} is another one's" for row in np.flatnonzero(near < 0.99)]
     for row in random.Random(1).sample(range(len(places)), min(500, len(places))):
         mark = next(word for word in steps[places[row][0]].text.split() if word.startswith("mark"))
-        if not set(memory.long_term.journal.search_text(mark)[0]) & set(catalog.id[catalog.step == places[row][0]]):
+        if not set(memory.long_term.journal.search_text(mark).ids) & set(catalog.id[catalog.step == places[row][0]]):
             faults.append(f"step {places[row][0]} is not found by its words")
     return faults
 

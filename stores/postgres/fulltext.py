@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.protocols import Ids, Mark, Vectors
+from tinymem.protocols import Ids, Lexical, Mark
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
 from tinymem.stores.postgres.database import Database
@@ -23,7 +23,7 @@ from tinymem.stores.stems import Stems
 from tinymem.stores.waiting import NOTHING, Waiting
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
-__all__ = ["FullText", "occurrences_of"]
+__all__ = ["FullText", "occurrences_of", "unseen_in"]
 
 _PUT = Planned("INSERT INTO terms VALUES (%s, %s, %s, %s::bigint[], %s::integer[])")
 _COUNT = (
@@ -90,10 +90,8 @@ class FullText(Database):
         self._written.more_passages -= removed
         self._written.more_words -= length
 
-    def search_text(
-        self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None
-    ) -> tuple[Ids, Vectors]:
-        """Return passage ids by BM25, best first, and their scores.
+    def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
+        """Return passages by BM25, best first.
 
         Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
         ascending order, no others are found.
@@ -105,9 +103,7 @@ class FullText(Database):
             assert found is not None, "nothing waits, so no mark is compared"
             return found
 
-    def _search(
-        self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None
-    ) -> tuple[Ids, Vectors] | None:
+    def _search(self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None) -> Lexical | None:
         """Return the passages by BM25; None if the mark is not `since` any more."""
         stems = self._sought(query)
         waits = [waiting.count(stem) for stem in stems]
@@ -116,9 +112,9 @@ class FullText(Database):
             return None
         count = head.passages + len(waiting)
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
-        return ranked(
-            (waiting.added_to(stems[nth - 1], occurrences_of(columns)) for nth, *columns in rows), count, mean, among
-        )
+        found = [(stems[nth - 1], columns) for nth, *columns in rows if nth > 0]
+        terms = (waiting.added_to(stem, occurrences_of(columns)) for stem, columns in found)
+        return ranked(terms, count, mean, among, unseen=unseen_in(rows))
 
     def _sought(self, query: str) -> list[str]:
         """Return the stems of a query. The lock must be held."""
@@ -128,6 +124,11 @@ class FullText(Database):
         """Return the statement that finds the passages with stems, of each of which `waits` more wait."""
         values = {"ns": self._id, "stems": [self._hash(stem) for stem in stems], "waits": list(waits)}
         return _OCCURRENCES, {**values, "most_stems": MAX_TERMS, "most_passages": MAX_POSTINGS}
+
+
+def unseen_in(rows: Sequence[Sequence[Any]]) -> int:
+    """Count the stems that no passage has: their places are given as negative."""
+    return sum(nth < 0 for nth, *_ in rows)
 
 
 def occurrences_of(columns: Sequence[Ids | None]) -> Occurrences:

@@ -15,7 +15,7 @@ from tinymem.errors import warn_hourly
 from tinymem.protocols import Ids, PassageColumns, Slice, Sought, Survey
 from tinymem.stores.bm25 import ranked
 from tinymem.stores.postgres import nearest as search
-from tinymem.stores.postgres.fulltext import occurrences_of
+from tinymem.stores.postgres.fulltext import occurrences_of, unseen_in
 from tinymem.stores.postgres.nearest import BREADTH, STEPS, Limits, index_name, within
 from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.server.columns import columns_of, columns_sql
@@ -29,6 +29,8 @@ UNINDEXED = (
     "a recall compares its question with all %s vectors of %s: run `tinymem migrate URL` as the owner of the tables, "
     "which indexes them while others read and write"
 )
+
+NEAR = 2  # passages on either side of a candidate that recall looks at
 
 _SURVEY = """
 WITH RECURSIVE speaking AS (
@@ -56,21 +58,21 @@ JOIN passages p ON p.namespace = %(ns)s AND p.id = f.id {STEPS} WHERE true{{wher
 """
 _BESIDE = """
 CROSS JOIN LATERAL (
-    (SELECT step FROM passages WHERE namespace = %(ns)s AND step < {0}.step ORDER BY step DESC LIMIT 1)
+    (SELECT step FROM passages WHERE namespace = %(ns)s AND step < {0}.step ORDER BY step DESC LIMIT {1})
     UNION ALL
-    (SELECT step FROM passages WHERE namespace = %(ns)s AND step > {0}.step ORDER BY step LIMIT 1)) beside
+    (SELECT step FROM passages WHERE namespace = %(ns)s AND step > {0}.step ORDER BY step LIMIT {1})) beside
 """
-# The steps around the best are candidates as well, and of each candidate the steps around it count. With OFFSET 0 the
-# planner takes the indexes, whatever it knows of the tables.
+# The steps around the best are candidates as well, and of each candidate the two passages before and behind count. With
+# OFFSET 0 the planner takes the indexes, whatever it knows of the tables.
 _SLICE = f"""
 WITH best AS MATERIALIZED (
     SELECT DISTINCT step FROM passages WHERE namespace = %(ns)s AND id = ANY(%(best)s::bigint[])),
 chosen AS MATERIALIZED (
     SELECT step FROM passages WHERE namespace = %(ns)s AND id = ANY(%(ids)s::bigint[])
-    UNION SELECT beside.step FROM best {_BESIDE.format("best")}),
+    UNION SELECT beside.step FROM best {_BESIDE.format("best", 1)}),
 shown AS MATERIALIZED (SELECT step, bool_or(is_chosen) AS is_chosen FROM (
     SELECT step, true AS is_chosen FROM chosen
-    UNION ALL SELECT beside.step, false FROM chosen {_BESIDE.format("chosen")}) every GROUP BY step ORDER BY step)
+    UNION ALL SELECT beside.step, false FROM chosen {_BESIDE.format("chosen", NEAR)}) every GROUP BY step ORDER BY step)
 """ + columns_sql(
     "shown CROSS JOIN LATERAL (SELECT * FROM steps WHERE namespace = %(ns)s AND number = shown.step OFFSET 0) s",
     """shown CROSS JOIN LATERAL (
@@ -110,10 +112,11 @@ class Slices(Passages):
             (_, texts, hidden, named, *near), share = found, 1.0
             if limits:
                 share = near.pop(0)[0][0] / max(head.passages, 1)
-            occurrences = [occurrences_of(columns) for nth, *columns in texts if nth]
+            occurrences = [occurrences_of(columns) for nth, *columns in texts if nth > 0]
             among = _among(texts, hidden) if limits or sought.hidden else None
-            lexical = ranked(occurrences, head.passages, head.words / max(head.passages, 1) or 1.0, among)
-            signals = [lexical[0].tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
+            mean = head.words / max(head.passages, 1) or 1.0
+            lexical = ranked(occurrences, head.passages, mean, among, unseen=unseen_in(texts))
+            signals = [lexical.ids.tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
             best = {id for ids in signals for id in ids[: sought.around]}
             counts = {code: passages for code, passages, _ in named}
             if sum(counts.values()) <= sought.most_named:

@@ -13,7 +13,8 @@ from tinymem.stores.postgres.database import Database
 
 __all__ = ["Statistics"]
 
-ACTS = frozenset({"thought", "call", "code", "signal", "planning", "scratchpad"})  # as is_act has it in SQL
+# as is_act has it in SQL
+ACTS = frozenset({"thought", "announcement", "call", "code", "signal", "planning", "scratchpad"})
 
 _MORE = (
     "INSERT INTO identifiers SELECT %s, * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[]) "

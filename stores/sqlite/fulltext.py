@@ -19,7 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from tinymem.protocols import Ids, Vectors
+from tinymem.protocols import Ids, Lexical
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.stems import REMEMBERED, TOKENIZER, Stems
@@ -83,8 +83,8 @@ class FullText:
         """Merge the index into one segment, which removes the terms of removed passages from disk."""
         self._db.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
 
-    def search(self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None) -> tuple[Ids, Vectors]:
-        """Return the passages that share terms with `query`, best first, and their scores (`tinymem.stores.bm25`).
+    def search(self, query: str, waiting: Waiting = NOTHING, among: Ids | None = None) -> Lexical:
+        """Return the passages that share terms with `query`, best first (`tinymem.stores.bm25`).
 
         Passages that are `waiting` are searched as if they were in the index. With `among`, ids in ascending order, no
         others are found.
@@ -92,8 +92,8 @@ class FullText:
         self._refresh()
         count = self._lengths.count + len(waiting)
         mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
-        found = (self._occurrences(stem, waiting) for stem in self._rarest(words(query)[:MAX_WORDS], waiting))
-        return ranked(found, count, mean, among)
+        rarest, unseen = self._rarest(words(query)[:MAX_WORDS], waiting)
+        return ranked((self._occurrences(stem, waiting) for stem in rarest), count, mean, among, unseen=unseen)
 
     def _refresh(self) -> None:
         """Bring what is remembered up to date with the index, or forget it."""
@@ -143,10 +143,11 @@ class FullText:
         """Return the terms that the index would have of each text, with their counts."""
         return self._stems.counted([*texts])
 
-    def _rarest(self, asked: list[str], waiting: Waiting = NOTHING) -> list[str]:
+    def _rarest(self, asked: list[str], waiting: Waiting = NOTHING) -> tuple[list[str], int]:
         """Return the stems of `asked` that passages have, rarest first: up to MAX_TERMS, and MAX_POSTINGS in sum.
 
-        Frequent stems are counted only until there are certainly enough rarer ones.
+        Beside them stands the number of stems that no passage has. Frequent stems are counted only until there are
+        certainly enough rarer ones.
         """
         stems = self._stems.of_words(asked)
         counted: dict[str, int] = {}
@@ -157,8 +158,9 @@ class FullText:
             postings = list(accumulate(counted[stem] for stem in found))
             enough = len(found) == MAX_TERMS or (bool(found) and postings[-1] + cap > MAX_POSTINGS)
             if enough or len(counted) == len(stems):
-                return found[: max(1, bisect_right(postings, MAX_POSTINGS))]
-        return []
+                unseen = sum(counted.get(stem) == 0 for stem in stems)
+                return found[: max(1, bisect_right(postings, MAX_POSTINGS))], unseen
+        return [], 0
 
     def _counted(self, stems: Mapping[str, str], cap: int) -> dict[str, int]:
         """Count the passages of each stem that fewer than `cap` passages have, by a word that has it."""

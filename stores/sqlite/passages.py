@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tinymem.protocols import EmbeddedPassage, Ids, Mark, PassageRow, Place, SummaryRow, Vectors
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, SummaryRow, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, MARK
 from tinymem.stores.sqlite.database import Database
@@ -83,10 +83,8 @@ class Passages(Steps):
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
-    def search_text(
-        self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None
-    ) -> tuple[Ids, Vectors]:
-        """Return passage ids by BM25, best first, and their scores.
+    def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
+        """Return passages by BM25, best first.
 
         Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
         ascending order, no others are found.

@@ -17,7 +17,7 @@ from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
 
 PETS = ["parrot", "hamster", "spaniel", "gecko", "tortoise", "ferret", "canary", "rabbit"]
-PLANTED = NAMES.index("after_cosine")
+PLANTED = NAMES.index("after_bm25")
 
 
 def haystack(number: int, rare: str = "") -> dict[str, Any]:

@@ -224,12 +224,14 @@ def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded
     archive.catch_up()
     assert len(archive.catalog) == len(steps) - 1 and archive.journal.counts()["passages"] == embedded
     waiting = [archive.journal.search_text(query, archive._waiting) for query in queries]
-    assert [ids.tolist() for ids, _ in waiting] != [archive.journal.search_text(query)[0].tolist() for query in queries]
+    assert [found.ids.tolist() for found in waiting] != [
+        archive.journal.search_text(query).ids.tolist() for query in queries
+    ]
     embedder.away = ()
     archive.embed_pending()
-    for query, (ids, scores) in zip(queries, waiting, strict=True):
+    for query, found in zip(queries, waiting, strict=True):
         true = archive.journal.search_text(query)
-        assert (ids.tolist(), scores.tolist()) == (true[0].tolist(), true[1].tolist()), query
+        assert [np.asarray(part).tolist() for part in found] == [np.asarray(part).tolist() for part in true], query
     archive.close()
 
 

@@ -74,12 +74,13 @@ def test_the_text_has_number_date_score_tokens_and_the_strongest_features(memory
     lines = str(explained).splitlines()
     assert lines[0] == "Where is the staging server?"
     assert lines[1] == f"1 excerpt, {explained.recalled.tokens} of 1,000 tokens"
-    assert lines[3].split() == ["step", "date", "score", "length", "relevance", "tokens", "why", "text"]
+    assert lines[2].startswith(f"best score {item.score:+.2f}, highest cosine 0.") and lines[2].endswith("known of it")
+    assert lines[4].split() == ["step", "date", "score", "length", "relevance", "tokens", "why", "text"]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in [*item.why.items()][:3])
     price = f"{-price_of(len(item.text)):+.2f}"
     start = f"#1 2025-03-03 {item.score:+.2f} {price} {item.relevance:.2f} {item.tokens} {why}"
-    assert " ".join(lines[4].split()) == f"{start} The staging server is at 10.0.0.7."
-    assert len(lines) == 5
+    assert " ".join(lines[5].split()) == f"{start} The staging server is at 10.0.0.7."
+    assert len(lines) == 6
 
 
 def test_a_feature_that_is_the_same_in_all_passages_is_no_reason(memory: HierarchicalMemory) -> None:
@@ -112,7 +113,7 @@ def test_what_is_too_long_is_passed_over_and_what_comes_after_the_last_is_ranked
 
 def test_where_nothing_fits_everything_does_not_fit(memory: HierarchicalMemory) -> None:
     memory.add_steps([MessageStep("user", text) for text in sentences(9)])
-    explained = memory.explain("Which word?", 5)
+    explained = memory.explain(sentences(9)[4], 5)
     assert not explained.recalled and {one.reason for one in explained.left_out} == {TOO_LONG}
     assert "0 excerpts, 0 of 5 tokens" in str(explained)
 

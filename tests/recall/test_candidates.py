@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from memories import LATER, START, catalog_of
 from strategies import MODERATE
 
-from tinymem.protocols import Ids, Vectors
+from tinymem.protocols import Lexical, Vectors
 from tinymem.recall import candidates
 from tinymem.recall.candidates import AROUND, EVERYTHING, NEAREST, Candidates, gather, products
 from tinymem.recall.catalog import Catalog
@@ -21,7 +23,6 @@ from tinymem.testing import unit_vectors
 
 MANY = 2_000
 VECTORS = unit_vectors(MANY, 16)
-NO_HITS = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 def asked(*vectors: Vectors, spans: tuple[Span, ...] = ()) -> Query:
@@ -37,10 +38,18 @@ def everything(catalog: Catalog) -> npt.NDArray[np.bool_]:
     return np.ones(len(catalog), np.bool_)
 
 
-def hits(**scores: float) -> tuple[Ids, Vectors]:
+def hits(**scores: float) -> Lexical:
     """BM25 by passage id, as in `hits(p7=0.5)`."""
-    ids = [int(name[1:]) for name in scores]
-    return np.array(ids, np.int64), np.array(list(scores.values()), np.float32)
+    return lexical_of([int(name[1:]) for name in scores], [*scores.values()])
+
+
+def lexical_of(ids: Sequence[int], scores: Sequence[float]) -> Lexical:
+    """What a search for one term found."""
+    terms = np.ones(len(ids), np.uint32)
+    return Lexical(np.array(ids, np.int64), np.array(scores, np.float32), terms, np.ones(1, np.float32), 0.0)
+
+
+NO_HITS = lexical_of([], [])
 
 
 def index_of(catalog: Catalog) -> ExactStore:
@@ -213,7 +222,7 @@ def test_ids_that_an_index_or_the_full_text_has_too_many_are_passed_over() -> No
     catalog = catalog_of(VECTORS, id=range(10, 10 + 2 * MANY, 2))
     store = index_of(catalog)
     store.upsert([1, 11, 99_999], np.tile(QUERY.vectors[0], (3, 1)))
-    lexical = (np.array([99_999, 12, 3, 13], np.int64), np.array([3, 2, 1, 0.5], np.float32))
+    lexical = lexical_of([99_999, 12, 3, 13], [3, 2, 1, 0.5])
     found = gather(QUERY, catalog, lexical, everything(catalog), store.query)
     assert found.bm25.sum() == 2
     assert found.bm25[1] == 2

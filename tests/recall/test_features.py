@@ -18,7 +18,7 @@ from strategies import MODERATE, histories
 
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
-from tinymem.protocols import Embedder, Vectors
+from tinymem.protocols import Embedder, Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import ACT, SAID, Catalog
 from tinymem.recall.features import ASKED, CALLED, NAMES, features
@@ -137,16 +137,21 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         gaps = [(max(start - time, time - end, 0.0), end - start) for start, end in query.spans]
         return max((math.exp(-gap / (DAY + length / 4)) for gap, length in gaps), default=0.0)
 
+    def covered(row: int) -> float:
+        near = [at for at in range(row - 2, row + 3) if 0 <= at < len(catalog)]
+        bits = [int(found.terms[at]) for at in near if catalog.session[at] == catalog.session[row]]
+        held = [value for at, value in enumerate(found.rarity.tolist()) if any(one >> at & 1 for one in bits)]
+        return math.fsum(held) / max(1e-6, math.fsum(found.rarity.tolist()))
+
     expected = []
     for row in rows:
         step = int(catalog.step[row])
         before, after = beside(step, -1), beside(step, 1)
-        mates = sorted((base[other] for other in rows if catalog.session[other] == catalog.session[row]), reverse=True)
         that_day = sorted((base[other] for other in rows if days[other] == days[row]), reverse=True)
         same = sum(
             (catalog.step[other], catalog.part[other]) == (step, catalog.part[row]) for other in range(len(catalog))
         )
-        size = math.log(same) if catalog.kind[row] != ACT else 0.0
+        size = math.log(min(same, 32)) if catalog.kind[row] != ACT else 0.0
         others = [
             r for r in range(row, len(catalog)) if (catalog.step[r], catalog.part[r]) != (step, catalog.part[row])
         ]
@@ -154,18 +159,18 @@ def reference(query: Query, found: Candidates, catalog: Catalog) -> list[dict[st
         is_thought = is_thought and catalog.kind[others[0]] == ACT
         expected.append({
             "cosine": float(cosine[row]), "bm25": float(bm25[row]),
+            "coverage": covered(row),
             "step_cosine": best(cosine, step), "step_bm25": best(bm25, step),
-            "before_cosine": best(cosine, before), "before_bm25": best(bm25, before),
+            "before_bm25": best(bm25, before),
             "after_cosine": best(cosine, after), "after_bm25": best(bm25, after),
-            "session": sum(mates[:3]) / 3,
             "answers": best(bm25, before) if before and catalog.asks[rows_of[before][0]] else 0.0,
             "speaker": float(int(catalog.speaker[row]) in named and catalog.kind[row] == 2),
             "reply": float(catalog.reply[row] and (before is None or catalog.kind[rows_of[before][0]] == SAID)),
+            "announces": float(catalog.announces[row]),
             "milestone": float(catalog.milestone[row]),
             "dated": dated(float(catalog.time[row])),
             "day": sum(that_day[:3]) / 3,
             "introduces": noted(row, lambda name, row=row: first[name] == row),  # type: ignore[misc]
-            "typed": noted(row, lambda name: name in typed),
             "typed_share": sum(name in typed for name in hidden(row)) / max(1, len(hidden(row))),
             "paths": math.log(1 + sum(name % 4 == PATH for name in names[row])) if query.is_stretch else 0.0,
             "named": called(row),
@@ -190,13 +195,13 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     dice = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     steps = np.cumsum(dice.integers(0, 2, count)) + 3
     of_step = dice.integers(0, 3, steps[-1] + 1)
-    kinds = np.array(["message", "reply", "observation", "thought"])
+    kinds = np.array(["message", "reply", "observation", "thought", "announcement"])
     catalog = catalog_of(
         unit_vectors(count, 8, seed=count),
         steps.tolist(),
         session=[[None, "a", "b"][of_step[step]] for step in steps],
         speaker=[[None, "Ana", "Ben"][value] for value in dice.integers(0, 3, count)],
-        kind=kinds[dice.integers(0, 4, count)].tolist(),
+        kind=kinds[dice.integers(0, 5, count)].tolist(),
         type=["final_answer" if value else "message" for value in dice.integers(0, 2, count)],
         asks=(steps % 2).tolist(),
         time=(START.timestamp() + np.sort(dice.integers(0, int(2 * DAY), count))).tolist(),
@@ -216,7 +221,8 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
     )
     bm25 = (dice.random(count) * dice.integers(0, 2, count)).astype(np.float32)
     rows = np.flatnonzero(dice.integers(0, 4, count))
-    found = Candidates(rows, catalog.vectors @ vectors[0], bm25)
+    terms, rarity = dice.integers(0, 8, count).astype(np.uint32), dice.random(3).astype(np.float32)
+    found = Candidates(rows, catalog.vectors @ vectors[0], bm25, terms, rarity, 0.0)
     matrix = features(query, found, catalog)
     expected = reference(query, found, catalog)
     assert matrix.shape == (len(rows), len(NAMES))
@@ -224,26 +230,33 @@ def test_each_column_is_what_slow_arithmetic_gives(data: st.DataObject) -> None:
         assert dict(zip(NAMES, line, strict=True)) == pytest.approx(values, abs=2e-5, rel=2e-4)
 
 
+def candidates(rows: Ids, cosine: Vectors) -> Candidates:
+    """Candidates that no word has found."""
+    nothing = np.zeros(len(cosine), np.float32)
+    return Candidates(rows, cosine, nothing, nothing.astype(np.uint32), nothing[:0], 0.0)
+
+
 def test_no_candidates_are_an_empty_matrix() -> None:
     catalog = catalog_of(unit_vectors(5, 8))
     query = Query("x", unit_vectors(1, 8), LATER)
-    nothing = Candidates(np.empty(0, np.int64), np.zeros(5, np.float32), np.zeros(5, np.float32))
+    nothing = candidates(np.empty(0, np.int64), np.zeros(5, np.float32))
     assert features(query, nothing, catalog).shape == (0, len(NAMES))
 
 
 def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -> None:
     codes = [(4 * np.array(names, "<u4")).tobytes() for names in ([1, 2, 3], [3], [1, 4])]
     catalog = catalog_of(unit_vectors(3, 8), identifiers=codes, kind=["observation", "call", "error"])
-    found = Candidates(np.arange(3), np.ones(3, np.float32), np.zeros(3, np.float32))
+    found = candidates(np.arange(3), np.ones(3, np.float32))
 
     def columns(text: str, *shown: int) -> list[list[float]]:
         shows = 4 * np.array(shown, np.uint32)
         query = Query(text, unit_vectors(1, 8), LATER, shows, is_stretch="\n" in text)
         matrix = features(query, found, catalog)
-        return [np.expm1(matrix[:, NAMES.index(name)]).round(3).tolist() for name in ("introduces", "typed")]
+        introduces, typed_share = (matrix[:, NAMES.index(name)] for name in ("introduces", "typed_share"))
+        return [np.expm1(introduces).round(3).tolist(), (3 * typed_share).round(3).tolist()]
 
     assert columns("Which port?") == [[0, 0, 0], [0, 0, 0]]
-    assert columns("a\nb\nc\nd") == [[3, 0, 1], [1, 1, 0]]
+    assert columns("a\nb\nc\nd") == [[3, 0, 1], [1, 3, 0]]
     assert columns("a\nb\nc\nd", 3, 4, 9) == [[2, 0, 0], [0, 0, 0]]
 
 

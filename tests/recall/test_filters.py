@@ -14,8 +14,11 @@ from memories import LATER, START, catalog_of, fill, open_archive, said, sentenc
 from strategies import MODERATE
 
 from tinymem.errors import InputError
+from tinymem.protocols import Ids
+from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import QUESTION, Filter, Scored, published
+from tinymem.recall.query.analysis import Query
 from tinymem.recall.search import Search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.step import Step
@@ -160,7 +163,17 @@ def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> Scored:
     matrix = np.zeros((len(lengths), len(NAMES)), np.float32)
     matrix[:, NAMES.index("cosine")] = cosines
     kinds = np.full(len(lengths), QUESTION, np.int8)
-    return Scored(catalog, np.arange(len(lengths)), kinds, matrix, published())
+    return Scored(question(), catalog, candidates(np.arange(len(lengths)), len(lengths)), kinds, matrix, published())
+
+
+def question() -> Query:
+    return Query("What?", unit_vectors(1), LATER)
+
+
+def candidates(rows: Ids, count: int) -> Candidates:
+    """Candidates that no word has found."""
+    nothing = np.zeros(count, np.float32)
+    return Candidates(rows, nothing, nothing, nothing.astype(np.uint32), nothing[:0], 0.0)
 
 
 def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_the_older() -> None:
@@ -182,5 +195,6 @@ def test_a_better_passage_comes_first_unless_it_is_much_longer() -> None:
 def test_no_candidates_are_no_ranking() -> None:
     catalog = catalog_of(unit_vectors(3))
     empty = np.empty(0, np.int64)
-    nothing = Scored(catalog, empty, empty.astype(np.int8), np.zeros((0, len(NAMES)), np.float32), published())
+    matrix = np.zeros((0, len(NAMES)), np.float32)
+    nothing = Scored(question(), catalog, candidates(empty, 3), empty.astype(np.int8), matrix, published())
     assert nothing.ranked(500) == []

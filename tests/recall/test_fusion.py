@@ -77,10 +77,11 @@ def test_published_weights_are_those_of_a_stretch_or_of_a_question() -> None:
         for kind, row in zip(KIND_NAMES, published().weights, strict=True)
     }
     assert weights["tool"] == weights["act"] == weights["said"] != weights["question"]
-    assert all(weights["question"][name] == 0 for name in ("introduces", "typed"))
+    assert all(weights["question"][name] == 0 for name in ("introduces", "typed_share"))
     assert weights["question"]["dated"] > 0
-    assert weights["tool"]["answers"] == weights["tool"]["dated"] == 0
+    assert weights["tool"]["coverage"] == weights["tool"]["dated"] == 0
     assert weights["tool"]["introduces"] > 0 and weights["tool"]["typed_share"] > 0
+    assert weights["question"]["announces"] < 0 < weights["question"]["coverage"]
     assert weights["question"]["call"] < 0, "a call says what was looked for, its result what was found"
 
 

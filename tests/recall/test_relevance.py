@@ -15,7 +15,8 @@ from strategies import MODERATE
 from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
 from tinymem.recall.packing import UNRELATED
-from tinymem.recall.relevance import calibration, has_to_do
+from tinymem.recall.relevance import Signals, calibration, gate, has_to_do
+from tinymem.recall.render import is_own_message
 
 SCORES = st.lists(st.floats(-1e6, 1e6, width=32), max_size=30)
 CHAT = ("The staging server is at 10.0.0.7.", "Lunch is at noon today.", "Grandmother sings in a choir on Sundays.")
@@ -64,6 +65,30 @@ def test_what_has_nothing_to_do_with_it_is_marked_only_where_nothing_fits() -> N
     assert has_to_do(np.array([-1.0, -6.9, -7.1, -30])).tolist() == [True, True, False, False]
     assert has_to_do(np.array([0.0, -6.9, -7.1, -30])).tolist() == [True] * 4
     assert has_to_do(np.array([])).tolist() == []
+
+
+def test_each_signal_speaks_for_the_memory_or_against_it() -> None:
+    signals = Signals(score=-1.0, cosine=0.4, unseen=0.2, coverage=0.5, speaker=0.0, passages=500)
+    for better in ({"score": 1.0}, {"cosine": 0.8}, {"unseen": 0.0}, {"coverage": 1}, {"speaker": 1}, {"passages": 5}):
+        assert gate("static").odds(Signals(**{**signals._asdict(), **better})) > gate("static").odds(signals), better
+    assert gate("openai:any").odds(signals) == gate("other").odds(signals._replace(cosine=0.9))
+
+
+def test_a_question_about_something_else_brings_little_and_no_block(chat: HierarchicalMemory) -> None:
+    for day in range(300):
+        chat.add_message(
+            "user", f"Day {day}: the {('oven', 'choir', 'server')[day % 3]} works as it should, thank you."
+        )
+    for question in ("What is the capital of France?", "xqzv", "Which quarterback threw most touchdowns?"):
+        found = chat.recall(question)
+        assert (found.is_relevant, found.note) == (False, "nothing relevant") and found.tokens <= 120
+        context = chat.context(question)
+        assert not context.recalled and all(
+            is_own_message(one, chat.long_term.key) is False for one in context.messages
+        )
+        assert "log-odds -" in str(chat.explain(question))
+    own = chat.recall("Where is the staging server?")
+    assert own.is_relevant and own.note == "" and CHAT[0] in own.text
 
 
 def test_a_small_memory_brings_back_what_is_asked_for(chat: HierarchicalMemory) -> None:

@@ -42,7 +42,7 @@ class Index:
 
     def scores(self, query: str) -> dict[int, float]:
         """Score by id, best first."""
-        ids, scores = self.fulltext.search(query)
+        ids, scores, *_ = self.fulltext.search(query)
         assert ids.dtype == np.int64 and scores.dtype == np.float32
         assert (np.diff(scores) <= 0).all()
         return dict(zip(ids.tolist(), scores.tolist(), strict=True))
@@ -232,9 +232,9 @@ def test_the_best_come_first_equals_by_age_and_not_all(index: Index) -> None:
 def test_of_some_passages_the_best_are_found_however_many_others_are_better(index: Index) -> None:
     index.add([*["kumquat"] * (MAX_HITS + 50), "kumquat and much else that is said of fruit", "pears"])
     some = np.array([MAX_HITS + 40, MAX_HITS + 51, MAX_HITS + 52])
-    ids, _ = index.fulltext.search("kumquat", among=some)
+    ids = index.fulltext.search("kumquat", among=some).ids
     assert ids.tolist() == [MAX_HITS + 40, MAX_HITS + 51]
-    assert not len(index.fulltext.search("kumquat", among=some[:0])[0])
+    assert not len(index.fulltext.search("kumquat", among=some[:0]).ids)
 
 
 def test_nothing_added_is_nothing_found(index: Index) -> None:

@@ -71,7 +71,7 @@ def waiting(journal: SqliteJournal, *texts: str) -> list[Entry]:
 
 
 def found(journal: SqliteJournal, query: str) -> list[int]:
-    return [int(id) for id in journal.search_text(query)[0]]
+    return [int(id) for id in journal.search_text(query).ids]
 
 
 def snapshot(journal: SqliteJournal) -> list[Any]:
@@ -136,8 +136,8 @@ def check_agreement(journal: SqliteJournal, numbers: list[int]) -> None:
     owner = dict(passages)
     assert sorted(set(owner.values())) == numbers
     for number in numbers:
-        marks = journal.search_text(f"mark{number}")[0].tolist()
-        closers = journal.search_text(f"closermark{number}")[0].tolist()
+        marks = journal.search_text(f"mark{number}").ids.tolist()
+        closers = journal.search_text(f"closermark{number}").ids.tolist()
         assert [owner[id] for id in marks + closers] == [number, number]
         assert marks < closers
     assert [row[0] for row in journal.passages(limit=10 * len(passages))] == [*owner]
@@ -844,7 +844,7 @@ def test_any_text_is_kept_searched_and_deleted(tmp_path: Path, text: str) -> Non
     filled(journal, "something else")
     assert load_step(journal.rows()[0].record) == step
     assert len(found(journal, "needlework")) == 1
-    scores = journal.search_text(text)[1]
+    scores = journal.search_text(text).scores
     assert np.isfinite(scores).all()
     assert (scores > 0).all()
     journal.delete(removal([entry(step)]))

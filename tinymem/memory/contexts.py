@@ -88,7 +88,7 @@ class ContextMemory(ReadingMemory):
         when = an_aware_time("now", now) or utc_now()
 
         def recall(tokens: int, shown: Collection[int]) -> Recall:
-            return self._search.recall(asked, tokens, when, hidden=shown)
+            return _relevant(self._search.recall(asked, tokens, when, hidden=shown))
 
         budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         context = assemble(
@@ -196,7 +196,7 @@ class ContextMemory(ReadingMemory):
         wanted = history.query() if asked is None else asked
 
         def recall(tokens: int, shown: Collection[int]) -> Recall:
-            return self._search.recall(wanted, tokens, when, hidden=shown, only=only)
+            return _relevant(self._search.recall(wanted, tokens, when, hidden=shown, only=only))
 
         scratchpad = scratchpad_block(self.scratchpad, self.long_term)
         window = history.window(budget, sending)
@@ -248,3 +248,8 @@ class ContextMemory(ReadingMemory):
             self._settle(added)
         self._forgetting.finish()
         return added
+
+
+def _relevant(found: Recall) -> Recall:
+    """Return what was recalled; nothing where it has nothing to do with the question."""
+    return found if found.is_relevant else replace(found, text="", tokens=0, items=())

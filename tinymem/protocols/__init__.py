@@ -20,6 +20,7 @@ from tinymem.protocols.journal import Journal, Slicing, Waiting
 from tinymem.protocols.rows import (
     EmbeddedPassage,
     FiledStep,
+    Lexical,
     LinkedMessage,
     LinkRow,
     Mark,
@@ -44,6 +45,7 @@ __all__ = [
     "FiledStep",
     "Ids",
     "Journal",
+    "Lexical",
     "LinkRow",
     "LinkedMessage",
     "Mark",

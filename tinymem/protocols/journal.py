@@ -11,6 +11,7 @@ from tinymem.protocols.adapters import Ids, Vectors
 from tinymem.protocols.rows import (
     EmbeddedPassage,
     FiledStep,
+    Lexical,
     LinkedMessage,
     LinkRow,
     Mark,
@@ -229,8 +230,8 @@ class Journal(Protocol):
 
     # -- full-text search ---------------------------------------------------------------------------------------------
 
-    def search_text(self, query: str, waiting: Waiting | None = None, among: Ids | None = None) -> tuple[Ids, Vectors]:
-        """Return passage ids by BM25, best first, and their scores on a scale that no query or collection shifts.
+    def search_text(self, query: str, waiting: Waiting | None = None, among: Ids | None = None) -> Lexical:
+        """Return passages by BM25, best first, on a scale that no query or collection shifts.
 
         Passages that are `waiting` are found too, unless somebody has brought them in meanwhile. With `among`, ids in
         ascending order, no others are found.

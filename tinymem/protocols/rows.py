@@ -230,20 +230,39 @@ class Sought:
     is_stretch: bool = False
 
 
+class Lexical(NamedTuple):
+    """What a full-text search found.
+
+    Attributes:
+        ids: The passages, best first.
+        scores: Their BM25, divided by the sum of `rarity`: about 1 for a passage of average length with every term
+            once, whatever the query and the collection.
+        terms: A bit for each term of the query that a passage has: bit i for the term of `rarity[i]`; uint32.
+        rarity: The inverse document frequency of each term, rarest first: `(terms,)`, at most 32.
+        unseen: The share of the rarity of all words asked that is of words which stand nowhere, 0 to 1.
+    """
+
+    ids: Ids
+    scores: Vectors
+    terms: npt.NDArray[np.uint32]
+    rarity: Vectors
+    unseen: float
+
+
 @dataclass(frozen=True)
 class Slice:
     """The passages of some steps, all of each, and what is to be known of the others.
 
     Attributes:
         passages: The passages; those of steps that are only around others have no identifiers. None if there are none.
-        lexical: Ids of passages by BM25, and their scores, as `Journal.search_text` gives them.
+        lexical: Passages by BM25, as `Journal.search_text` gives them.
         share: The share of all passages whose steps are within the limits.
         named: The number of all passages that have each identifier, by it.
         seen: By identifier, the id of the first passage that has it, and of the first that the agent typed it in.
     """
 
     passages: PassageColumns | None
-    lexical: tuple[Ids, Vectors]
+    lexical: Lexical
     share: float
     named: Mapping[int, int]
     seen: Sequence[tuple[int, int, int | None]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import Ids, Vectors
+from tinymem.protocols import Ids, Lexical, Vectors
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.dates import inside
@@ -30,17 +30,29 @@ Nearest = Callable[[Vectors, int], tuple[Ids, Vectors]]
 
 @dataclass(frozen=True)
 class Candidates:
-    """`rows` of the catalog in order of time, and both signals for every passage: `(len(catalog),)` float32 each."""
+    """`rows` of the catalog in order of time, and what was found out about every passage: `(len(catalog),)` each.
+
+    Attributes:
+        rows: The candidates.
+        cosine: The cosines of passages, float32.
+        bm25: Their BM25, float32.
+        terms: A bit for each term of the question that they have, uint32; see `tinymem.protocols.Lexical`.
+        rarity: The inverse document frequency of each of these terms.
+        unseen: The share of the question's words, by rarity, that stand nowhere in the memory.
+    """
 
     rows: Ids
     cosine: Vectors
     bm25: Vectors
+    terms: npt.NDArray[np.uint32]
+    rarity: Vectors
+    unseen: float
 
 
 def gather(
     query: Query,
     catalog: Catalog,
-    lexical: tuple[Ids, Vectors],
+    lexical: Lexical,
     allowed: npt.NDArray[np.bool_],
     nearest: Nearest | None,
     share: float | None = None,
@@ -50,7 +62,7 @@ def gather(
     Args:
         query: The analysed question.
         catalog: The arrays over all passages.
-        lexical: Ids of passages, with their BM25.
+        lexical: Passages by BM25.
         allowed: Rows that may come back: `(len(catalog),)`.
         nearest: Asks an index for the closest passages (ids, cosines); without it the search over the vectors is exact.
             An index may find other passages, but their cosines, and those of the steps around them, are the same.
@@ -64,11 +76,11 @@ def gather(
         compared = allowed if share < FEW and catalog.count > EVERYTHING else slice(None)
         nearest, cosine = None, np.zeros(len(catalog), np.float32)
         cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
-    bm25 = np.zeros(len(catalog), np.float32)
-    held, at = _places(lexical[0], catalog.id)
-    bm25[at] = lexical[1][held]
+    bm25, terms = np.zeros(len(catalog), np.float32), np.zeros(len(catalog), np.uint32)
+    held, at = _places(lexical.ids, catalog.id)
+    bm25[at], terms[at] = lexical.scores[held], lexical.terms[held]
     if catalog.count <= EVERYTHING:
-        return Candidates(np.flatnonzero(allowed), cosine, bm25)
+        return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, lexical.unseen)
     chosen: npt.NDArray[np.bool_] = np.zeros(len(catalog), np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
@@ -90,7 +102,7 @@ def gather(
     if (nearest or share < FEW) and len(rows):
         near = _around(rows, catalog.step)
         cosine[near] = products(query.vectors, catalog.vectors[near]).max(axis=0)
-    return Candidates(rows, cosine, bm25)
+    return Candidates(rows, cosine, bm25, terms, lexical.rarity, lexical.unseen)
 
 
 def _from_index(query: Query, catalog: Catalog, nearest: Nearest, k: int) -> Vectors:

@@ -22,7 +22,7 @@ __all__ = ["COLUMNS", "KINDS", "Catalog", "Growing", "NameCodes", "Names", "colu
 # Weights depend on the kind of a passage: a tool's output, an act of the agent, or something said.
 KINDS = {
     "observation": 0, "error": 0,
-    "thought": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
+    "thought": 1, "announcement": 1, "call": 1, "code": 1, "signal": 1, "planning": 1, "scratchpad": 1,
 }  # fmt: skip
 ACT, SAID = 1, 2
 AT_ONCE = 16_384  # passages whose identifiers are noted at once
@@ -32,7 +32,7 @@ EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999, in r
 # The fields that recall looks up for some passages only; those that it searches stand in columns of their own.
 PLACE = np.dtype(
     [(name, "<i8") for name in ("part", "start", "end", "speaker", "type", "tools")]
-    + [("kind", "i1"), ("reply", "?"), ("asks", "?"), ("milestone", "?")],
+    + [("kind", "i1"), ("reply", "?"), ("announces", "?"), ("asks", "?"), ("milestone", "?")],
     align=True,
 )
 COLUMNS: dict[str, npt.DTypeLike] = {
@@ -224,6 +224,7 @@ class Catalog:
             "milestone": new.milestone[new.at],
             "kind": _each({kind: KINDS.get(kind, SAID) for kind in kinds}, new.kind),
             "reply": _each({kind: kind in ("reply", "final_answer") for kind in kinds}, new.kind),
+            "announces": _each({kind: kind == "announcement" for kind in kinds}, new.kind),
             "speaker": names.speakers.all_of(new.speaker)[new.at],
             "type": names.types.all_of(new.type)[new.at],
             "tools": names.toolsets.all_of(new.tools),

@@ -19,8 +19,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import Vectors
+from tinymem.protocols import Ids, Lexical
 from tinymem.steps.checks import a_number
+from tinymem.stores.bm25 import Occurrences, ranked
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
 __all__ = ["DIVERSITY", "SHORT", "Repetitions", "Said", "Sayings", "hashed", "overlap", "wording"]
@@ -179,31 +180,22 @@ class Repetitions:
         return shared > 0 and shared >= least * (size - shared)
 
 
-K1, B = 1.2, 0.75
-
-
 def hashed(text: str, most: int | None = None) -> npt.NDArray[np.uint32]:
     """Hash each of the (first `most`) words of `text` that are no stop words: `(words,)` uint32."""
     return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
 
 
-def overlap(query: str, passages: Sequence[npt.NDArray[np.uint32]]) -> Vectors:
-    """Score each passage (its hashed words) by BM25 for the query's rarest words: `(len(passages),)`, about 0 to 1."""
+def overlap(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]]) -> Lexical:
+    """Search passages, given as their ids and hashed words, by BM25 for the rarest words of a query."""
     asked = np.unique(hashed(query, MAX_WORDS))
-    lengths = np.array([len(codes) for codes in passages])
-    total = len(passages)
-    if not len(asked) or not lengths.sum():
-        return np.zeros(total, np.float32)
-    said = np.concatenate(passages)
-    at = np.minimum(np.searchsorted(asked, said), len(asked) - 1)
-    hits = np.flatnonzero(asked[at] == said)
-    seen = np.bincount(at[hits], minlength=len(asked))
-    idf = np.maximum(1e-6, np.log((total - seen + 0.5) / (seen + 0.5)))
-    rarest = np.argsort(np.where(seen > 0, seen, total + 1), kind="stable")[:MAX_TERMS]
-    weights = np.zeros(len(asked))
-    weights[rarest] = np.where(seen > 0, idf, 0)[rarest]
-    owner = np.repeat(np.arange(total), lengths)[hits]
-    found = np.bincount(owner, weights=weights[at[hits]], minlength=total)
-    share = (K1 + 1) / (1 + K1 * (1 - B + B * lengths / lengths.mean()))
-    scores: Vectors = (found * share / max(weights.sum(), 1e-6)).astype(np.float32)
-    return scores
+    lengths = np.array([len(codes) for codes in passages], np.int64)
+    said, owners = np.concatenate([asked[:0], *passages]), np.repeat(np.arange(len(passages)), lengths)
+    at = np.searchsorted(asked, said)
+    is_hit = np.append(asked, 0)[at] == said
+    is_hit &= at < len(asked)
+    order = np.argsort(at[is_hit], kind="stable")
+    found, counts = owners[is_hit][order], np.bincount(at[is_hit], minlength=len(asked))
+    having = [one for one in np.split(found, np.cumsum(counts)[:-1]) if len(one)] if len(asked) else []
+    rarest = sorted(having, key=len)[:MAX_TERMS]
+    terms = (Occurrences(ids[rows], np.ones(len(rows), np.int64), lengths[rows]) for rows in rarest)
+    return ranked(terms, len(ids), float(lengths.sum()) / max(len(ids), 1) or 1.0, unseen=len(asked) - len(having))

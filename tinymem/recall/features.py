@@ -33,23 +33,23 @@ class Feature(NamedTuple):
 FEATURES: Mapping[str, Feature] = {
     "cosine": Feature("meaning", "closeness to the question, or of a long one to its closest part; 1 is the best here"),
     "bm25": Feature("words", "rare words shared with the question; 1 is the best in this memory"),
+    "coverage": Feature("words", "share of the question's words, by rarity, here and in the two passages on each side"),
     "step_cosine": Feature("meaning", "cosine of the best passage of the same step"),
     "step_bm25": Feature("words", "bm25 of the best passage of the same step"),
-    "before_cosine": Feature("around", "cosine of the step before, in the same session"),
     "before_bm25": Feature("around", "bm25 of the step before, in the same session"),
     "after_cosine": Feature("around", "cosine of the step after, in the same session"),
     "after_bm25": Feature("around", "bm25 of the step after, in the same session"),
-    "session": Feature("around", "mean of the three best passages of the session, by cosine + bm25"),
     "answers": Feature("around", "bm25 of the step before, where that one asks"),
     "speaker": Feature("who and when", "1 where the speaker is named in the question"),
     # what an assistant says after a tool's output is a finding
     "reply": Feature("who and when", "1 for what an assistant said to a person"),
+    # "Now let me run the tests." says that something was done, and nothing of what came of it
+    "announces": Feature("who and when", "1 where the agent only says what it does next"),
     "milestone": Feature("who and when", "1 for final answers, pinned steps, and what the user marked"),
     "dated": Feature("who and when", "1 in the spans of time that the question names, falling to 0 by days"),
     "day": Feature("around", "mean of the three best passages of the day, by cosine + bm25"),
-    # these four are 0 where the query is a question; they do not count what the stretch itself shows
+    # these three are 0 where the query is a question; they do not count what the stretch itself shows
     "introduces": Feature("identifiers", "ln(1 + identifiers that come up here first)"),
-    "typed": Feature("identifiers", "ln(1 + identifiers that the agent has typed, wherever they came up)"),
     "typed_share": Feature("identifiers", "share of the identifiers here that the agent has typed"),
     "paths": Feature("identifiers", "ln(1 + paths that stand here)"),
     "named": Feature("identifiers", "rare identifiers of the question that stand here"),
@@ -58,10 +58,13 @@ FEATURES: Mapping[str, Feature] = {
     # a call says that something was looked for, its result says what was found
     "call": Feature("who and when", "1 for a call of a tool, or code"),
     # of a long listing few passages are what is wanted, however close the listing is
-    "size": Feature("around", "ln(passages of the same text), but for what the agent did"),
+    "size": Feature("around", "ln(passages of the same text, up to 32), but for what the agent did"),
     "size_bm25": Feature("around", "step_bm25, times size"),
 }
 NAMES = tuple(FEATURES)
+
+LONGEST = 32  # passages of a text from which on it is as good as endless
+NEAR = 2  # passages on either side whose words count for a passage
 
 
 class _Steps:
@@ -118,16 +121,16 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     columns = [
         cosine,
         bm25,
+        _coverage(found, catalog),
         cosines[0],
         bm25s[0],
-        cosines[1],
         bm25s[1],
         cosines[2],
         bm25s[2],
-        _together(base, catalog.session[rows]),
         np.where((before >= 0) & catalog.asks[before], bm25s[1], 0),
         _speaker(query, catalog, rows),
         catalog.reply[rows] & ((before < 0) | (catalog.kind[before] == SAID)),
+        catalog.announces[rows],
         catalog.milestone[rows],
         closeness(catalog.time[rows], query.spans),
         _together(base, (catalog.time[rows] // DAY).astype(np.int64)),
@@ -141,6 +144,18 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
+def _coverage(found: Candidates, catalog: Catalog) -> Vectors:
+    """Return the share of the question's terms, by rarity, that stand in each candidate or NEAR it in its session."""
+    rows, sessions = found.rows, catalog.session
+    near = found.terms[rows]
+    for distance in range(1, NEAR + 1):
+        for beside in (np.maximum(rows - distance, 0), np.minimum(rows + distance, len(catalog) - 1)):
+            near |= np.where(sessions[beside] == sessions[rows], found.terms[beside], 0).astype(np.uint32)
+    bits = near[:, np.newaxis] >> np.arange(len(found.rarity), dtype=np.uint32) & 1
+    covered: Vectors = bits @ found.rarity / max(float(found.rarity.sum()), 1e-6)
+    return covered
+
+
 def _calls_and_sizes(catalog: Catalog, rows: Ids) -> tuple[npt.NDArray[np.bool_], Vectors]:
     """Mark calls among `rows`, and return ln(passages of the text that each is of); 0 for what the agent did.
 
@@ -151,18 +166,19 @@ def _calls_and_sizes(catalog: Catalog, rows: Ids) -> tuple[npt.NDArray[np.bool_]
     end, is_act = ends[of_row], catalog.kind[rows] == ACT
     behind = np.minimum(end, len(catalog) - 1)
     is_followed = (end == behind) & (catalog.step[behind] == catalog.step[rows]) & (catalog.kind[behind] == ACT)
-    sizes: Vectors = np.where(is_act, 0, np.log(np.diff(ends, prepend=0)[of_row])).astype(np.float32)
+    lengths = np.minimum(np.diff(ends, prepend=0)[of_row], LONGEST)
+    sizes: Vectors = np.where(is_act, 0, np.log(lengths)).astype(np.float32)
     return is_act & ~((catalog.part[rows] == 0) & is_followed), sizes
 
 
 def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
-    """Yield introduces, typed, typed_share and paths; all are 0 where the query is a question.
+    """Yield introduces, typed_share and paths; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
     Numbers do not count: a log is full of them.
     """
     if not query.is_stretch:
-        yield from np.zeros((4, len(rows)), np.float32)
+        yield from np.zeros((3, len(rows)), np.float32)
         return
     codes, lengths = catalog.identifiers_of(rows)
     of_row, kinds = np.repeat(np.arange(len(rows)), lengths), classes(codes)
@@ -170,7 +186,7 @@ def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]
     introduced = hidden & catalog.seen.introduced(codes, rows[of_row])
     marked = (introduced, hidden & catalog.seen.typed(codes), hidden, kinds == PATH)
     first, again, every, paths = (np.bincount(of_row[which], minlength=len(rows)) for which in marked)
-    for values in (np.log1p(first), np.log1p(again), again / np.maximum(every, 1), np.log1p(paths)):
+    for values in (np.log1p(first), again / np.maximum(every, 1), np.log1p(paths)):
         yield values.astype(np.float32)
 
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from importlib import resources
 from itertools import chain
 from typing import Any
@@ -23,11 +23,13 @@ import numpy.typing as npt
 
 from tinymem.errors import InputError, shown
 from tinymem.protocols import Ids, Vectors
+from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
 from tinymem.recall.packing import Ranked
 from tinymem.recall.passages import tool_name
-from tinymem.recall.relevance import calibration, has_to_do
+from tinymem.recall.query.analysis import Query
+from tinymem.recall.relevance import Signals, calibration, gate, has_to_do
 from tinymem.steps.checks import an_aware_time
 from tinymem.steps.content import clean
 
@@ -161,16 +163,45 @@ class Filter:
 
 @dataclass(frozen=True)
 class Scored:
-    """Candidates: `rows` of the catalog, the kind of weights for each, their features, and the weights.
+    """The candidates for a query: the kind of weights for each, their features, and the weights.
 
     `features` is `(len(rows), len(NAMES))`.
     """
 
+    query: Query
     catalog: Catalog
-    rows: Ids
+    found: Candidates
     kinds: npt.NDArray[np.int8]
     features: Vectors
     fusion: Fusion
+
+    @property
+    def rows(self) -> Ids:
+        """The candidates' rows of the catalog."""
+        return self.found.rows
+
+    @cached_property
+    def scores(self) -> Vectors:
+        """The log-odds of each: `(len(rows),)`."""
+        return self.fusion.score(self.features, self.kinds)
+
+    @property
+    def signals(self) -> Signals | None:
+        """What tells whether the memory knows anything of the question; None for a stretch of a run."""
+        if self.query.is_stretch or not len(self.rows):
+            return None
+        coverage, speaker = (float(self.features[:, NAMES.index(name)].max()) for name in ("coverage", "speaker"))
+        cosine = float(self.found.cosine[self.rows].max())
+        score = float(self.scores.max())
+        return Signals(score, cosine, self.found.unseen, coverage, speaker, self.catalog.count)
+
+    @property
+    def odds(self) -> float:
+        """The log-odds that the memory knows something of it; not below 0 where it has an identifier of it."""
+        if (signals := self.signals) is None:
+            return 0.0
+        odds = gate(self.query.embedder).odds(signals)
+        return max(odds, 0.0) if self.features[:, NAMED].any() else odds
 
     def ranked(self, budget: int | None, least: float | None = None, below: int | None = None) -> list[Ranked]:
         """Rank the candidates, best first: as far as `budget` tokens may reach, or all of them.
@@ -178,9 +209,8 @@ class Scored:
         Those of less relevance than `least` are marked, or where it is None, those that have nothing to do with it.
         With `below`, only those of fewer characters are ranked.
         """
-        catalog, rows = self.catalog, self.rows
-        scores = self.fusion.score(self.features, self.kinds)
-        is_stretch = bool(len(rows)) and self.kinds[0] != QUESTION
+        catalog, rows, scores = self.catalog, self.rows, self.scores
+        is_stretch = self.query.is_stretch
         relevance = calibration(is_stretch).relevance(scores)
         lengths = catalog.end[rows] - catalog.start[rows]
         order = np.argsort(price_of(lengths) - scores, kind="stable")

@@ -17,7 +17,7 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["cut", "is_question", "passages_of", "slices", "tool_name"]
+__all__ = ["cut", "is_question", "kind_of_passage", "passages_of", "slices", "tool_name"]
 
 WHOLE = 800
 TARGET = 400
@@ -27,6 +27,12 @@ MAX_PASSAGES = 20_000  # of one part: an observation of 50 MB gets longer passag
 
 MOST_TOOLS, LONGEST_TOOL = 64, 200  # names that stand with each passage of a step that calls them; their characters
 
+SHORT = 300  # characters of an announcement, at most
+_ANNOUNCED = re.compile(
+    r"^\W*(?:now|let me|let's|i'll|next|first|good|great|ok|okay|perfect|excellent)\b"
+    r"|\b(?:let me|i'll|now)\b[^.!?\n]{0,160}[:.]?$",
+    re.IGNORECASE,
+)
 # Ends of a slice, best first; a later kind wins only where no earlier one is in reach.
 _ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?。！？][\"')\]]?\s+", r"\s")]
 
@@ -76,6 +82,16 @@ def is_question(text: str) -> bool:
     return text.rstrip()[-1:] in ("?", "？")
 
 
+def kind_of_passage(part: Part, text: str) -> str:
+    """Return the kind of a part, or "announcement" for a thought whose `text` only says what the agent does next.
+
+    >>> kind_of_passage(Part("thought", "", 0), "Good. Now let me run the tests:")
+    'announcement'
+    """
+    is_announcement = part.kind == "thought" and len(text) < SHORT and _ANNOUNCED.search(text.strip())
+    return "announcement" if is_announcement else part.kind
+
+
 def tool_name(name: str) -> str:
     """Return a tool's name as it is stored with passages."""
     return clean(name[:LONGEST_TOOL]).replace("\n", " ")  # a name a line
@@ -83,12 +99,12 @@ def tool_name(name: str) -> str:
 
 def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None) -> list[PassageRow]:
     text = clean(part.text)
-    said = between(len(text), own_blocks(text, key) if key else ())
-    places = [(first + start, first + end) for first, last in said for start, end in cut(text[first:last])]
+    left = between(len(text), own_blocks(text, key) if key else ())
+    places = [(first + start, first + end) for first, last in left for start, end in cut(text[first:last])]
     return [
-        PassageRow(index, start, end, part.kind, asks, text[start:end], hashes(text[start:end]), tools)
+        PassageRow(index, start, end, kind_of_passage(part, said), asks, said, hashes(said), tools)
         for start, end in places
-        if not text[start:end].isspace()
+        if not (said := text[start:end]).isspace()
     ]
 
 

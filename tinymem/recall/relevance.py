@@ -4,22 +4,28 @@ Scores are log-odds only among the candidates of one question, since the weights
 regression on the score and on the logarithm of the sum of all candidates' odds makes a probability of them (Platt,
 Probabilistic Outputs for Support Vector Machines, 1999): of ten passages that fit equally well, each is less likely to
 be what is asked for than a single one. It is fitted on memories of 3 to 12,000 steps, and on questions that have no
-answer in the memory, so that it means the same in all of them. The numbers are in `tinymem/data/relevance.json`.
+answer in the memory, so that it means the same in all of them.
+
+Features are shares of the best in the memory, so none of them tells whether the best is any good. The gate does:
+another logistic regression, for each question as a whole, on what is absolute. The numbers of both are in
+`tinymem/data/relevance.json`.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Vectors
 
-__all__ = ["Calibration", "calibration", "has_to_do"]
+__all__ = ["Calibration", "Gate", "Signals", "calibration", "gate", "has_to_do"]
 
 EVIDENT = 0.0  # the mean score of evidence: where no passage reaches it, the memory may well know nothing of it,
 UNRELATED = -7.0  # and then what is below this has nothing to do with the question
@@ -45,11 +51,67 @@ class Calibration:
         return chances
 
 
+class Signals(NamedTuple):
+    """What tells whether a memory knows anything of a question.
+
+    Attributes:
+        score: The best score.
+        cosine: The highest cosine.
+        unseen: The share of the question's words, by rarity, that stand nowhere in the memory.
+        coverage: The largest share of the others that stand in one place.
+        speaker: 1 where the question names somebody who speaks in the memory, else 0.
+        passages: The number of passages.
+    """
+
+    score: float
+    cosine: float
+    unseen: float
+    coverage: float
+    speaker: float
+    passages: int
+
+    def __str__(self) -> str:
+        named = ", somebody here is named" if self.speaker else ""
+        return (
+            f"best score {self.score:+.2f}, highest cosine {self.cosine:.2f}, {self.unseen:.0%} of the words unknown, "
+            f"{self.coverage:.0%} of the others together{named}, {self.passages:,} passages"
+        )
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The numbers of the regression: what each signal counts (of passages the logarithm), and what is added."""
+
+    score: float
+    cosine: float
+    unseen: float
+    coverage: float
+    speaker: float
+    passages: float
+    offset: float
+
+    def odds(self, signals: Signals) -> float:
+        """Return the log-odds that the memory knows something; it is only denied below 0, which errs to that side."""
+        values = *signals[:-1], math.log(signals.passages + 1), 1.0
+        return math.fsum(weight * value for weight, value in zip(vars(self).values(), values, strict=True))
+
+
+def _published() -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((resources.files("tinymem") / "data" / "relevance.json").read_text("utf-8"))
+    return record
+
+
 @functools.cache
 def calibration(is_stretch: bool) -> Calibration:
     """Return the numbers that come with the library, for a stretch of a run or for a question."""
-    record = json.loads((resources.files("tinymem") / "data" / "relevance.json").read_text("utf-8"))
-    return Calibration(**record["stretch" if is_stretch else "question"])
+    return Calibration(**_published()["stretch" if is_stretch else "question"])
+
+
+@functools.cache
+def gate(embedder: str) -> Gate:
+    """Return the gate for an embedder's name: what a cosine says differs, and only those of "static" are known."""
+    gates = _published()["gate"]
+    return Gate(**gates.get(embedder, gates["other"]))
 
 
 def has_to_do(scores: Vectors) -> npt.NDArray[np.bool_]:

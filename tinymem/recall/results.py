@@ -58,13 +58,17 @@ class Recall:
         tokens: The exact tokens of the text.
         items: The excerpts in it, in order of time.
         note: A part of the search that was missing, as an embedder that cannot be reached, so that words alone had to
-            do, or a label of the question that no step has, as an order's number; "" for neither.
+            do, a label of the question that no step has, as an order's number, or that nothing relevant was found; ""
+            for none of these.
+        is_relevant: False where the memory most likely knows nothing of the question: only the best came back, in some
+            90 tokens, and a context leaves it out.
     """
 
     text: str
     tokens: int
     items: tuple[Excerpt, ...]
     note: str = ""
+    is_relevant: bool = True
 
     def __repr__(self) -> str:
         return f"<Recall: {len(self.items)} excerpts, {self.tokens:,} tokens>"
@@ -128,12 +132,16 @@ class Explanation(Shown):
             constant makes up the rest.
         left_out: The best passages that did not come back: they do not fit what better ones left of the budget, repeat
             a better one, have too little to do with the query, or rank below the last one that fitted.
+        signals: What tells whether the memory knows anything of the question; "" for a stretch of a run.
+        odds: The log-odds that it does, by these signals; below 0 the answer is no.
     """
 
     query: str
     budget: int
     recalled: Recall
     left_out: tuple[LeftOut, ...]
+    signals: str = ""
+    odds: float = 0.0
 
     @property
     def items(self) -> tuple[Excerpt, ...]:
@@ -146,6 +154,8 @@ class Explanation(Shown):
         yield [(f"{many(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.recalled.note:
             yield [(self.recalled.note, "yellow")]
+        if self.signals:
+            yield [(f"{self.signals}: log-odds {self.odds:+.2f} that something is known of it", "dim")]
         common = self._common_features()
         if self.items:
             yield []

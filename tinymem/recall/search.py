@@ -17,16 +17,18 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import features
 from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
-from tinymem.recall.packing import OpenedSteps, Ranked, pack
+from tinymem.recall.packing import FENCE, UNRELATED, OpenedSteps, Ranked, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
-from tinymem.recall.results import Explanation, LeftOut, Recall
+from tinymem.recall.results import Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
 
 __all__ = ["NEXT_BEST", "Past", "Search"]
 
 NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
+LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
+NOTHING = "nothing relevant"
 LABELLED = 1_000  # characters of a question in which labels are looked for,
 MOST_NAMES = 3  # and those that are named where no step has them
 
@@ -125,11 +127,11 @@ class Search:
         `min_relevance`; where it is None, what has nothing to do with the question is left out.
         """
         limits = Limits(diversity, min_relevance, k, ids)
-        return self._packed(text, budget, now, hidden, only, limits)[0]
+        return self._explained(text, budget, now, hidden, only, limits).recalled
 
     def explain(self, text: str, budget: int, now: datetime, next_best: int = NEXT_BEST) -> Explanation:
         """Return what `recall` gives, and the best of what it does not, with reasons."""
-        return Explanation(text, budget, *self._packed(text, budget, now, limits=Limits(left_out=next_best)))
+        return self._explained(text, budget, now, limits=Limits(left_out=next_best))
 
     def score(self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None) -> Scored:
         """Return the candidates for `text` among the `allowed` rows of the catalog, with their features and scores.
@@ -154,7 +156,7 @@ class Search:
             found = self._past.candidates(query, catalog, allowed)
         matrix = features(query, found, catalog)
         kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
-        return Scored(catalog, found.rows, kinds, matrix, self._fusion or published())
+        return Scored(query, catalog, found, kinds, matrix, self._fusion or published())
 
     def _unknown(self, question: str) -> str:
         """Return a note of the labels in a question that no step has; "" for none."""
@@ -162,7 +164,7 @@ class Search:
         names = [name for name, words in asked if not self._past.has_words(words)]
         return f"no step has {', '.join(names)}" if names else ""
 
-    def _packed(
+    def _explained(
         self,
         text: str,
         budget: int,
@@ -170,7 +172,7 @@ class Search:
         hidden: Collection[int] = (),
         only: Filter | None = None,
         limits: Limits = Limits(),
-    ) -> tuple[Recall, tuple[LeftOut, ...]]:
+    ) -> Explanation:
         past = self._past
         past.catch_up()
         only = only or Filter()
@@ -178,7 +180,7 @@ class Search:
             catalog = past.catalog
             allowed = only.allowed(catalog, hidden)
             if not text.strip() or not (allowed.any() or isinstance(catalog, Outline)):
-                return Recall("", 0, (), past.trouble), ()
+                return Explanation(text, budget, Recall("", 0, (), past.trouble), ())
             question = past.question(text, catalog, now)
         query = question()
         with self._held():
@@ -186,20 +188,32 @@ class Search:
                 catalog = past.catalog
                 allowed = only.allowed(catalog, hidden)
             if query.vectors.shape[1] == catalog.dimensions:
-                blind = limits.min_relevance is None and past.trouble  # words alone tell little of what is unrelated
-                least = 0 if blind else limits.min_relevance
-                scored = self._scored(query, allowed, catalog, only, hidden)
-                ranked = scored.ranked(budget, least)
-                if not catalog.is_gone():
-                    chosen = limits.diversity, limits.left_out, past.opened, limits.ids, limits.k
-
-                    def every(below: int | None = None) -> Sequence[Ranked]:
-                        found = scored.ranked(None, least, below)
-                        return () if catalog.is_gone() else found
-
-                    with past.naming_parts():
-                        packed = pack(ranked, past.fetch, past.counter, budget, past.key, *chosen, every, text)
-                    note = past.trouble or ("" if query.is_stretch else self._unknown(text))
-                    return replace(packed[0], note=note), packed[1]
+                packed = self._packed(self._scored(query, allowed, catalog, only, hidden), text, budget, limits)
+                if packed is not None:
+                    return packed
         # something was forgotten meanwhile, elsewhere, and with it the files of these arrays; or all was embedded again
-        return self._packed(text, budget, now, hidden, only, limits)
+        return self._explained(text, budget, now, hidden, only, limits)
+
+    def _packed(self, scored: Scored, text: str, budget: int, limits: Limits) -> Explanation | None:
+        """Pack the best of what was scored; None where the catalog's files have changed meanwhile."""
+        past, catalog = self._past, scored.catalog
+        blind = limits.min_relevance is None and past.trouble  # words alone tell little of what is unrelated
+        least = 0 if blind else limits.min_relevance
+        is_relevant = least is not None or scored.odds >= 0
+        ranked = scored.ranked(budget, least)
+        if catalog.is_gone():
+            return None
+
+        def every(below: int | None = None) -> Sequence[Ranked]:
+            found = scored.ranked(None, least, below)
+            return () if catalog.is_gone() else found
+
+        room = budget if is_relevant else min(budget, LITTLE)
+        chosen = limits.diversity, limits.left_out, past.opened, limits.ids, limits.k
+        with past.naming_parts():
+            recalled, left_out = pack(ranked, past.fetch, past.counter, room, past.key, *chosen, every, text)
+        note = past.trouble or ("" if scored.query.is_stretch else self._unknown(text))
+        if not is_relevant:
+            note, left_out = note or NOTHING, tuple(replace(one, reason=UNRELATED) for one in left_out)
+        recalled = replace(recalled, note=note, is_relevant=is_relevant)
+        return Explanation(text, budget, recalled, left_out, str(scored.signals or ""), scored.odds)

@@ -62,9 +62,6 @@ def gather_slice(
     )  # fmt: skip
     found = journal.sliced(sought)
     catalog = _catalog(found, outline)
-    if not len(catalog):
-        nothing = np.zeros(0, np.float32)
-        return catalog, Candidates(np.zeros(0, np.int64), nothing, nothing)
     return catalog, gather(query, catalog, found.lexical, only.allowed(catalog, hidden), None, found.share)
 
 

@@ -70,20 +70,20 @@ def finds_words(open_journal: OpenJournal) -> None:
         journal.add([row(n) for n in range(4)][1:])
         put(journal, [1, 2])
         one, two = (passage.id for passage in journal.passages())
-        require_equal(journal.search_text("nobody")[0].tolist(), [])
-        ids, scores = journal.search_text("Which GRANDMOTHERS bake?")
+        require_equal(journal.search_text("nobody").ids.tolist(), [])
+        ids, scores, *_ = journal.search_text("Which GRANDMOTHERS bake?")
         require_equal((ids.tolist(), ids.dtype, scores.dtype), ([one], np.int64, np.float32))
         waiting = journal.begin_waiting()
         (three,) = journal.wait(waiting, Mark(4, 0), [SENTENCES[0]])
         require_equal((waiting.since, waiting.until, len(waiting)), ((3, 0), (4, 0), 1))
-        ids, scores = journal.search_text("windows", waiting)
+        ids, scores, *_ = journal.search_text("windows", waiting)
         require_equal(ids.tolist(), [two, three])
         require(bool((np.diff(scores) <= 0).all() and (scores > 0).all()), f"the best score comes first, not {scores}")
-        require_equal(journal.search_text("windows", waiting, np.array([one, three]))[0].tolist(), [three])
-        require_equal(len(journal.search_text("windows", waiting, np.array([], np.int64))[0]), 0)
+        require_equal(journal.search_text("windows", waiting, np.array([one, three])).ids.tolist(), [three])
+        require_equal(len(journal.search_text("windows", waiting, np.array([], np.int64)).ids), 0)
         put(journal, [3])
         require_equal(journal.passages(two)[0].id, three)
-        require_equal(sorted(journal.search_text("windows", waiting)[0].tolist()), [two, three])  # once
+        require_equal(sorted(journal.search_text("windows", waiting).ids.tolist()), [two, three])  # once
 
 
 def forgets(open_journal: OpenJournal) -> None:
@@ -97,8 +97,8 @@ def forgets(open_journal: OpenJournal) -> None:
         require(journal.delete({1: [SENTENCES[1]], 3: []}), "the steps are deleted")
         require_equal(([row.number for row in journal.rows()], journal.summaries()), ([2], []))
         require_equal([passage.step for passage in journal.passages()], [2])
-        require_equal(len(journal.search_text("grandmother")[0]), 0)
-        require_equal(len(journal.search_text("windows")[0]), 1)
+        require_equal(len(journal.search_text("grandmother").ids), 0)
+        require_equal(len(journal.search_text("windows").ids), 1)
         require_equal((journal.setting(REWRITES), journal.setting(WINDOW_CHANGES)), ("1", "1"))
         journal.scrub("this is done", "this stays")
 

@@ -25,7 +25,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import hashed, overlap
 from tinymem.recall.features import features
 from tinymem.recall.fusion import published, weighed_as
-from tinymem.recall.passages import is_question
+from tinymem.recall.passages import is_question, kind_of_passage
 from tinymem.recall.query.analysis import Query, analyse, embedded
 from tinymem.recall.query.identifiers import hashes
 from tinymem.steps.content import clean
@@ -94,7 +94,7 @@ class StepIndex:
         if not len(catalog):
             none: Ids = np.empty(0, np.int64)
             return Listed(none, none, none, none, np.empty(0, np.float32), texts)
-        lexical = catalog.id, overlap(query.topic, [held.words for entry in entries for held in entry.texts])
+        lexical = overlap(query.topic, catalog.id, [held.words for entry in entries for held in entry.texts])
         found = gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
         matrix = features(query, found, catalog)
         rows = found.rows
@@ -135,10 +135,10 @@ def _passages(parts: Sequence[Part]) -> list[tuple[str, tuple[int, int, int, str
     texts = [clean(part.text) for part in parts]
     asks = bool(texts) and is_question(texts[-1])
     return [
-        (text[start:end], (index, start, end, part.kind, asks))
+        (said, (index, start, end, kind_of_passage(part, said), asks))
         for index, (part, text) in enumerate(zip(parts, texts, strict=True))
         for start, end in pieces(text)
-        if not text[start:end].isspace()
+        if not (said := text[start:end]).isspace()
     ]
 
 

@@ -92,9 +92,15 @@ def test_scores_are_those_of_sqlite(open_journal: OpenJournal, tmp_path: Path) -
         for query in (*texts[::23], "which config is loaded", "NAIVE cafes", "window", "nobody", ""):
             some = np.arange(1, 400, 3)
             for among in (None, some):
-                (ids, scores), (others, expected) = (each.search_text(query, None, among) for each in (journal, other))
-                assert ids.tolist() == others.tolist(), query
-                np.testing.assert_allclose(scores, expected, rtol=1e-6)
+                found, expected = (each.search_text(query, None, among) for each in (journal, other))
+                assert found.ids.tolist() == expected.ids.tolist(), query
+                np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-6)
+                np.testing.assert_allclose(np.sort(found.rarity), np.sort(expected.rarity), rtol=1e-6)
+                covered = [
+                    (one.terms[:, None] >> np.arange(len(one.rarity)) & 1) @ one.rarity for one in (found, expected)
+                ]
+                np.testing.assert_allclose(covered[0], covered[1], rtol=1e-5)
+                assert found.unseen == pytest.approx(expected.unseen)
 
 
 def test_texts_with_nul_come_back(open_journal: OpenJournal) -> None:
@@ -109,9 +115,9 @@ def test_namespaces_do_not_meet(open_journal: OpenJournal) -> None:
     one, other = open_journal("one"), open_journal("other")
     put(one, ["The grandmother bakes."])
     assert (other.rows(), other.passages(), other.setting("made")) == ([], [], None)
-    assert len(other.search_text("grandmother")[0]) == 0
+    assert len(other.search_text("grandmother").ids) == 0
     put(other, ["A grandmother sleeps.", "The cat too."])
-    assert [len(each.search_text("grandmother")[0]) for each in (one, other)] == [1, 1]
+    assert [len(each.search_text("grandmother").ids) for each in (one, other)] == [1, 1]
     other.delete({1: ["A grandmother sleeps."]})
     assert (len(one.rows()), one.check_terms().fault, other.check_terms().fault) == (1, None, None)
 
@@ -150,7 +156,7 @@ def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, post
         assert journal.check_terms().fault
         assert journal.renew_terms(lambda step: [texts[step.number - 1]])
         assert journal.check_terms() == (2, None)
-        assert journal.search_text("pear")[0].tolist() == [2]
+        assert journal.search_text("pear").ids.tolist() == [2]
 
 
 # -- the server ---------------------------------------------------------------------------------------------------

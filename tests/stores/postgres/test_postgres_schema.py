@@ -161,7 +161,7 @@ def test_a_role_sees_and_writes_only_what_it_was_allowed(open_journal: OpenJourn
         put(journal, ["The grandmother bakes."])
     ann = role(mine._name)
     allowed = open_journal("mine", url=ann, create=False)
-    assert (len(allowed.rows()), allowed.search_text("grandmother")[0].tolist()) == (1, [1])
+    assert (len(allowed.rows()), allowed.search_text("grandmother").ids.tolist()) == (1, [1])
     put(allowed, ["A grandfather sleeps."])
     allowed.delete({1: ["The grandmother bakes."]})
     assert mine.check_terms() == (1, None)
@@ -227,7 +227,7 @@ def test_a_beginning_and_all_may_be_allowed(open_journal: OpenJournal, role: Cal
     assert {journal._name for journal in journals} <= {*shared_names(everything)}
     open_journal("team/new", url=team)
     for url, name in ((team, "team/a"), (everything, "other")):
-        assert len(open_journal(name, url=url).search_text("grandmother")[0]) == 1
+        assert len(open_journal(name, url=url).search_text("grandmother").ids) == 1
 
 
 def test_a_member_may_use_what_its_group_was_allowed(

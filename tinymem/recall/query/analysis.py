@@ -84,6 +84,7 @@ class Query:
         topic: What of the text is compared with passages: a question without question words and names of speakers; of a
             stretch with calls, the words of people and agent and the calls' arguments.
         is_stretch: True for a stretch of the run itself, as the window's newest steps; False for a question.
+        embedder: The name of the embedder that made the vectors.
     """
 
     text: str
@@ -94,6 +95,7 @@ class Query:
     spans: tuple[Span, ...] = ()
     topic: str = ""
     is_stretch: bool = False
+    embedder: str = ""
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
@@ -153,7 +155,9 @@ def analyse(
     is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
     vectors = embedded(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
-    query = Query(text, vectors, now, read(hashes(text)), topic=topic, is_stretch=is_stretch)
+    query = Query(
+        text, vectors, now, read(hashes(text)), topic=topic, is_stretch=is_stretch, embedder=embedder.name
+    )  # fmt: skip
     if is_stretch:
         return query
     return replace(query, named=read(named(text)), spans=tuple(spans(text, now, since, until)))
