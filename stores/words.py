@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import pairwise
 
-__all__ = ["MAX_TERMS", "MAX_WORDS", "STOP_WORDS", "indexed", "words"]
+__all__ = ["CJK", "MAX_TERMS", "MAX_WORDS", "STOP_WORDS", "apart", "has_cjk", "indexed", "spaced", "words"]
 
 MAX_WORDS = 512  # distinct words of a query that are looked up
 MAX_TERMS = 32  # of these, the rarest that are searched for
 
+# Letters of Chinese, Japanese and Korean, for a set of characters in a pattern: Han, kana and their long mark,
+# Bopomofo, Hangul, and half-width ones. The first two write no spaces, and Korean writes endings onto its words.
+CJK = (
+    r"\u1100-\u11ff\u3005-\u3007\u3031-\u3035\u303b\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
+    r"\u3105-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    r"\uff66-\uff9f\uffa1-\uffdc\U00020000-\U0003ffff"
+)
+_MAY_BE_CJK = re.compile(r"[\u1100-\u11ff\u3005-\ud7ff\uf900-\uffdc\U00020000-\U0003ffff]")  # few ranges, so quick
+_RUN = re.compile(rf"([{CJK}]+)|[\uff01-\uff5e]+")  # the second are full-width signs, letters and digits
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # The most frequent words of English, which say little about the topic.
@@ -24,14 +34,60 @@ STOP_WORDS = frozenset(
 )
 
 
+def has_cjk(text: str) -> bool:
+    """Return True if `text` has letters of Chinese, Japanese or Korean, or full-width ones.
+
+    >>> has_cjk("3 naïve cafés"), has_cjk("東京 2024")
+    (False, True)
+    """
+    return not text.isascii() and _MAY_BE_CJK.search(text) is not None and _RUN.search(text) is not None
+
+
+def apart(text: str) -> str:
+    """Return `text` with its runs of CJK letters as terms, and full-width letters and digits as plain ones.
+
+    The terms are the bigrams, for most words have two letters, and the single letters, which mean something even in
+    another word (车, 汽车); kana do not.
+
+    >>> apart("会议室在４楼")
+    ' 会议 议室 室在 会 议 室 在 4 楼 '
+    >>> apart("アプリを")
+    ' アプ プリ リを '
+    """
+    return _RUN.sub(_as_terms, text) if has_cjk(text) else text
+
+
+def _as_terms(found: re.Match[str]) -> str:
+    run = unicodedata.normalize("NFKC", found[0])  # of half-width letters and separate marks, too
+    if found[1] is None:
+        return run
+    single = (letter for letter in run if not "\u3040" <= letter <= "\u30ff")
+    return f" {' '.join([*map(''.join, pairwise(run)), *(single if len(run) > 1 else run)])} "
+
+
+def spaced(text: str) -> str:
+    """Return `text` with a space for each run of CJK letters, and full-width letters and digits as plain ones.
+
+    >>> spaced("订单ORD-12345在３楼")
+    ' ORD-12345 3 '
+    """
+    return _RUN.sub(_as_spaces, text) if has_cjk(text) else text
+
+
+def _as_spaces(found: re.Match[str]) -> str:
+    return " " if found[1] else unicodedata.normalize("NFKC", found[0])
+
+
 def words(text: str) -> list[str]:
     """Return the content words of `text` in lower case, with parts of identifiers, each once and in order.
 
     >>> words("How does loadConfig work?")
     ['loadconfig', 'load', 'config', 'work']
+    >>> words("会议室2")
+    ['会议', '议室', '会', '议', '室', '2']
     """
     found: dict[str, None] = {}
-    for word in _WORD.findall(unicodedata.normalize("NFC", text)):  # a separate combining mark would end the word
+    for word in _WORD.findall(apart(unicodedata.normalize("NFC", text))):  # a separate mark would end the word
         parts = _HUMP.split(word)
         for part in [word, *parts] if len(parts) > 1 else [word]:
             if (lower := part.lower()) not in STOP_WORDS:
@@ -39,8 +95,12 @@ def words(text: str) -> list[str]:
     return list(found)
 
 
-def indexed(text: str) -> str:
-    """Return the text to index: `text` itself, and the parts of its camel-case identifiers."""
+def indexed(text: str, unsplit: bool = False) -> str:
+    """Return the text to index: `text` itself, CJK letters as terms, and the parts of its camel-case identifiers.
+
+    With `unsplit`, runs of CJK letters stay one word each, as they were in indexes of earlier versions.
+    """
+    text = text if unsplit else apart(text)
     # Most words are lower case after their first letter, and checking this first is much faster than splitting all.
     mixed = (word for word in _WORD.findall(text) if not word[1:].islower())
     humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]

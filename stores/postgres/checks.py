@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
+from tinymem.protocols.settings import UNSPLIT
 from tinymem.stores.postgres.fulltext import FullText
 from tinymem.stores.postgres.statistics import Statistics
 
@@ -80,8 +81,8 @@ class Checks(FullText, Statistics):
         return [FiledStep(number, id, record, places.get(number, [])) for number, id, record in rows]
 
     def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if it is damaged, and return whether it was."""
-        if self.check_terms().fault is None:
+        """Make the full-text index again if it is damaged or of an earlier version, and return whether it was."""
+        if self.check_terms().fault is None and self.setting(UNSPLIT) == "0":
             return False
         with self._transaction():
             head = self._written
@@ -89,6 +90,7 @@ class Checks(FullText, Statistics):
                 self._write(f"DELETE FROM {table} WHERE namespace = %s", self._id)
             head.more_passages, head.more_words = -head.passages, -head.words
             self._recount()
+            self.keep({UNSPLIT: "0"})
             for step in self._all_filed():
                 self._index(zip((place.id for place in step.places), texts(step), strict=True))
         return True

@@ -10,7 +10,7 @@ from psycopg.errors import LockNotAvailable
 
 from tinymem.protocols import EmbeddedPassage, Mark, PassageRow, Place, SummaryRow, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
-from tinymem.protocols.settings import EMBEDDER, MARK
+from tinymem.protocols.settings import EMBEDDER, MARK, UNSPLIT
 from tinymem.stores.postgres.fulltext import FullText
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.pool import Connection
@@ -64,6 +64,8 @@ class Passages(Steps, FullText, Statistics):
                 return False
             if numbers and self._number(_HELD, (self._id, list(numbers))) != len(numbers):
                 return False
+            if self.setting(UNSPLIT) is None:
+                self.keep({UNSPLIT: str(self.last_passage())})
             first = self._written.next_passage
             for id, ((number, p), vector) in enumerate(zip(passages, made, strict=True), first):
                 place = (id, number, p.part, p.start, p.end, p.kind, bool(p.asks))

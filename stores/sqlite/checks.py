@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
+from tinymem.protocols.settings import UNSPLIT
 from tinymem.stores.sqlite.database import Database
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.schema import guarded
@@ -84,11 +85,12 @@ class Checks(Database):
         return [FiledStep(number, id, record, places.get(number, [])) for number, id, record in rows]
 
     def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if it is damaged, and return whether it was."""
-        if self.check_terms().fault is None:
+        """Make the full-text index again if it is damaged or of an earlier version, and return whether it was."""
+        if self.check_terms().fault is None and self.setting(UNSPLIT) == "0":
             return False
         with self._transaction():
             self._fulltext.clear()
+            self.keep({UNSPLIT: "0"})
             for step in self._all_filed():
                 self._fulltext.add(zip((place.id for place in step.places), texts(step), strict=True))
         return True

@@ -68,10 +68,10 @@ class FullText:
         if len(self._fresh) + len(added) <= MOST_FRESH:
             self._fresh.update(added)
 
-    def remove(self, passages: Iterable[tuple[int, str]]) -> None:
-        """Remove passages; their texts must be those that were added."""
+    def remove(self, passages: Iterable[tuple[int, str]], unsplit: int = 0) -> None:
+        """Remove passages; their texts must be those that were added, `unsplit` up to this id."""
         self._forget()
-        rows = (("delete", i, indexed(t)) for i, t in passages)
+        rows = (("delete", i, indexed(t, unsplit=i <= unsplit)) for i, t in passages)
         self._db.executemany("INSERT INTO fulltext(fulltext, rowid, terms) VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tinymem.errors import StorageError
-from tinymem.protocols.settings import FORGOTTEN, REWRITES, WINDOW_CHANGES
+from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.sqlite.checks import Checks
 from tinymem.stores.sqlite.links import Links
 from tinymem.stores.sqlite.passages import Passages, Summaries
@@ -61,8 +61,10 @@ class SqliteJournal(Passages, Links, Summaries, Reindexing, Checks):
             ids = {number: [i for (i,) in db.execute(sql, (number,))] for number in passages_of}
             if any(len(ids[number]) != len(texts) for number, texts in passages_of.items()):
                 return False
+            held = self.setting(UNSPLIT) or ""
+            unsplit = int(held) if held.isdecimal() else self.last_passage()
             for number, texts in passages_of.items():
-                self._fulltext.remove(zip(ids[number], texts, strict=True))
+                self._fulltext.remove(zip(ids[number], texts, strict=True), unsplit)
                 db.executemany("DELETE FROM reindexed WHERE passage = ?", ((id,) for id in ids[number]))
                 db.execute("DELETE FROM passages WHERE step = ?", (number,))
                 db.execute("DELETE FROM steps WHERE number = ?", (number,))

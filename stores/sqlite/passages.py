@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, SummaryRow, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
-from tinymem.protocols.settings import EMBEDDER, MARK
+from tinymem.protocols.settings import EMBEDDER, MARK, UNSPLIT
 from tinymem.stores.sqlite.database import Database
 from tinymem.stores.sqlite.schema import guarded
 from tinymem.stores.sqlite.steps import Steps
@@ -47,6 +47,8 @@ class Passages(Steps):
                 return False
             if embedder not in (None, self.setting(EMBEDDER)):
                 return False
+            if self.setting(UNSPLIT) is None:
+                self.keep({UNSPLIT: str(self.last_passage())})
             ids: list[int] = []
             for (number, p), vector in zip(passages, halves, strict=True):
                 place = (number, p.part, p.start, p.end, p.kind, p.asks)

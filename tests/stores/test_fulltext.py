@@ -16,7 +16,7 @@ from strategies import MODERATE, texts
 import tinymem.stores.sqlite.fulltext as fulltext
 from tinymem.stores.bm25 import MAX_HITS
 from tinymem.stores.sqlite.fulltext import FullText
-from tinymem.stores.words import MAX_TERMS, words
+from tinymem.stores.words import MAX_TERMS, has_cjk, indexed, words
 
 K1, B = 1.2, 0.75
 
@@ -156,6 +156,15 @@ def test_words_that_nearly_all_passages_have_still_find_them(index: Index) -> No
         ("re\u0301sume\u0301", "re\u0301sume\u0301"),
         ("ошибка сети", "ОШИБКА"),
         ("日本語 テスト", "日本語"),
+        ("测试服务器监听8443端口", "哪个服务器？"),
+        ("测试服务器监听8443端口", "端口8443"),
+        ("汽车去修理厂", "我的车"),
+        ("データベースを止めました", "データベースはどこですか"),
+        ("ﾊﾞｯｸｱｯﾌﾟ失敗", "バックアップ"),
+        ("か\u3099くせいの名前", "がくせい"),
+        ("서버를 다시 시작해요", "서버가 어디에"),
+        ("订单ＯＲＤ－５４７４１寄到了里昂", "ORD-54741"),
+        ("用loadConfig读配置", "config"),
         ("नमस्ते दुनिया", "नमस्ते"),
         ("version 2.4.1", "2.4.1"),
         ("it's Ana's", "ana"),
@@ -164,6 +173,24 @@ def test_words_that_nearly_all_passages_have_still_find_them(index: Index) -> No
 def test_a_text_is_found_by(index: Index, text: str, query: str) -> None:
     index.add(["something else", text, "and another thing"])
     assert 2 in index.scores(query)
+
+
+CJK_TEXTS = st.text(st.sampled_from("测试服务器監聽端口データベースがㇰーｶﾞ서버시작々𠀀"), min_size=2, max_size=30)
+
+
+@MODERATE
+@given(CJK_TEXTS, st.data())
+def test_a_text_without_spaces_is_found_by_any_two_letters_of_it(text: str, data: st.DataObject) -> None:
+    index, at = Index(), data.draw(st.integers(0, len(text) - 2))
+    index.add(["something else", text])
+    assert 2 in index.scores(f"{text[at : at + 2]} ")
+    index.db.close()
+
+
+@MODERATE
+@given(texts(60).filter(lambda text: not has_cjk(text)))
+def test_a_text_without_cjk_is_indexed_as_it_always_was(text: str) -> None:
+    assert indexed(text) == indexed(text, unsplit=True)
 
 
 @pytest.mark.parametrize(("text", "query"), [("universe", "under"), ("cat", "concatenate"), ("loadConfig", "fig")])
@@ -178,6 +205,7 @@ def test_words_are_lower_case_parts_apart_and_each_once() -> None:
         *("snake", "case", "path", "file", "py", "httpserver2", "http", "server2")
     ]
     assert words("") == []
+    assert words("会议室2がX") == ["会议", "议室", "会", "议", "室", "2", "が", "x"]
 
 
 def test_operators_and_quotes_in_a_query_are_only_words(index: Index) -> None:

@@ -330,7 +330,7 @@ class Journal(Protocol):
         """Return up to `limit` steps with numbers above `after`, in order, as they are filed."""
 
     def renew_terms(self, texts: Callable[[FiledStep], Sequence[str]]) -> bool:
-        """Make the full-text index again if something is wrong with it, and tell if it was.
+        """Make the full-text index again if something is wrong with it or it is of an earlier version; tell if it was.
 
         `texts` gives the texts of a step's passages, in order.
         """

@@ -79,8 +79,9 @@ def rebuild(
 ) -> int:
     """Make the index of a memory again from the vectors in its journal. Nothing is embedded.
 
-    The old index is deleted unread. A damaged full-text index is made again, too. A memory from which no step has left
-    the window has no index, and gets none; nor does one in a database. A store in memory has nothing to rebuild.
+    The old index is deleted unread. A full-text index that is damaged or of an earlier version is made again, too. A
+    memory from which no step has left the window has no index, and gets none; nor does one in a database. A store in
+    memory has nothing to rebuild.
 
     Args:
         path: The memory's folder, or its address in a database.
