@@ -88,6 +88,19 @@ def test_values_are_never_the_same_as_others(form: str) -> None:
     assert {Sayings(values).times(value) for value in values} == {(1, False)}
 
 
+REPORT = (
+    "昨天夜里测试服务器第三次重启失败了，值班的同事查看日志以后发现磁盘已经写满，清理旧的备份文件之后服务才恢复正常，"
+    "大家决定下个月换一块更大的磁盘，并且每天早上检查剩余空间。"
+)
+
+
+def test_repetitions_are_known_in_a_text_without_spaces() -> None:
+    assert len(REPORT) > SHORT
+    assert taken(REPORT, REPORT, f"{REPORT[:-1]}！") == [True, False, False]
+    assert taken(REPORT, REPORT.replace("第三次", "第五次").replace("下个月", "明年初")) == [True, True]
+    assert taken("我明天早上会去修理厂", "我明天早上会去修理厂。", "我后天早上会去修理厂") == [True, False, True]
+
+
 def test_the_same_words_of_somebody_else_are_no_repetition_unless_they_are_many() -> None:
     repetitions = Repetitions(0)
     ann, ben = Said.of(LISTING, "Ann"), Said.of(LISTING, "Ben")

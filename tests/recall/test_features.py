@@ -269,6 +269,13 @@ def test_the_day_that_is_named_stands_out(tmp_path: Path) -> None:
     assert 0.5 < dated[2] < 0.9 and dated[7] < 0.1
 
 
+@pytest.mark.parametrize(("name", "question"), [("王丽", "昨天王丽去了哪里？"), ("김철수", "김철수가 어디에 갔어요?")])
+def test_a_speaker_is_known_by_a_name_without_spaces_around(tmp_path: Path, name: str, question: str) -> None:
+    steps = [said("去了修理厂", 1, speaker=name), said("去了学校", 2, speaker="王"), said("吃饭", 3, speaker="Bob")]
+    matrix, _ = matrix_of(tmp_path, steps, question, EMBEDDERS[0])
+    assert matrix[:, NAMES.index("speaker")].tolist() == [1, 0, 0]
+
+
 def test_steps_without_passages_do_not_come_between_their_neighbours(tmp_path: Path) -> None:
     steps = [said("Which colour is the kumquat?", 1), said("", 2), said("It is orange.", 3), FinalAnswerStep("Orange.")]
     matrix, catalog = matrix_of(tmp_path, steps, "colour kumquat", EMBEDDERS[0])

@@ -54,6 +54,12 @@ EXAMPLES: dict[str, list[str]] = {
     "a.b/c": [],
     "____ _____1": [],
     "": [],
+    # beside letters that need no space
+    "订单ORD-54741在12号": ["ORD-54741", "54741"],
+    "2024年3月5日第3章": [],
+    "請看src/app.pyの中": ["src/app.py"],
+    "node-13을 다시": ["node-13"],
+    "ＯＲＤ－５４７４１が": ["ORD-54741", "54741"],
     # each once, in order
     "b_name a_name b_name": ["b_name", "a_name"],
 }

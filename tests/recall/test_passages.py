@@ -50,6 +50,13 @@ def test_slices_are_disjoint_in_order_and_cover_the_text(text: str) -> None:
     assert "".join(text[start:end] for start, end in slices) == text
 
 
+def test_a_text_without_spaces_is_cut_where_sentences_end() -> None:
+    text = "".join(f"第{at}次测试服务器重启失败，值班的同事查看了日志。" for at in range(60))
+    assert all(text[:end].endswith("。") for _, end in cut(text)) and len(cut(text)) > 2
+    quoted = text.replace("。", "。」")
+    assert all(quoted[:end].endswith("。」") for _, end in cut(quoted))
+
+
 @THOROUGH
 @given(LONG)
 def test_slices_of_a_long_text_have_bounded_sizes(text: str) -> None:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tinymem.protocols import Ids, Lexical
 from tinymem.steps.checks import a_number
 from tinymem.stores.bm25 import Occurrences, ranked
-from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
+from tinymem.stores.words import CJK, MAX_TERMS, MAX_WORDS, has_cjk, words
 
 __all__ = ["DIVERSITY", "SHORT", "Repetitions", "Said", "Sayings", "hashed", "overlap", "wording"]
 
@@ -34,6 +34,7 @@ QUOTES = "\"'“”‘’«»„"
 ENDS = f"{QUOTES}.,;:!。、"  # of a word, which mean nothing; a question mark does
 _PUNCTUATION = re.compile(rf"[{ENDS}]+(?=\s|$)|(?<!\S)[{QUOTES}]+")
 _WORD = re.compile(r"\w+|[^\w\s]")
+_CJK_WORD = re.compile(rf"[{CJK}]{{1,2}}|[^\W{CJK}]+|[^\w\s]")  # no spaces say where words end: two letters are one
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d+(?:[-/:.,]\d+)*")  # or a date, a time
@@ -138,7 +139,7 @@ class Repetitions:
             return True
         if said.words:
             return self._take_short(said, candidates)
-        words = [said.by, *_WORD.findall(said.text.lower())]
+        words = [said.by, *(_CJK_WORD if has_cjk(said.text) else _WORD).findall(said.text.lower())]
         shingles = {*map(hash, zip(words, words[1:], words[2:], strict=False))}
         may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
         if may_repeat and any(self._resemble(shingles, other) for other in self._taken):

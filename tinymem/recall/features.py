@@ -16,9 +16,10 @@ import numpy.typing as npt
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import ACT, SAID, Catalog
-from tinymem.recall.query.analysis import Query
+from tinymem.recall.query.analysis import Query, names_inside
 from tinymem.recall.query.dates import DAY, closeness
 from tinymem.recall.query.identifiers import NUMBER, PATH, classes
+from tinymem.stores.words import has_cjk
 
 __all__ = ["FEATURES", "NAMES", "Feature", "features"]
 
@@ -232,7 +233,12 @@ def _together(base: Vectors, groups: Ids) -> Vectors:
 
 def _speaker(query: Query, catalog: Catalog, rows: Ids) -> Vectors:
     """Return 1 for each passage of `rows` whose speaker's name, or a part of it, is in the question; else 0."""
-    asked = set(re.findall(r"\w+", query.text.lower()))
-    named = [code for name, code in catalog.speakers.names.items() if asked & set(re.findall(r"\w{3,}", name.lower()))]
+    text, unspaced = query.text, has_cjk(query.text)
+    asked = set(re.findall(r"\w+", text.lower()))
+    named = [
+        code
+        for name, code in catalog.speakers.names.items()
+        if asked & set(re.findall(r"\w{3,}", name.lower())) or (unspaced and names_inside(text, name))
+    ]
     said: Vectors = (np.isin(catalog.speaker[rows], named) & (catalog.kind[rows] == SAID)).astype(np.float32)
     return said

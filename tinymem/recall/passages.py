@@ -34,7 +34,7 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 # Ends of a slice, best first; a later kind wins only where no earlier one is in reach.
-_ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?。！？][\"')\]]?\s+", r"\s")]
+_ENDS = [re.compile(p) for p in (r"\n[ \t]*\n\s*", r"\n", r"[.!?][\"')\]]?\s+|[。！？][\"')\]”’」』）]?\s*", r"\s")]
 
 
 def cut(text: str, whole: int = WHOLE) -> list[tuple[int, int]]:

@@ -16,8 +16,9 @@ from tinymem.recall.query.dates import Span, spans
 from tinymem.recall.query.identifiers import Codes, hashes, named, read
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
+from tinymem.stores.words import CJK, has_cjk, spaced
 
-__all__ = ["Blind", "Query", "analyse", "embedded", "topic_of"]
+__all__ = ["Blind", "Query", "analyse", "embedded", "names_inside", "topic_of"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
@@ -34,6 +35,7 @@ ASKING = frozenset(
 _PIECE = re.compile(r"[\w'’]+|[^\w\s]+|\s+")
 _WORD = re.compile(r"\w")
 _NAME = re.compile(r"\w{3,}")
+_UNSPACED = re.compile(rf"[{CJK}]{{2,}}")
 _OWN = re.compile(r"['’]s?$")
 
 
@@ -44,12 +46,28 @@ def topic_of(question: str, speakers: Iterable[str] = ()) -> str:
 
     >>> topic_of("What did Caroline's sister paint in May?", ["Caroline"])
     'sister paint May'
+    >>> topic_of("王丽的姐姐画了什么？", ["王丽"])
+    '的姐姐画了什么？'
     """
-    pieces = _PIECE.findall(question)
+    text = question
+    if has_cjk(text):
+        speakers = [*speakers]
+        for name in (name for speaker in speakers for name in names_inside(question, speaker)):
+            text = text.replace(name, " ")
+    pieces = _PIECE.findall(text)
     names = _speaking({_word(piece) for piece in pieces if piece[:1].isupper()} - ASKING, speakers)
     kept = [piece for piece in pieces if not _is_left_out(piece, names)]
     topic = " ".join("".join(kept).split()).strip(" ?.,'’")
     return topic if _WORD.search(topic) else question
+
+
+def names_inside(text: str, name: str) -> list[str]:
+    """Return the parts of a name that stand in `text` and are written there without spaces around, as in Chinese.
+
+    >>> names_inside("王丽的姐姐画了什么？", "王丽 (Lily)")
+    ['王丽']
+    """
+    return [part for part in _UNSPACED.findall(name) if part in text]
 
 
 def _speaking(words: Set[str], speakers: Iterable[str]) -> Container[str]:
@@ -160,4 +178,4 @@ def analyse(
     )  # fmt: skip
     if is_stretch:
         return query
-    return replace(query, named=read(named(text)), spans=tuple(spans(text, now, since, until)))
+    return replace(query, named=read(named(text)), spans=tuple(spans(spaced(text), now, since, until)))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids
+from tinymem.stores.words import spaced
 
 __all__ = ["NAME", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "labels", "named", "read"]
 
@@ -56,9 +57,11 @@ def identifiers(text: str) -> list[str]:
     ['src/app.py', 'load_config']
     >>> identifiers("ORD-54741 went to node-13 (10.0.0.7) on 2024-05-15")
     ['ORD-54741', '54741', 'node-13', '10.0.0.7', '2024-05-15']
+    >>> identifiers("订单ORD-54741在12号送到")
+    ['ORD-54741', '54741']
     """
     found: dict[str, None] = {}
-    for run in _RUN.findall(text):
+    for run in _RUN.findall(spaced(text)):
         if len(run) > LONGEST:
             continue
         if run.isalpha() and (run.islower() or run.istitle()):  # nearly all of them: words of a language
