@@ -7,6 +7,7 @@ python -m benchmarks.pruning.table --write | --check   put table and plot into p
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,8 +42,11 @@ def name_of(one: dict[str, Any]) -> str:
     return str(one["data"]).removesuffix(".gz").removesuffix(".jsonl")
 
 
-def table(record: dict[str, Any]) -> str:
-    """The figures as Markdown, a row a strategy: at each budget the share of all needles, and of those held back."""
+def table(record: dict[str, Any], results: Path = HERE / "results") -> str:
+    """The figures as Markdown, a row a strategy: at each budget the share of all needles, and of those held back.
+
+    Behind them stands what recall brings back of the same needles in about the same tokens, from `results`.
+    """
     budgets = [str(budget) for budget in record["budgets"]]
     heads = [f"@{budget}" for budget in budgets] + [f"tokens @{budgets[0]}", "first ms", "again ms"]
     lines = [f"| set | strategy | {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * len(heads)}"]
@@ -54,7 +58,17 @@ def table(record: dict[str, Any]) -> str:
             cells += [f"{first['tokens']:.0f}", f"{first['first_ms']:.1f}", f"{last['again_ms']:.1f}"]
             lines.append(f"| {shown} | {name} | {' | '.join(cells)} |")
             shown = ""
+        if (recalled := results / f"{name_of(one)}.tinymem-static.summary.json").exists():
+            found = json.loads(recalled.read_text(encoding="utf-8"))["sets"][0]["figures"]
+            near = [_near(budget) for budget in record["budgets"]]
+            cells = [f"{found[b]['recall']:.3f}" if b in found else "" for b in near]
+            lines.append(f"|  | recall @{', @'.join(near)}, cross-validated | {' | '.join(cells)} |  |  |  |")
     return "\n".join(lines)
+
+
+def _near(budget: int) -> str:
+    """Return the power of two next to a budget: recall is measured at those."""
+    return str(1 << round(math.log2(budget)))
 
 
 def plot(record: dict[str, Any]) -> Chart:

@@ -22,7 +22,7 @@ from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Rest
 from tinymem.errors import EmbedderError, EmbedderMismatchError
 from tinymem.protocols import Vectors
-from tinymem.recall.search import Search
+from tinymem.recall.search import NOTHING, Search
 from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, store="exact", max_tokens=600)
@@ -357,7 +357,7 @@ def test_questions_do_not_pay_for_an_embedder_that_is_away(tmp_path: Path, monke
         assert memory.recall(QUERY, 100).note, "the second pause is longer"
         assert embedder.asked == 4
         clock.now += 1.1
-        assert memory.recall(QUERY, 100).note == "" and memory.stats().waiting_steps == 0
+        assert memory.recall(QUERY, 100).note == NOTHING and memory.stats().waiting_steps == 0
 
 
 def test_closing_does_not_ask_an_embedder_that_rests(tmp_path: Path) -> None:
@@ -392,5 +392,5 @@ def test_adding_never_raises_for_an_embedder_be_it_that_of_the_strategy(
         assert caplog.text.count("the window is pruned by tokens alone") == 1
         mine.away = of_strategy.away = ()
         memory.add_steps(remarks(10, seed=3))
-        assert memory.recall("x", 100).note == ""
+        assert memory.recall("x", 100).note == NOTHING
         assert memory.stats().steps == 130 == memory.stats().passages

@@ -110,7 +110,7 @@ def test_two_servers_share_a_memory(tmp_path: Path) -> None:
                         group.start_soon(session.call_tool, "remember", note)
             listed = await call(one, "recent", max_tokens=6_000)
             assert all(f"Client {name} wrote note {n}." in listed for name in ("one", "two") for n in range(WRITES))
-            assert "wrote note 7" in await call(two, "recall", query="What did client one write?", session="one")
+            assert "wrote note 7" in await call(two, "recall", query="What is note 7 of client one?", session="one")
             assert "Forgot 20 steps" in await call(one, "forget", session="one", dry_run=False)
             assert "Nothing" in await call(two, "recall", query="What did client one write?", session="one")
 

@@ -116,7 +116,7 @@ def valid(
                 continue
             message = {"role": "user", "content": labelled("Observation", message.get("content"))}
         formed, moved = sendable(message, extra_keys)
-        if calls := raw_calls(message):
+        if (calls := raw_calls(message)) and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
             turns.append(turn := _Turn(formed, moved, [_open(call) for call in calls]))
             latest |= {call.given: turn for call in turn.calls if call.given}
             entries.append(turn)

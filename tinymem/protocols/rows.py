@@ -231,7 +231,7 @@ class Sought:
 
 
 class Lexical(NamedTuple):
-    """What a full-text search found.
+    """The result of a full-text search.
 
     Attributes:
         ids: The passages, best first.

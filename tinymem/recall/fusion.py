@@ -187,7 +187,7 @@ class Scored:
 
     @property
     def signals(self) -> Signals | None:
-        """What tells whether the memory knows anything of the question; None for a stretch of a run."""
+        """The signals of whether the memory knows anything of the question; None for a stretch of a run."""
         if self.query.is_stretch or not len(self.rows):
             return None
         coverage, speaker = (float(self.features[:, NAMES.index(name)].max()) for name in ("coverage", "speaker"))

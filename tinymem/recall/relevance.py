@@ -52,7 +52,7 @@ class Calibration:
 
 
 class Signals(NamedTuple):
-    """What tells whether a memory knows anything of a question.
+    """Signals of whether a memory knows anything of a question.
 
     Attributes:
         score: The best score.

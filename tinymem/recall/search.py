@@ -24,7 +24,7 @@ from tinymem.recall.results import Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
 
-__all__ = ["NEXT_BEST", "Past", "Search"]
+__all__ = ["NEXT_BEST", "NOTHING", "Past", "Search"]
 
 NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
 LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
