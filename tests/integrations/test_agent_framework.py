@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,9 +19,11 @@ from agent_framework import (
     AgentSession,
     BaseChatClient,
     ChatResponse,
+    ChatResponseUpdate,
     Content,
     FunctionInvocationLayer,
     Message,
+    ResponseStream,
     tool,
 )
 
@@ -48,7 +51,10 @@ class ScriptedClient(FunctionInvocationLayer[Any], BaseChatClient[Any]):
                 said.append(Content.from_text(move.answer))
             return ChatResponse(messages=[Message(role="assistant", contents=said)])
 
-        return reply()
+        async def pieces() -> AsyncIterator[Any]:
+            yield ChatResponseUpdate(role="assistant", contents=(await reply()).messages[0].contents)
+
+        return ResponseStream(pieces(), finalizer=ChatResponse.from_updates) if stream else reply()
 
 
 def as_chat(messages: Any, options: Any) -> Chat:
@@ -88,6 +94,12 @@ class FrameworkAgent(Agent):
 
     async def aask(self, text: str) -> str:
         return str((await self.agent.run(text, session=self.session)).text)
+
+    async def astream(self, text: str) -> None:
+        stream = self.agent.run(text, session=self.session, stream=True)
+        async for _ in stream:
+            pass
+        await stream.get_final_response()
 
     def held(self) -> list[Any]:
         messages = self.session.state.get("in_memory", {}).get("messages", ())

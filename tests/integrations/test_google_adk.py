@@ -17,6 +17,7 @@ from tinymem.integrations.native import assistant, call, result
 pytest.importorskip("google.adk")
 
 from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.events import Event
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import Runner
@@ -83,14 +84,17 @@ class AdkAgent(Agent):
     def ask(self, text: str) -> str:
         return asyncio.run(self.aask(text))
 
-    async def aask(self, text: str) -> str:
+    async def aask(self, text: str, **options: Any) -> str:
         if await self.sessions.get_session(**self.place) is None:
             await self.sessions.create_session(**self.place)
         given = types.Content(role="user", parts=[types.Part(text=text)])
         who = {"user_id": self.place["user_id"], "session_id": self.place["session_id"]}
-        events = [event async for event in self.runner.run_async(**who, new_message=given)]
+        events = [event async for event in self.runner.run_async(**who, new_message=given, **options)]
         await self.service.add_session_to_memory(await self.sessions.get_session(**self.place))  # all of it each time
         return str(events[-1].content.parts[-1].text)
+
+    async def astream(self, text: str) -> str:
+        return await self.aask(text, run_config=RunConfig(streaming_mode=StreamingMode.SSE))
 
     def held(self) -> list[Any]:
         session = asyncio.run(self.sessions.get_session(**self.place))

@@ -56,6 +56,10 @@ class LangChainAgent(Agent):
         done = await self.agent.ainvoke({"messages": [HumanMessage(text)]}, self.config)
         return str(done["messages"][-1].text)
 
+    async def astream(self, text: str) -> list[Any]:
+        given = {"messages": [HumanMessage(text)]}
+        return [piece async for piece in self.agent.astream(given, self.config, stream_mode="messages")]
+
     def held(self) -> list[Any]:
         found: list[Any] = self.agent.get_state(self.config).values.get("messages", [])
         return found

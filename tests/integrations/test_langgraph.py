@@ -290,6 +290,11 @@ class GraphAgent(Agent):
         await self.store.abatch(self.puts())
         return str(done["messages"][-1].text)
 
+    async def astream(self, text: str) -> None:
+        async for _ in self.graph.astream({"messages": [HumanMessage(text)]}, self.config, stream_mode="messages"):
+            pass
+        await self.store.abatch(self.puts())
+
     def held(self) -> list[Any]:
         found: list[Any] = self.graph.get_state(self.config).values.get("messages", [])
         return found

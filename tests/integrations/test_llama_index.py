@@ -91,6 +91,12 @@ class LlamaAgent(Agent):
         done = await self.agent.run(text, memory=self.memory)
         return str(done.response.content)
 
+    async def astream(self, text: str) -> object:
+        handler = self.agent.run(text, memory=self.memory)
+        async for _ in handler.stream_events():
+            pass
+        return await handler
+
     def held(self) -> list[Any]:
         return asyncio.run(self.memory.aget_all())
 

@@ -136,6 +136,7 @@ class ResponsesAgent(ChatAgent):
 
 class WithServer(AdapterContract):
     kind: type[ChatAgent]
+    streams = False  # who calls a client archives what came
 
     def definitions(self, tools: list[MemoryTool]) -> list[Any]:
         return [tool.schema["function"] for tool in tools]

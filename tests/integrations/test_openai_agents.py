@@ -72,6 +72,11 @@ class AgentsAgent(Agent):
         done = await Runner.run(self.sdk, text, session=self.session, run_config=self.config, max_turns=200)
         return str(done.final_output)
 
+    async def astream(self, text: str) -> None:
+        run = Runner.run_streamed(self.sdk, text, session=self.session, run_config=self.config, max_turns=200)
+        async for _ in run.stream_events():
+            pass
+
     def held(self) -> list[Any]:
         from tinymem.integrations.openai_agents import _items
 

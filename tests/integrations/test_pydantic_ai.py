@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -52,7 +53,9 @@ class PydanticAIAgent(Agent):
         self.session, self.script = session, script
         self.history: list[Any] = like.history if like else []
         self.agent: Any = PydanticAgent(
-            FunctionModel(self.respond), instructions=SYSTEM, capabilities=[Tinymem(memory, BUDGET)]
+            FunctionModel(self.respond, stream_function=self.pieces),
+            instructions=SYSTEM,
+            capabilities=[Tinymem(memory, BUDGET)],
         )
 
         @self.agent.tool_plain
@@ -74,8 +77,24 @@ class PydanticAIAgent(Agent):
         )
         return ModelResponse([ThinkingPart(thought(number), signature="EqQB"), said])
 
+    async def pieces(self, messages: list[Any], info: Any) -> AsyncIterator[Any]:
+        thinking, said = (await self.respond(messages, info)).parts
+        yield {0: DeltaThinkingPart(content=thinking.content, signature=thinking.signature)}
+        if isinstance(said, ToolCallPart):
+            yield {1: DeltaToolCall(said.tool_name, said.args_as_json_str(), tool_call_id=said.tool_call_id)}
+        else:
+            yield said.content[:5]
+            yield said.content[5:]
+
     def ask(self, text: str) -> str:
         return asyncio.run(self.aask(text))
+
+    async def astream(self, text: str) -> None:
+        limits: Any = {"usage_limits": None, "conversation_id": self.session}
+        async with self.agent.run_stream(text, message_history=self.history, **limits) as streamed:
+            async for _ in streamed.stream_text():
+                pass
+        self.history = streamed.all_messages()
 
     async def aask(self, text: str) -> str:
         limits: Any = {"usage_limits": None, "conversation_id": self.session}

@@ -75,6 +75,9 @@ class SmolAgent(Agent):
     def ask(self, text: str) -> str:
         return str(self.agent.run(text, reset=False))
 
+    async def astream(self, text: str) -> list[Any]:
+        return [*self.agent.run(text, reset=False, stream=True)]
+
     def held(self) -> list[Any]:
         return [message.content for step in self.agent.memory.steps for message in step.to_messages()]
 

@@ -110,6 +110,11 @@ class StrandsAgent(Agent):
         await self.manager.flush()
         return answer
 
+    async def astream(self, text: str) -> None:
+        async for _ in self.agent.stream_async(text):
+            pass
+        await self.manager.flush()
+
     def held(self) -> list[Any]:
         return list(self.agent.messages)
 

@@ -70,6 +70,10 @@ class Agent(ABC):
         """Do the same in an event loop."""
         raise NotImplementedError
 
+    async def astream(self, text: str) -> object:
+        """Do the same, and take the answer piece by piece."""
+        raise NotImplementedError
+
     @abstractmethod
     def held(self) -> list[Any]:
         """Return the messages that the framework holds of the conversation."""
@@ -127,6 +131,7 @@ class AdapterContract(ABC):
 
     Attributes:
         has_async: The framework has an event loop.
+        streams: It gives answers piece by piece.
         thinks: It sends the thinking of a model back with each turn.
         cuts: It cuts long results itself.
         fits: The adapter chooses what is sent. Otherwise the framework does, and the memory, a service or a store, is
@@ -137,6 +142,7 @@ class AdapterContract(ABC):
     """
 
     has_async = True
+    streams = True
     thinks = True
     cuts = False
     fits = True
@@ -235,6 +241,24 @@ class AdapterContract(ABC):
             kept = "\n".join(texts)
             for text in ("first host", "The file ports.md", "second host", "The file more.md", *answers):
                 assert text in kept  # the last answer as well
+
+    def test_what_is_streamed_or_awaited_is_archived_as_any_other(self, tmp_path: Path) -> None:
+        def script(messages: Chat) -> Move:
+            newest = said(messages)[-1]
+            return Move(path=f"{newest[-2]}.md") if "is the port" in newest else Move(answer=f"It says: {newest[-20:]}")
+
+        plain: list[str] | None = None
+        for way in ("ask", *(["aask"] if self.has_async else ()), *(["astream"] if self.streams else ())):
+            with self.opened(tmp_path / way) as memory:
+                agent = self.agent(memory, "s1", script, lambda path: f"The file {path} names ports.")
+                for number in range(3):
+                    answer = getattr(agent, way)(f"Which is the port of host {number}?")
+                    if way != "ask":
+                        asyncio.run(answer)
+                self.leave(agent)
+                texts = self.texts(memory)
+            plain = plain or texts
+            assert texts == plain and len(texts) == len(set(texts)) >= 3 * 3
 
     def test_threads_recall_each_other_and_do_not_see_each_others_window(self, memory: Any) -> None:
         told = "The Vault server of staging listens on port 18443."
