@@ -113,6 +113,7 @@ HARNESS: list[Line] = [
     claude("user", "<command-name>/review</command-name>\n<command-message>review</command-message>\n"
            "<command-args>the port code</command-args>"),
     claude("user", "<local-command-stdout>Bye!</local-command-stdout>"),
+    claude("user", [{"type": "text", "text": "[Request interrupted by user for tool use]"}]),
     claude("user", "This session is continued from an earlier one.", isCompactSummary=True),
     claude("assistant", [{"type": "text", "text": "API Error: 529 overloaded"}], isApiErrorMessage=True),
     claude("user", [{"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"},
@@ -147,7 +148,7 @@ def test_the_words_of_the_agents_program_are_left_out_and_counted(tmp_path: Path
     ]
     assert done.skipped == {
         **{"note": 1, "summary": 1, "API error": 1, "<command-name>": 1, "<command-message>": 1},
-        **{"<local-command-stdout>": 1, "<system-reminder>": 3},
+        **{"<local-command-stdout>": 1, "<system-reminder>": 3, "interruption": 1},
     }
     assert other.skipped == {
         **{"session_meta": 1, "greeting": 1, "AGENTS.md": 1, "<permissions instructions>": 1},

@@ -184,6 +184,13 @@ def test_an_unknown_operator_is_a_mistake_also_where_nothing_is_compared(store: 
         store.search(USERS, filter=wanted)
 
 
+def test_a_key_that_would_be_sql_elsewhere_is_a_mistake(store: TinymemStore) -> None:
+    store.put(USERS, "a", {"it's": {"so": 1}, "first name": "Ann"})
+    assert keys(store.search(USERS, filter={"first name": "Ann"})) == ["a"]
+    with pytest.raises(ValueError, match="Invalid filter key"):
+        store.search(USERS, filter={"access') = 'public' OR '1'='1": "x"})
+
+
 def test_a_read_lets_the_time_begin_again_unless_it_is_said_not_to(memory: HierarchicalMemory) -> None:
     def until(store: TinymemStore) -> float:
         (step,) = memory.history()

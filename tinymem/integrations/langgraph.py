@@ -244,7 +244,7 @@ def _all(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Held]:
 
 def _searched(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
     end = op.offset + op.limit
-    _check_operators(op.filter)
+    _check_filter(op.filter)
     found = (
         _ranked(memory, op, end) if op.query else [one for one in _all(memory, op.namespace_prefix) if _fits(one, op)]
     )
@@ -304,13 +304,18 @@ def _fits(one: _Held, op: SearchOp) -> bool:
     return not one.is_over and all(_passes(_at(value, path), wanted) for path, wanted in (op.filter or {}).items())
 
 
-def _check_operators(wanted: Any) -> None:
-    """Raise ValueError for an operator that there is not, also where there is nothing to compare."""
+def _check_filter(wanted: Any) -> None:
+    """Raise ValueError for an operator or a key that there is not, also where there is nothing to compare.
+
+    LangGraph's stores in databases refuse a key with a quotation mark too.
+    """
     if isinstance(wanted, Mapping):
         for key, inner in wanted.items():
             if key.startswith("$") and key not in OPERATORS:
                 raise ValueError(f"there is no operator {key}: use {', '.join(OPERATORS)}")
-            _check_operators(inner)
+            if "'" in key or '"' in key:
+                raise ValueError("Invalid filter key: no name of a field has a quotation mark in it")
+            _check_filter(inner)
 
 
 def _at(value: Any, path: str) -> Any:

@@ -30,6 +30,7 @@ CODEX = (
 )
 _OPENED = re.compile(rf"^[ \t]*<({CLAUDE}|{CODEX})>", re.MULTILINE)
 _NEXT = re.compile(rf"\s*<({CLAUDE}|{CODEX})>")  # right behind another
+STOPPED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 REMINDER = ("<system-reminder>", "</system-reminder>")
 
 
@@ -75,8 +76,8 @@ def _of_part(part: Any, left_out: Counter[str]) -> Any:
 
 def _of_text(text: str, left_out: Counter[str]) -> str:
     """Return a text without its notes; the text itself where it has none."""
-    if text.startswith(ABOUT):
-        left_out["greeting"] += 1
+    if text.startswith(ABOUT) or STOPPED.fullmatch(text):
+        left_out["greeting" if text.startswith(ABOUT) else "interruption"] += 1
         return ""
     kept: list[str] = []
     at = 0
