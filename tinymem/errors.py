@@ -46,6 +46,7 @@ __all__ = [
     "StepError",
     "StorageError",
     "TinymemError",
+    "is_full",
     "is_out_of_reach",
     "kind_of",
     "name_of",
@@ -59,6 +60,8 @@ __all__ = [
 DISTRIBUTION = "tinymem-agents"
 DEEPEST = 20  # causes of an error that are looked at
 BUSY = (429, 500, 502, 503, 504)  # status codes of HTTP
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL = "53100"  # of PostgreSQL
 UNREACHABLE = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
 
 
@@ -181,6 +184,22 @@ def is_out_of_reach(error: BaseException) -> bool:
         if getattr(chain, "status_code", None) in BUSY or getattr(chain, "errno", None) in UNREACHABLE:
             return True
         chain = chain and (chain.__cause__ or chain.__context__)
+    return False
+
+
+def is_full(error: BaseException) -> bool:
+    """Return True for an error that comes of a disk without space.
+
+    >>> is_full(OSError(errno.ENOSPC, "No space left on device"))
+    True
+    """
+    cause: BaseException | None = error
+    for _ in range(DEEPEST):
+        if getattr(cause, "errno", None) in NO_SPACE or getattr(cause, "sqlstate", None) == DISK_FULL:
+            return True
+        if type(cause).__module__ == "sqlite3" and "full" in str(cause):
+            return True
+        cause = cause and cause.__cause__
     return False
 
 

@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -121,6 +121,23 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
             assert set(added) - forgotten <= held
             number = memory.add(MessageStep("user", "There is space again.")).step_number
             assert number is not None and number > max(held) and "space again" in memory.recall("space", 200).text
+
+
+def test_a_full_disk_is_read_and_closed_without_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.archive.archive, "IN_MEMORY", 50)
+    with small_disk(tmp_path):
+        memory = open_memory(tmp_path / "memory", store="exact")
+        memory.add_steps([MessageStep("user", f"mark{at} pump {at}", id=f"id{at}") for at in range(200)])
+        assert "mark7 pump" in memory.recall("mark7 pump", 500).text
+        with suppress(OSError), open(tmp_path / "filler", "wb", buffering=0) as filler:
+            while filler.write(bytes(4_096)):
+                pass
+        with pytest.raises(StorageError, match="free some disk space"):
+            for at in range(5_000):
+                memory.add(MessageStep("user", f"more{at} {'and more ' * 50}"))
+        assert "mark9 pump" in memory.recall("mark9 pump", 500).text
+        assert "mark8 pump" in str(memory.context("mark8 pump", max_tokens=500).messages)
+        memory.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions as on Unix")

@@ -24,7 +24,7 @@ from tinymem.archive.folders import INDEX
 from tinymem.archive.indexing.background import background
 from tinymem.archive.indexing.index import Index
 from tinymem.archive.indexing.indexing import EXACT_UP_TO, Indexing
-from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, kind_of
+from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, is_full, kind_of
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import Embedder, Journal, Slicing, StepRow, TokenCounter, VectorStore
@@ -40,7 +40,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import dump_step, load_step
-from tinymem.steps.step import Message, Step
+from tinymem.steps.step import Step
 from tinymem.steps.types import is_milestone
 from tinymem.stores.journals import open_journal
 
@@ -79,8 +79,7 @@ class Archive(Indexing):
         self.folder, self.counter = folder, counter
         self._exact_up_to = exact_up_to if journal is None else sys.maxsize  # or this process would hold all vectors
         self._catalog: Catalog | None = None
-        self._is_mapped = False
-        self.opened = OpenedSteps()
+        self._is_mapped, self.opened = False, OpenedSteps()
         self._files = CatalogFiles(folder / CATALOG)
         self._ready(embedder, journal)
         self.is_shared = journal is not None
@@ -107,7 +106,9 @@ class Archive(Indexing):
 
     def tokens_of(self, steps: Sequence[Step]) -> list[int]:
         """Count the tokens of each step as it is sent."""
-        return [sum(count_message(_sent(message), self.counter) for message in step.to_messages()) for step in steps]
+        rendered = (step.to_messages() for step in steps)
+        sent = ([{k: v for k, v in one.items() if k != NATIVE} for one in messages] for messages in rendered)
+        return [sum(count_message(message, self.counter) for message in messages) for messages in sent]
 
     def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
         """Write numbered steps to the journal, all or none.
@@ -347,16 +348,13 @@ class Archive(Indexing):
             if was_in_background:
                 self.summarise()
                 self._fill()
-        except EmbedderMismatchError as error:  # whatever opens the memory with the other embedder embeds them
+        except StorageError as error:  # what opens it with the other embedder, or more space, embeds them
+            if not isinstance(error, EmbedderMismatchError) and not is_full(error):
+                raise
             logger.warning("closing without embedding the newest steps: %s", error)
         finally:
             self.index.close()
             self.journal.close()
-
-
-def _sent(message: Message) -> Message:
-    message.pop(NATIVE, None)
-    return message
 
 
 def fence_key(journal: Journal) -> bytes:
@@ -374,10 +372,8 @@ def fence_key(journal: Journal) -> bytes:
 def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
     """Return the row of a numbered step; its `position` is the number of tokens before it."""
     assert step.step_number is not None
-    speaker = None if step.speaker is None else clean(step.speaker)
-    session = None if step.session is None else clean(step.session)
-    time = step.timestamp.timestamp()
-    place = (step.step_number, step.id, step.type, session, speaker, time, tokens, position)
+    session, speaker = (None if name is None else clean(name) for name in (step.session, step.speaker))
+    place = (step.step_number, step.id, step.type, session, speaker, step.timestamp.timestamp(), tokens, position)
     left = None if window else utc_now().timestamp()
     return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step))
 

@@ -22,7 +22,9 @@ from tinymem.embedders.resting import Rest
 from tinymem.errors import (
     EmbedderError,
     EmbedderMismatchError,
+    StorageError,
     TinymemError,
+    is_full,
     is_out_of_reach,
     warn_hourly,
     without_content,
@@ -58,6 +60,7 @@ class Embedding(ABC):
     journal: Journal
     key: bytes
     _waiting: Waiting | None = None
+    _is_full = False  # what is embedded cannot be written
 
     @abstractmethod
     def load(self, record: str) -> Step:
@@ -168,7 +171,7 @@ class Embedding(ABC):
         return done
 
     def catch_up(self, at_least: int = 1, once: bool = False) -> None:
-        """Call `embed_pending` unless the embedder rests; if it fails, log a warning and let the steps wait."""
+        """Call `embed_pending` unless it rests; if the embedder fails or the disk is full, warn, and let steps wait."""
         if self._documents.is_on:
             return
         problem = self.trouble
@@ -179,7 +182,14 @@ class Embedding(ABC):
             if self._documents.took >= SLOW:  # a question would wait as long
                 self._questions.begin(error, self._documents.took)
             self._warn()
+        except StorageError as error:
+            if not is_full(error):
+                raise
+            self._documents.begin(error, 0.0)
+            self._is_full = True
+            self._warn()
         else:
+            self._is_full = False
             if problem and not self.trouble:
                 logger.info("the embedder %s works again, and nothing waits for it", self.embedder.name)
 
@@ -231,7 +241,8 @@ class Embedding(ABC):
         waiting = self.journal.counts()["waiting_steps"] if self._questions.problem or self._documents.problem else 0
         if not (self._questions.problem or (self._documents.problem and waiting)):
             return ""
-        message = "the embedder fails, so words alone must do" if self._questions.problem else "the embedder fails"
+        message = "what is new cannot be written" if self._is_full else "the embedder fails"
+        message += ", so words alone must do" if self._questions.problem else ""
         waits = f"; {many(waiting, 'step')} {'waits' if waiting == 1 else 'wait'} to be embedded" if waiting else ""
         return f"{message}{waits}: {self._questions.problem or self._documents.problem}"
 

@@ -30,7 +30,7 @@ CODEX = (
 )
 _OPENED = re.compile(rf"^[ \t]*<({CLAUDE}|{CODEX})>", re.MULTILINE)
 _NEXT = re.compile(rf"\s*<({CLAUDE}|{CODEX})>")  # right behind another
-STOPPED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
+STOPPED = re.compile(r"\[Request interrupted by user[^\]]*\]")
 REMINDER = ("<system-reminder>", "</system-reminder>")
 
 

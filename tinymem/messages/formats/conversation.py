@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tinymem.errors import InputError
+from tinymem.messages.formats.objects import encodable_value
 from tinymem.messages.formats.parts import is_moved, native_tokens
 from tinymem.messages.sendable import raw_calls
 from tinymem.messages.tokens import counter_from
@@ -75,7 +76,8 @@ class Conversation(ABC):
         """Write a prompt in the format of this conversation.
 
         An item goes back as it came, thinking, signatures, ids and unknown keys included, if all its messages are among
-        `entries` and none was shortened. Of one that was shortened, or of which a part is missing, a copy goes back.
+        `entries` and none was shortened. Of one that was shortened, or of which a part is missing, a copy goes back; so
+        it does of one with a lone surrogate, which no request can hold.
 
         Args:
             entries: The messages of the prompt, in order: objects with `message`, `input` and `shortened`.
@@ -95,7 +97,7 @@ class Conversation(ABC):
         """
         if cache_control is not None and self.format != "anthropic":
             raise InputError(f"cache_control is Anthropic's, and this conversation has the format {self.format!r}")
-        return self._written(list(self._placed(entries)), stable, cache_control)
+        return encodable_value(self._written(list(self._placed(entries)), stable, cache_control))
 
     def native_tokens(self, counter: TokenCounter | str | None = None) -> list[int]:
         """Count, for each message, the tokens of what goes back with it and is not in it: thinking and reasoning.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import is_
 from typing import Any
 
 from tinymem.errors import MessageError, kind_of
+from tinymem.steps.content import encodable
 
-__all__ = ["items_of", "listed", "plain_value"]
+__all__ = ["encodable_value", "items_of", "listed", "plain_value"]
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
@@ -34,6 +36,24 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain_value(one) for key, one in value.items()}
     return [plain_value(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def encodable_value(value: Any) -> Any:
+    r"""Return `value` with texts that UTF-8 can hold, in dicts and lists; itself where it has them already.
+
+    >>> encodable_value([{"text": "broken \ud83d"}])
+    [{'text': 'broken �'}]
+    """
+    if isinstance(value, str):
+        return encodable(value)
+    if type(value) is dict:
+        keys, inside = [*map(encodable_value, value)], [*map(encodable_value, value.values())]
+        is_same = all(map(is_, keys, value)) and all(map(is_, inside, value.values()))
+        return value if is_same else dict(zip(keys, inside, strict=True))
+    if type(value) is list:
+        inside = [*map(encodable_value, value)]
+        return value if all(map(is_, inside, value)) else inside
+    return value
 
 
 def listed(items: Any) -> list[Any]:
