@@ -134,7 +134,7 @@ class _Chroma:
 
     def begin(self) -> None:
         """Start the process, unless it runs."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._answers is not None and self._process.poll() is None:
             return
         self.end()
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
@@ -162,6 +162,9 @@ class _Chroma:
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             status = self.end()
             raise _EndedError(f"Chroma's process ended (status {status}); the next call starts another") from error
+        except BaseException:  # an interrupt: the answer would be taken for that of the next request
+            self.end()
+            raise
         if kind == "done":
             return answer[0]
         name, text, is_held = answer

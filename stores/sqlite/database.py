@@ -70,9 +70,9 @@ class Database:
             if self._db.in_transaction:
                 yield self._db
                 return
-            if derived:
-                self._db.execute("PRAGMA synchronous=NORMAL")
-            try:
+            try:  # an interrupt may come as soon as a statement has done its work
+                if derived:
+                    self._db.execute("PRAGMA synchronous=NORMAL")
                 self._db.execute("BEGIN IMMEDIATE")
                 yield self._db
                 self._db.execute("COMMIT")
@@ -97,8 +97,8 @@ class Database:
             if self._db.in_transaction:
                 yield
                 return
-            self._db.execute("BEGIN")
-            try:
+            try:  # an interrupt may come as soon as a statement has done its work
+                self._db.execute("BEGIN")
                 yield
             finally:
                 if self._db.in_transaction:

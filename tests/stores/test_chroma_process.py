@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -75,6 +77,18 @@ def test_a_process_that_is_killed_during_a_call_is_an_error_once_and_loses_nothi
         with pytest.raises(StorageError, match="process ended"):
             store.count()
     assert store.count() == 2
+    assert store.query(unit_vectors(2)[1], 1)[0].tolist() == [2]
+
+
+def test_an_interrupt_during_a_call_leaves_no_answer_for_the_next_one(store: VectorStore) -> None:
+    def interrupt(frame: FrameType, event: str, called: object) -> None:
+        if event == "c_call" and called is pickle.load:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.count()
     assert store.query(unit_vectors(2)[1], 1)[0].tolist() == [2]
 
 

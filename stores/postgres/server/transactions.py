@@ -118,9 +118,9 @@ class Transactions:
                 self._is_writing = True
                 yield
             else:
-                self._begin()
-                self._is_writing = True
                 with self._ended():
+                    self._begin()
+                    self._is_writing = True
                     yield
 
     def together(self) -> AbstractContextManager[None]:
@@ -135,13 +135,13 @@ class Transactions:
             if self._held is not None:
                 yield
                 return
-            self._held, self._begin_with = self._pool.take(), REPEATABLE
             with self._ended():
+                self._held, self._begin_with = self._pool.take(), REPEATABLE
                 yield
 
     @contextmanager
     def _ended(self) -> Iterator[None]:
-        """Commit at the end of the block, or roll back if it fails."""
+        """Commit at the end of the block, which begins; or roll back if it fails, or an interrupt comes."""
         try:
             yield
             self._commit()
