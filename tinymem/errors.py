@@ -197,7 +197,7 @@ def is_full(error: BaseException) -> bool:
     for _ in range(DEEPEST):
         if getattr(cause, "errno", None) in NO_SPACE or getattr(cause, "sqlstate", None) == DISK_FULL:
             return True
-        if type(cause).__module__ == "sqlite3" and "full" in str(cause):
+        if "disk is full" in str(cause):
             return True
         cause = cause and cause.__cause__
     return False
