@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -276,6 +277,23 @@ def test_of_two_that_have_a_memory_open_either_writes_what_the_other_archived(
         assert other.forget([other.get(5).id]) == 1
     assert collection(tmp_path).count() == 299
     assert doctor(tmp_path).sound
+
+
+def test_whoever_has_an_index_holds_up_no_work_for_another_memory(tmp_path: Path) -> None:
+    """As forgetting has it while it waits until the background thread closes the same store for another memory."""
+    with open_memory(tmp_path / "one") as one, open_memory(tmp_path / "other") as other:
+        with other.long_term.index.alone:
+            for memory in (other, one):
+                memory.add_steps(lots(100))
+                memory.long_term.embed_pending()
+                memory.long_term.index.asked_at = time.monotonic()  # so that it is opened and filled
+                memory.long_term.hurry()
+            until = time.monotonic() + 300
+            while one.long_term.index.watermark < 100 and time.monotonic() < until:
+                time.sleep(0.05)
+            assert (one.long_term.index.watermark, other.long_term.index.watermark) == (100, 0)
+        other.flush()
+        assert other.stats().indexed_passages == 100
 
 
 def test_a_flush_waits_until_vectors_that_are_to_go_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from tinymem.archive.indexing.index import BACKGROUND, is_held
+from tinymem.archive.indexing.index import is_held
+from tinymem.archive.indexing.lock import BACKGROUND
 from tinymem.errors import ClosedError, warn_hourly, without_content
 
 __all__ = ["Background", "Worker", "background"]

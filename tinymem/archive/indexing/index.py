@@ -20,6 +20,7 @@ from typing import TypeVar
 import numpy as np
 from filelock import Timeout
 
+from tinymem.archive.indexing.lock import BACKGROUND, SHORTLY, IndexLock
 from tinymem.archive.indexing.records import accepted, vectors_of
 from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, shown
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
@@ -36,7 +37,7 @@ from tinymem.recall.candidates import Nearest, products
 from tinymem.recall.catalog import Catalog
 from tinymem.registry import erase_store, remove_from_store, store_from
 
-__all__ = ["BACKGROUND", "BATCH", "Index", "is_held"]
+__all__ = ["BATCH", "Index", "is_held"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +46,7 @@ T = TypeVar("T")
 BATCH = 1_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
 LONGEST_REST = 60.0  # but not longer than so many seconds
-HANDED_OVER = 10.0  # seconds that are waited for another process to close the store,
-SHORTLY = 1.0  # and that the background thread waits
-BACKGROUND = "tinymem"  # its name
+HANDED_OVER = 10.0  # seconds that are waited for another process to close the store
 ASK_AGAIN = 0.05  # seconds after which it is looked again if it has
 
 
@@ -68,7 +67,7 @@ class Index:
         in_memory: bool = False,
     ) -> None:
         self._journal, self._folder, self._open_store, self._reopens = journal, folder, open_store, reopens
-        self.alone = threading.RLock()
+        self.alone = IndexLock(folder)
         self._store: VectorStore | None = None
         self._in_memory = 0 if in_memory else None  # the watermark of a store that no other process can see
         self._is_stale = False  # true of a store in memory that is to be emptied
