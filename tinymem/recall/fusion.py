@@ -185,7 +185,7 @@ class Scored:
         """The log-odds of each: `(len(rows),)`."""
         return self.fusion.score(self.features, self.kinds)
 
-    @property
+    @cached_property
     def signals(self) -> Signals | None:
         """The signals of whether the memory knows anything of the question; None for a stretch of a run."""
         if self.query.is_stretch or not len(self.rows):
@@ -195,7 +195,7 @@ class Scored:
         score = float(self.scores.max())
         return Signals(score, cosine, self.found.unseen, coverage, speaker, self.catalog.count)
 
-    @property
+    @cached_property
     def odds(self) -> float:
         """The log-odds that the memory knows something of it; not below 0 where it has an identifier of it."""
         if (signals := self.signals) is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tinymem.protocols import TokenCounter
+from tinymem.recall.relevance import Signals
 from tinymem.recall.render import said_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
@@ -132,7 +133,7 @@ class Explanation(Shown):
             constant makes up the rest.
         left_out: The best passages that did not come back: they do not fit what better ones left of the budget, repeat
             a better one, have too little to do with the query, or rank below the last one that fitted.
-        signals: What tells whether the memory knows anything of the question; "" for a stretch of a run.
+        signals: What tells whether the memory knows anything of the question; None for a stretch of a run.
         odds: The log-odds that it does, by these signals; below 0 the answer is no.
     """
 
@@ -140,7 +141,7 @@ class Explanation(Shown):
     budget: int
     recalled: Recall
     left_out: tuple[LeftOut, ...]
-    signals: str = ""
+    signals: Signals | None = None
     odds: float = 0.0
 
     @property
@@ -154,7 +155,7 @@ class Explanation(Shown):
         yield [(f"{many(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.recalled.note:
             yield [(self.recalled.note, "yellow")]
-        if self.signals:
+        if self.signals is not None:
             yield [(f"{self.signals}: log-odds {self.odds:+.2f} that something is known of it", "dim")]
         common = self._common_features()
         if self.items:

@@ -216,4 +216,4 @@ class Search:
         if not is_relevant:
             note, left_out = note or NOTHING, tuple(replace(one, reason=UNRELATED) for one in left_out)
         recalled = replace(recalled, note=note, is_relevant=is_relevant)
-        return Explanation(text, budget, recalled, left_out, str(scored.signals or ""), scored.odds)
+        return Explanation(text, budget, recalled, left_out, scored.signals, scored.odds)
