@@ -179,6 +179,7 @@ class Embedding(ABC):
             self._make_sure()
             self.embed_pending(at_least, once=once)
         except EmbedderError as error:
+            self._is_full = False
             if self._documents.took >= SLOW:  # a question would wait as long
                 self._questions.begin(error, self._documents.took)
             self._warn()
@@ -189,7 +190,6 @@ class Embedding(ABC):
             self._is_full = True
             self._warn()
         else:
-            self._is_full = False
             if problem and not self.trouble:
                 logger.info("the embedder %s works again, and nothing waits for it", self.embedder.name)
 
