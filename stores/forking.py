@@ -8,40 +8,42 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 from weakref import WeakSet
 
 from tinymem.errors import StorageError
 
 __all__ = ["ProcessLock", "leave_to_parent"]
 
+_RLock: Any = type(threading.RLock())
 _LEFT: WeakSet[object] = WeakSet()
+_LOCKS: WeakSet[ProcessLock] = WeakSet()
 
 
-class ProcessLock:
+class ProcessLock(_RLock):  # type: ignore[misc]
     """A re-entrant lock of `what`, which this process has opened.
 
-    Acquiring it in a forked child is a StorageError, since the child might wait for a plain lock for ever.
+    Acquiring it in a forked child is a StorageError, since the child might wait for a plain lock for ever. It gets
+    another class there: with a method in Python in this one, Ctrl-C could come between the lock and its block.
 
     >>> with ProcessLock("the journal"):
     ...     pass
     """
 
-    def __init__(self, what: str) -> None:
-        self._what, self._pid = what, os.getpid()
-        self._lock = threading.RLock()
+    inherited = False  # True in a child of the process that opened `what`
 
-    @property
-    def inherited(self) -> bool:
-        """True in a child of the process that opened `what`."""
-        return os.getpid() != self._pid
+    def __init__(self, what: str) -> None:
+        self._what = what
+        _LOCKS.add(self)
+
+
+class _InheritedLock(ProcessLock):
+    """A lock in a child of the process that made it."""
+
+    inherited = True
 
     def __enter__(self) -> None:
-        if self.inherited:
-            raise StorageError(f"{self._what} was opened before a fork, in another process: open it in the child")
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        raise StorageError(f"{self._what} was opened before a fork, in another process: open it in the child")
 
 
 def leave_to_parent(thing: object) -> None:
@@ -50,6 +52,13 @@ def leave_to_parent(thing: object) -> None:
     Closing an SQLite connection in a child can harm the parent's file, and Chroma waits there for missing threads.
     """
     _LEFT.add(thing)
+
+
+def _inherit() -> None:
+    for lock in list(_LOCKS):
+        lock.__class__ = _InheritedLock
+    _LOCKS.clear()
+    _never_free()
 
 
 def _never_free() -> None:
@@ -62,4 +71,4 @@ def _never_free() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_never_free)
+    os.register_at_fork(after_in_child=_inherit)

@@ -17,9 +17,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import tinymem
 from tinymem import HierarchicalMemory, MessageStep
+from tinymem.stores.forking import ProcessLock
 
 __all__ = ["Passage", "count", "main"]
 
@@ -52,13 +54,15 @@ class Passage:
         self.calls += 1
         self.names.add(name)
         self.hops += came_from is not None and came_from != name
-        function = frame.f_code.co_name
-        if function == "__enter__" and name.endswith("/forking.py"):
-            if "/sqlite/" in (came_from or ""):
-                self.journal_locks += 1
-            else:
-                self.locks += 1
-        self.version_reads += function == "version" and "/sqlite/" in name
+        self.version_reads += frame.f_code.co_name == "version" and "/sqlite/" in name
+
+    def lock(self, lock: ProcessLock) -> Any:
+        """Take a lock, and count it."""
+        if "/sqlite/" in (_file_of(sys._getframe(2)) or ""):
+            self.journal_locks += 1
+        else:
+            self.locks += 1
+        return super(ProcessLock, lock).__enter__()
 
     def as_dict(self) -> dict[str, int]:
         """Return the numbers by name."""
@@ -88,11 +92,13 @@ def passage(call: Callable[[], object]) -> Passage:
         if event == "call":
             seen.enter(frame)
 
+    ProcessLock.__enter__ = lambda lock: seen.lock(lock)  # a lock in C calls no function that could be seen
     sys.setprofile(look)
     try:
         call()
     finally:
         sys.setprofile(None)
+        del ProcessLock.__enter__
     return seen
 
 

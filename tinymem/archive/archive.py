@@ -42,6 +42,7 @@ from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import is_milestone
+from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import open_journal
 
 __all__ = ["Archive", "fence_key", "row_of"]
@@ -320,7 +321,8 @@ class Archive(Indexing):
         meanwhile.
         """
         try:
-            self.index.forget()
+            with release_when_interrupted():
+                self.index.forget()
         except StorageError as error:
             raise StorageError(
                 f"the steps are deleted, but the index still has their vectors, and loses them when it is next filled: "

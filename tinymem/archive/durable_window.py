@@ -24,6 +24,7 @@ from tinymem.steps.standins import covers_of, sources_of
 from tinymem.steps.step import Step, StepT
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.forking import ProcessLock
+from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.window.change import Change, check_new, note_calls
 from tinymem.window.manager import MemoryManager
 from tinymem.window.strategy import PruneReport, Prunes, check_report
@@ -119,10 +120,14 @@ class DurableWindow(MemoryManager):
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        with super()._changing():
+        with release_when_interrupted(), super()._changing():
             self.catch_up()
-            yield
-            self._tell_news()
+            try:
+                yield
+                self._tell_news()
+            except BaseException:  # an interrupt may have come between the journal and what is remembered of it
+                self._version = -1  # so that all of it is read again
+                raise
 
     def as_kept(self, step: StepT) -> StepT:
         """Return the step as `redact` leaves it."""
@@ -143,13 +148,6 @@ class DurableWindow(MemoryManager):
     def _apply(self, change: Change) -> list[Step]:
         if not change:
             return []
-        try:
-            return self._applied(change)
-        except BaseException:  # an interrupt may have come between the journal and what is remembered of it
-            self._version = -1  # so that all of it is read again
-            raise
-
-    def _applied(self, change: Change) -> list[Step]:
         tokens = self._archive.tokens_of(change.added)  # counted before the transaction makes other processes wait
         positions: dict[str, int] = {}
         with self._journal.together() if change.added or change.lapsed else nullcontext():

@@ -38,6 +38,7 @@ from tinymem.recall.slices import Outline
 from tinymem.registry import DEFAULT_EMBEDDER
 from tinymem.steps.step import Step
 from tinymem.steps.terminal import many
+from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import has_journal
 
 __all__ = ["BATCH", "Embedding"]
@@ -147,7 +148,8 @@ class Embedding(ABC):
         """
         if self.journal.waiting_tokens() < at_least:
             return 0
-        with self._embedding, self.journal.turn(0 if once else TURN) as is_ours:  # or one of them would work in vain
+        turn = self.journal.turn(0 if once else TURN)  # or one of them would work in vain
+        with self._embedding, release_when_interrupted(), turn as is_ours:
             if self.journal.waiting_tokens() < at_least or (once and not is_ours):  # another one has done it, or does
                 return 0
             return self._embed_pending(advance, once)

@@ -26,6 +26,7 @@ from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.redaction import Redact
 from tinymem.steps.step import Message, Step, Style, some_steps
+from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import chosen, forget_namespace, number_of
 from tinymem.upkeep.retention import Retention, RetentionReport
@@ -114,7 +115,7 @@ class BaseMemory(StepCollection):
     @contextmanager
     def _opened(self) -> Iterator[None]:
         """Hold the lock of a memory that is open."""
-        with self._lock:
+        with release_when_interrupted(), self._lock:
             self._check_open()
             yield
 
@@ -287,8 +288,7 @@ class BaseMemory(StepCollection):
             EmbedderError: The embedder fails.
             StorageError: The index cannot be written, or another process that has it open does not write it.
         """
-        with self._opened():
-            pass  # what follows embeds, so others may have the lock
+        self._check_open()  # without the lock, since embedding takes time
         self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
         self.long_term.hurry()
         self.medium_term.settle()

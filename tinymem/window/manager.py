@@ -324,8 +324,8 @@ class MemoryManager(StepCollection):
 
     def _tell(self, other: Callable[[Any], Any] | None, what: object) -> Any:
         """Call the user's function, which may read this memory but not change it."""
-        self._busy = True
         try:
+            self._busy = True
             return None if other is None else other(what)
         finally:
             self._busy = False
