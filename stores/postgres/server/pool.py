@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -54,13 +55,20 @@ LOCAL = (
 )
 
 
+class _Place:
+    """The place of a connection in use: it is free again as soon as nobody has it, be it lost by an interrupt."""
+
+
 class Pool:
     """Up to SIZE connections to the database at `url`; a caller that needs one waits up to `timeout` seconds."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self.address, self._url, self._timeout = address(url), url, timeout
-        self._free, self._spare = threading.Semaphore(SIZE), threading.Semaphore(SIZE // 2)
+        self._places: WeakSet[_Place] = WeakSet()
+        self._spares: WeakSet[_Place] = WeakSet()  # of connections that are lent for longer
+        self._used: WeakKeyDictionary[Connection, _Place] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        self._given = threading.Condition(self._lock)
         self._idle: list[Connection] = []
         self._halfvec = 0  # the number of pgvector's type in this database
         self.users = 0
@@ -69,33 +77,40 @@ class Pool:
 
     def take(self) -> Connection:
         """Return a connection for the caller alone; StorageError if there is none, or the server lets nobody in."""
-        if not self._free.acquire(timeout=self._timeout):
-            raise StorageError(
-                f"{self.address}: all {SIZE} connections of this process are in use for {self._timeout:g} seconds; "
-                "use fewer threads, or keep transactions short"
-            )
+        place, until = _Place(), time.monotonic() + self._timeout
+        with self._lock:
+            while len([*self._places]) >= SIZE:  # their number counts those that are gone, if that was interrupted
+                if time.monotonic() > until:
+                    raise StorageError(
+                        f"{self.address}: all {SIZE} connections of this process are in use for {self._timeout:g} "
+                        "seconds; use fewer threads, or keep transactions short"
+                    )
+                self._given.wait(PAUSE)
+            self._places.add(place)
+            connection = self._idle.pop() if self._idle else None
         try:
-            with self._lock:
-                if self._idle:
-                    return self._idle.pop()
-            return self._connected()
-        except BaseException:
-            self._free.release()
+            connection = connection or self._connected()
+            self._used[connection] = place
+        except BaseException:  # whose traceback keeps the place while somebody keeps the error
+            self._places.discard(place)
             raise
+        return connection
 
     def give(self, connection: Connection) -> None:
         """Take a connection back; one that broke is dropped with all others, which are older."""
-        try:
-            if is_lost(connection):
-                connection.close()
-                self.drop_idle()
-            elif connection.info.transaction_status != TransactionStatus.IDLE:
-                connection.close()  # what was begun on it is rolled back
-            else:
-                with self._lock:
-                    self._idle.append(connection)
-        finally:
-            self._free.release()
+        is_idle = False
+        if is_lost(connection):
+            connection.close()
+            self.drop_idle()
+        elif connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.close()  # what was begun on it is rolled back
+        else:
+            is_idle = True
+        with self._lock:
+            self._used.pop(connection, None)
+            if is_idle:
+                self._idle.append(connection)
+            self._given.notify()
 
     def asked(self, connection: Connection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Return the rows of a statement that is a transaction of its own, in one round trip."""
@@ -106,19 +121,20 @@ class Pool:
     @contextmanager
     def spare(self) -> Iterator[Connection | None]:
         """Lend a connection for longer; None where half of all are lent so, since their users need others besides."""
-        if not self._spare.acquire(blocking=False):
+        place = _Place()
+        with self._lock:
+            if is_free := len([*self._spares]) < SIZE // 2:
+                self._spares.add(place)
+        if not is_free:
             yield None
             return
+        connection = self.take()
         try:
-            connection = self.take()
-            try:
-                yield connection
-            finally:
-                with suppress(psycopg.Error):
-                    connection.rollback()
-                self.give(connection)
+            yield connection
         finally:
-            self._spare.release()
+            with suppress(psycopg.Error):
+                connection.rollback()
+            self.give(connection)
 
     def drop_idle(self) -> None:
         """Close the connections that nobody uses."""
@@ -177,8 +193,11 @@ class Pool:
 
 
 def sent(connection: Connection, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
-    """Send statements in one round trip, and return their cursors."""
-    failure: Exception | None = None
+    """Send statements in one round trip, and return their cursors.
+
+    After an interrupt the connection is closed: half of a transaction must not be what the next one begins with.
+    """
+    failure: BaseException | None = None
     done: list[psycopg.Cursor[tuple[Any, ...]]] = []
     try:
         with connection.pipeline():
@@ -186,14 +205,25 @@ def sent(connection: Connection, statements: Sequence[Statement]) -> list[psycop
                 for sql, values in statements:
                     prepare = None if isinstance(sql, Planned) else False
                     done.append(connection.cursor(binary=True).execute(sql, values, prepare=prepare))
-            except Exception as error:  # psycopg would log what the end of the pipeline says besides
+            except BaseException as error:  # psycopg would log what the end of the pipeline says besides
                 failure = error
-    except psycopg.Error as error:
+    except BaseException as error:
         failure = failure or error
     if failure is not None:
+        if (interrupt := _interrupt_in(failure)) is not None:
+            connection.close()
+            raise interrupt
         connection.prepare_threshold = None  # psycopg takes what was to be prepared behind the failure for prepared
         raise failure
     return done
+
+
+def _interrupt_in(error: BaseException | None) -> BaseException | None:
+    """Return what is no error of psycopg, which raises one of its own where an interrupt comes as a pipeline ends."""
+    if isinstance(error, psycopg.Error):
+        while isinstance(error, Exception):
+            error = error.__context__
+    return error
 
 
 _pools: dict[tuple[int, str], Pool] = {}

@@ -52,7 +52,8 @@ class Transactions:
         self._location = f"{self._pool.address} namespace {name!r}"
         self._lock = ProcessLock(f"the memory at {self._location}")
         self._is_open = True
-        self._writer, self._own = uuid.uuid4(), 0  # the transactions that this journal committed
+        self._writer = uuid.uuid4()
+        self._tried, self._own = 0, 0  # the transactions that this journal tried to commit, and those that it did
         self._held: Connection | None = None  # while a transaction or a snapshot is open
         self._begin_with: str | None = None  # what the first read in a snapshot sends before it
         self._is_writing = False
@@ -146,7 +147,10 @@ class Transactions:
             yield
             self._commit()
         finally:
-            self._end()
+            try:
+                self._end()
+            finally:  # an interrupt may have come as it began
+                self._end()
 
     def _begin(self) -> None:
         """Begin a transaction that writes, and read the head, on another connection if an idle one was lost."""
@@ -189,7 +193,8 @@ class Transactions:
             return
         assert self._head is not None
         head = self._head
-        counts = {"ns": self._id, "writer": self._writer, "writes": self._own + 1, "number": head.next_number,
+        self._tried += 1
+        counts = {"ns": self._id, "writer": self._writer, "writes": self._tried, "number": head.next_number,
                   "passage": head.next_passage, "passages": head.more_passages, "words": head.more_words}  # fmt: skip
         self._ahead = (self._news, (self._id, head.last)) if self._news else None
         ending = [*self._queue, (_WRITTEN, counts), ("COMMIT", ())]
@@ -213,7 +218,7 @@ class Transactions:
                     "asked if it was committed: open the memory again and look before repeating it"
                 ) from lost
             time.sleep(PAUSE)
-        if writes != self._own + 1:
+        if writes != self._tried:
             raise StorageError(
                 f"{self._location}: the connection was lost, and nothing of this transaction was written: try again"
             ) from lost
@@ -233,12 +238,15 @@ class Transactions:
         held, self._held, self._head, self._begin_with = self._held, None, None, None
         self._is_writing, self._queue, self._news, self._read_ahead = False, [], None, None
         if held is not None:
-            if not is_lost(held) and held.info.transaction_status != TransactionStatus.IDLE:
-                try:
+            try:
+                if not is_lost(held) and held.info.transaction_status != TransactionStatus.IDLE:
                     held.execute("ROLLBACK")
-                except psycopg.Error:
-                    held.close()
-            self._pool.give(held)
+            except BaseException as error:
+                held.close()
+                if not isinstance(error, psycopg.Error):  # an interrupt
+                    raise
+            finally:
+                self._pool.give(held)
 
     def _check_open(self) -> None:
         if not self._is_open:

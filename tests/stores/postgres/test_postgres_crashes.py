@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -114,6 +115,41 @@ def test_a_commit_whose_answer_is_lost_is_asked_for(
     assert wire.cuts == 1
     assert journal.version() == version  # only this journal has written
     check(journal, {"first": 1, "second": 2})
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the connections that are dropped
+@pytest.mark.parametrize("first", range(3))
+def test_an_interrupt_leaves_no_half_of_a_transaction(first: int, open_journal: OpenJournal) -> None:
+    journal = open_journal()
+    acknowledged = {"0": add_next(journal, "0")}
+    at, was_interrupted = first, True
+    while was_interrupted:
+        at += 6
+        was_interrupted = interrupted(lambda: add_next(journal, f"lost {at}"), at)  # noqa: B023
+        acknowledged[str(at)] = add_next(journal, str(at))
+    assert at > 30
+    check(open_journal(), acknowledged)
+
+
+def interrupted(use: Callable[[], object], at: int) -> bool:
+    """Whether something was interrupted, as by Ctrl-C when the `at`-th function begins."""
+    left = at
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        nonlocal left
+        left -= event == "call"
+        if event == "call" and left == 0:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        use()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return left <= 0  # in one that nobody waits for, as the removal of an object
 
 
 def test_what_was_forgotten_while_the_server_went_away_may_be_gone(
