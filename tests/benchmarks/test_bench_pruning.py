@@ -43,7 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def results(data: Path) -> Path:
     out = data.with_name("pruning.json")
-    pruning.main(["--data", str(data), "--budgets", "900,700", "--out", str(out)])
+    pruning.main(["--data", str(data), "--budgets", "1200,900", "--out", str(out)])
     return out
 
 
@@ -82,13 +82,13 @@ def test_two_hundred_characters_around_the_needle_are_needed(before: int, after:
 
 def test_every_strategy_is_measured_at_every_budget_and_semantic_pruning_finds_the_token(results: Path) -> None:
     record = json.loads(results.read_text(encoding="utf-8"))
-    assert record["format"] == pruning.FORMAT and record["budgets"] == [700, 900]
+    assert record["format"] == pruning.FORMAT and record["budgets"] == [900, 1200]
     assert str(results.parent) not in results.read_text(encoding="utf-8")
     (one,) = record["sets"]
     assert (one["runs"], one["queries"], one["held_back"]) == (1, 2, 2)
     assert list(one["figures"]) == list(STRATEGIES)
     for name, figures in one["figures"].items():
-        for budget in ("700", "900"):
+        for budget in ("900", "1200"):
             assert figures[budget]["tokens"] <= int(budget)
             assert figures[budget]["survive"] == {"even": 0, "odd": float("sem" in name), "all": float("sem" in name)}
 

@@ -15,11 +15,11 @@ from work import grows_linearly
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, TaskStep
 from tinymem.embedders.hashing import HashingEmbedder
-from tinymem.memory.context.window import default_query
 from tinymem.recall.query.analysis import analyse
 from tinymem.recall.query.identifiers import hashes, read
 from tinymem.recall.query.words import MOST, stretch_of, words_of
 from tinymem.steps.ids import utc_now
+from tinymem.window.query import default_query
 
 CALLS: list[Step] = [
     ActionStep(
@@ -40,6 +40,12 @@ def test_a_short_newest_output_says_what_to_do_next() -> None:
         newest = ActionStep("Next.", tool_name="cat", tool_args={"path": "x"}, observation=observation)
         words = words_of(stretch_of([older, newest]))
         assert (observation.split("\\n")[0] in words) is is_read and "old" not in words
+
+
+def test_of_a_long_task_only_the_beginning_is_asked_beside_what_the_agent_does() -> None:
+    task = TaskStep("Find the port. " + "It is in one of the files of the server. " * 20)
+    text = default_query([task, CALLS[0], CALLS[0].evolve(id="again")])
+    assert text.startswith("Find the port. It is in") and text.count("one of the files") == 2
 
 
 def test_outputs_are_left_out_and_all_else_comes_in_order() -> None:

@@ -182,6 +182,22 @@ def test_below_the_high_water_mark_nothing_changes() -> None:
     assert changes(3_000) < 15 < 25 < changes(6_000)
 
 
+def test_a_call_that_wrote_a_file_is_brief_beside_its_result_and_whole_where_it_answers() -> None:
+    script = "".join(f"def step_{at}(): return {at}\n" for at in range(60)) + "def open_vault(): return 4711\n"
+    wrote = ActionStep(
+        "Write it.",
+        tool_name="write",
+        tool_args={"path": "job.py", "content": script},
+        observation="Written; billing listens on 8123.",
+    )
+    steps = [TASK, wrote, *run(12)]
+    beside = semantic_pruning("static", 2_000, query="On which port does billing listen?", keep_recent=1)(steps)
+    (shown,) = [step for step in beside if "8123" in step.text]
+    assert "job.py" in shown.text and "characters left out" in shown.text and len(shown.text) < 400
+    asked = semantic_pruning("static", 2_000, query="def open_vault(): return", keep_recent=1)(steps)
+    assert wrote in asked
+
+
 def test_the_newest_groups_stay_whole() -> None:
     steps = needle_run()
     after = semantic_pruning("static", 12_000, keep_recent=3)(steps)

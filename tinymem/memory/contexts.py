@@ -16,7 +16,7 @@ from tinymem.memory.context.blocks import episodes_block, scratchpad_block
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.fitting import About, Fitting
 from tinymem.memory.context.history import History
-from tinymem.memory.context.window import default_query, window_of
+from tinymem.memory.context.window import window_of
 from tinymem.memory.reading import ReadingMemory
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
 from tinymem.memory.tracing import traced
@@ -27,6 +27,7 @@ from tinymem.steps.checks import Time, a_text, an_aware_time, one_of, some_token
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import STYLES, Style
 from tinymem.window.manager import OnConflict
+from tinymem.window.query import default_query
 from tinymem.window.sending import Sending
 
 __all__ = ["ContextMemory"]

@@ -20,7 +20,7 @@ from tinymem.steps.types import MessageStep
 __all__ = ["ends", "excerpt", "fitted", "long_texts", "pieces", "with_texts"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
-LONG = 2_000  # a text of up to so many characters stays whole: most results that matter are shorter
+LONG = 600  # a text of up to so many characters stays whole
 HEAD = 80  # characters of a first line that always stays
 JOINED = 48  # characters between two slices that cost no more than the mark would
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tinymem.errors import InputError, kind_of
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
-from tinymem.recall.query.words import stretch_of
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import one_of, whole_number
-from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
-from tinymem.steps.types import TaskStep
 from tinymem.window.excerpts import fitted
 from tinymem.window.filling import Filling
+from tinymem.window.query import default_query
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay
 
@@ -64,7 +62,7 @@ def semantic_pruning(
         embedder: An embedder, or its name.
         max_tokens: The most tokens of the window.
         query: A text, or a callable that makes one of the steps; by default the beginning of the current task and the
-            newest groups.
+            two newest groups.
         keep_recent: The newest groups that stay.
         low_water: The tokens to which a pruning goes; by default `max_tokens`. With fewer, the window's start moves in
             jumps, and prompt caches hold between them.
@@ -72,7 +70,8 @@ def semantic_pruning(
         tasks: `"all"` keeps every task while there is room; with `"current"` earlier ones count as any other step.
         style: The style in which steps are sent, and so counted; see `Step.to_messages`.
         shorten: Cut long results and messages to their first line and their relevant passages, each verbatim and of 200
-            characters or more, with marks for the rest; without it groups stay whole or go.
+            characters or more, with marks for the rest, and the texts in the calls beside them to 100 characters;
+            without it groups stay whole or go.
 
     Raises:
         InputError: An argument makes no sense.
@@ -114,7 +113,7 @@ class SemanticPruning:
         kept, others, used = must_stay(steps, costs, self.max_tokens, self.max_tokens, self.tasks)
         recent, used = self._recent(others, costs, used)
         candidates = others[: len(others) - len(recent)]
-        text = self._question(steps, recent or others[-1:])
+        text = self._question(steps)
         if candidates and used < self.target and text.strip():
             listed = [step for group in candidates for step in group]
             found = self.index.score(listed, text)
@@ -138,10 +137,9 @@ class SemanticPruning:
             used += sum(self.price.count(step) for group in recent for step in group)
         return recent, used
 
-    def _question(self, steps: Sequence[Step], recent: Iterable[Group]) -> str:
+    def _question(self, steps: Sequence[Step]) -> str:
         if isinstance(self.query, str):
             return self.query
         if self.query is not None:
             return self.query(steps)
-        task = newest_request(steps) or newest_of(steps, TaskStep)
-        return stretch_of((step for group in recent for step in group), task.text if task else "")
+        return default_query(steps)

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
-from tinymem.memory.context.window import QUERY_STEPS, Window, default_query, fitted_request
+from tinymem.memory.context.window import Window, fitted_request
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.items import ItemConversation
 from tinymem.messages.recognition import Node
@@ -15,6 +15,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.standins import is_request
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep
+from tinymem.window.query import QUERY_STEPS, default_query
 from tinymem.window.sending import Sending, SentGroup
 
 __all__ = ["History"]

@@ -8,18 +8,14 @@ from typing import Protocol
 
 from tinymem.memory.context.shortening import changed, shortened_to
 from tinymem.messages.conversion import groups
-from tinymem.recall.query.words import stretch_of
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import TaskStep
 from tinymem.window.sending import Sending, SentGroup
 from tinymem.window.strategy import critical
 
-__all__ = ["QUERY_STEPS", "Given", "Window", "current_task", "default_query", "fitted_request", "fixed_steps",
-           "window_of", "with_request"]  # fmt: skip
+__all__ = ["Given", "Window", "current_task", "fitted_request", "fixed_steps", "window_of", "with_request"]
 
-QUERY_GROUPS = 2  # newest groups that a context without a query asks for
-QUERY_STEPS = 200  # newest steps that these are looked for in
 REQUEST = 0.5  # share of a context that the newest request has at most, once something was done for it
 FILES = 0.75  # and with its files
 
@@ -103,12 +99,3 @@ def _wanted(steps: Sequence[Step]) -> set[str]:
 def current_task(steps: Iterable[Step]) -> TaskStep | None:
     """Return the newest task, or None."""
     return newest_of(steps, TaskStep)
-
-
-def default_query(steps: Sequence[Step], task: Step | None = None) -> str:
-    """Return the query of a context that is given none: the task, by default the current one, and the newest steps."""
-    newest = [step for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
-    if task is None:
-        request = newest_request(steps)
-        task = current_task(steps) if request is None or request in newest else request
-    return stretch_of(newest, task.text if task else "")

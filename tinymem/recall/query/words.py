@@ -22,6 +22,7 @@ __all__ = ["stretch_of", "words_of"]
 MOST = 600  # characters of each message, and of the arguments of each call, that say what is wanted
 SHORT = 400  # characters of an output that is read as a message
 SHOWN = 1_000  # characters at either end of a longer text that stand in a stretch
+TASK = 120  # characters of the task beside a stretch: more says what is next less well than the stretch does
 NESTED = 100  # values of one call's arguments that are read
 
 _CALL = re.compile(r"(?:(?<=\s)|^)[A-Za-z_][\w.:-]{0,80}\((?=\{\s*(?:\"|\}))", re.MULTILINE)
@@ -38,7 +39,7 @@ def stretch_of(steps: Iterable[Step], task: str = "") -> str:
     >>> stretch_of([ActionStep("Where?", tool_name="grep", tool_args={"n": 1}, observation="8443")], "Find it.")
     'Find it. \nWhere? grep({"n": 1})\n8443 '
     """
-    messages = [f"{_shown(task)} "] if task else []
+    messages = [f"{_shown(task[:TASK])} "] if task else []
     for step in steps:
         for _, parts in groupby(step.parts(), attrgetter("message")):
             messages.append(_message([*parts]))
