@@ -33,7 +33,7 @@ def opened(folder: Path, store: str, **more: Any) -> HierarchicalMemory:
     except EmbedderMismatchError:  # it was reindexed
         memory = HierarchicalMemory(folder, embedder=EMBEDDERS[1], **more)
     if store == "chroma":
-        memory.long_term._exact_up_to = 0
+        memory.long_term.index.exact_up_to = 0
     memory.scratchpad._max_observations = None  # or the oldest notes would become steps that no ledger has
     return memory
 

@@ -55,7 +55,7 @@ def opened(folder: Path) -> Iterator[HierarchicalMemory]:
     """The memory that all share, with thresholds so low that all of its machinery runs."""
     tinymem.archive.indexing.indexing.WAITING, tinymem.archive.indexing.index.BATCH = 2_000, 100
     with HierarchicalMemory(folder, embedder=EMBEDDER, max_tokens=MAX_TOKENS) as memory:
-        memory.long_term._exact_up_to = EXACT_UP_TO
+        memory.long_term.index.exact_up_to = EXACT_UP_TO
         yield memory
 
 

@@ -33,7 +33,7 @@ README = Path(__file__).parents[1] / "README.md"
 TOGETHER = 1_000  # steps that are added at once
 # The functions of each stage, by module, class where there is one, and name.
 STAGES = {
-    "embed the new step": ["archive.embedding:Embedding.catch_up"],
+    "embed the new step": ["archive.embedding:EmbeddingQueue.catch_up"],
     "extend the catalog": ["archive.archive:Archive.catalog"],
     "filter": ["recall.fusion:Filter.allowed"],
     "analyse the question": ["archive.embedding:analyse"],

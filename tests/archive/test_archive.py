@@ -173,17 +173,17 @@ def test_enough_tokens_are_waited_for(tmp_path: Path, monkeypatch: pytest.Monkey
     assert archive.embed_pending(at_least=tokens + 1) == 0
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", tokens + 1)
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", inf)
-    archive.in_background, archive._called_at = True, 0.0
+    archive.in_background, archive.indexing._called_at = True, 0.0
     archive.journal.set_window([1], {})
-    archive.work()
+    archive.indexing.work()
     assert not embedder.documents
     assert archive.embed_pending(at_least=tokens) == 3
     assert archive.embed_pending() == archive.journal.waiting_tokens() == 0
     fill(archive, map(said, "defg"))
-    archive.work()
+    archive.indexing.work()
     assert archive.journal.waiting_tokens(), "the background lets a caller go on"
-    archive._called_at = 0.0
-    archive.work()
+    archive.indexing._called_at = 0.0
+    archive.indexing.work()
     assert (sum(embedder.documents.values()), archive.journal.waiting_tokens()) == (7, 0)
     archive.close()
 
@@ -553,7 +553,7 @@ def test_a_closed_archive_says_so(tmp_path: Path) -> None:
         lambda: fill(archive, [said("text", 2)]),
         lambda: archive.forget([1]),
         archive.embed_pending,
-        archive.work,
+        archive.indexing.work,
         archive.index.follow,
     ):
         with pytest.raises(ClosedError):

@@ -163,7 +163,7 @@ def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
 ) -> None:
     monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 10)
     for memory in both:
-        memory.long_term._exact_up_to = 0
+        memory.long_term.index.exact_up_to = 0
     one, other = both
     one.archive(talk(60))
     for memory in both:
@@ -181,7 +181,7 @@ def test_an_index_in_memory_holds_nothing_that_another_process_forgot(
 def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 20)
     for memory in both:
-        memory.long_term._exact_up_to = 0
+        memory.long_term.index.exact_up_to = 0
     one, other = both
     one.archive(talk(40))
     one.recall("lot", 200)

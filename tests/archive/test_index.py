@@ -137,16 +137,16 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
     archive.in_background = True
     fill(archive, numbered_texts(sentences(100)))
     archive.embed_pending()
-    archive._called_at = 0.0
-    assert not archive.waits_for_index and archive.work() is None and not store.upserts
+    archive.indexing._called_at = 0.0
+    assert not archive.indexing.waits_for_index and archive.indexing.work() is None and not store.upserts
     archive.journal.set_window([1], {})
     for held in (40, 80, 100):
-        assert archive.waits_for_index and archive.work() is not None
+        assert archive.indexing.waits_for_index and archive.indexing.work() is not None
         assert (store.count(), watermark(archive)) == (held, held)
-    assert not archive.waits_for_index
-    assert archive.work() is not None and archive.index.is_open, "it lingers"
+    assert not archive.indexing.waits_for_index
+    assert archive.indexing.work() is not None and archive.index.is_open, "it lingers"
     archive.index.used_at = -inf
-    assert archive.work() is None and not archive.index.is_open
+    assert archive.indexing.work() is None and not archive.index.is_open
     assert [id for ids in store.upserts for id in ids] == list(range(1, 101)), "each once"
     archive.close()
 
@@ -155,11 +155,11 @@ def test_the_background_embeds_what_waits_when_nobody_calls(tmp_path: Path, stor
     archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store)
     archive.in_background = True
     archive.write([said(text, at) for at, text in enumerate(TEXTS[:30], 1)], window=False)
-    archive._called_at = inf
-    archive.work()
+    archive.indexing._called_at = inf
+    archive.indexing.work()
     assert archive.journal.counts()["waiting_steps"] == 30
-    archive._called_at = 0.0
-    archive.work()
+    archive.indexing._called_at = 0.0
+    archive.indexing.work()
     assert archive.journal.counts()["waiting_steps"] == 0
     archive.close()
     with closing(archive_at(tmp_path)) as again:
@@ -177,7 +177,7 @@ def test_a_store_in_memory_is_filled_from_half_of_exact_up_to_on(tmp_path: Path)
     archive.in_background = True
     archive.write([said(text, at) for at, text in enumerate(sentences(99), 1)], window=False)
     archive.embed_pending()
-    assert not archive.waits_for_index
+    assert not archive.indexing.waits_for_index
     archive.flush()
     assert store.count() == 0
     archive.write([said("One more.", 100)], window=False)

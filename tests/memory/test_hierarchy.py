@@ -888,7 +888,7 @@ def test_by_default_meaning_is_found_through_the_whole_way(tmp_path: Path) -> No
         assert "allergic to chicken" in memory.context("What is the pet allergic to?").recalled.text
     with HierarchicalMemory(tmp_path, max_tokens=600) as memory:
         assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
-        memory.long_term._exact_up_to = 0  # as if it were much
+        memory.long_term.index.exact_up_to = 0  # as if it were much
         memory.long_term.index.open()
         assert "allergic to chicken" in memory.recall("What food must the kitten not have?", 200).text
         assert memory.stats().store == "chroma"

@@ -104,15 +104,15 @@ def test_the_background_indexes_what_nobody_flushes(tmp_path: Path, monkeypatch:
     is_done = threading.Event()
     with open_memory(tmp_path) as memory:
         archive = memory.long_term
-        work = archive.work
+        work = archive.indexing.work
 
         def watched() -> float | None:
             delay = work()
-            if archive.journal.counts()["waiting_steps"] == 0 and not archive.waits_for_index:
+            if archive.journal.counts()["waiting_steps"] == 0 and not archive.indexing.waits_for_index:
                 is_done.set()
             return delay
 
-        monkeypatch.setattr(archive, "work", watched)
+        monkeypatch.setattr(archive.indexing, "work", watched)
         memory.add_steps(lots(120))
         assert is_done.wait(600)
         stats = memory.stats()
@@ -303,7 +303,7 @@ def test_a_flush_waits_until_vectors_that_are_to_go_are_gone(tmp_path: Path, mon
         memory.long_term.in_background = False
         memory.add_steps(lots(100))
         memory.flush()
-        memory.long_term.rest()
+        memory.long_term.indexing.rest()
         memory.long_term.delete([5])
         index = memory.long_term.index
         follow = index.follow
@@ -342,7 +342,7 @@ def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:
         assert len(archives) == 30
         for archive in archives:
             archive.index.open()
-            tinymem.archive.indexing.background.background._close_some(archive)
+            tinymem.archive.indexing.background.background._close_some(archive.indexing)
         assert sum(archive.index.is_open for archive in archives) <= most
     assert all(collection_in(folder / "index").count() == 30 for folder in tmp_path.glob("user*"))
 

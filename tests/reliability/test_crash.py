@@ -33,7 +33,7 @@ def tell(*what):
 tinymem.archive.indexing.indexing.WAITING, tinymem.archive.indexing.index.BATCH = 2_000, 50
 memory = HierarchicalMemory(path, embedder="hashing:64", store=store, max_tokens=300)
 if store == "chroma":
-    memory.long_term._exact_up_to = 0  # fill it and ask it, however little there is
+    memory.long_term.index.exact_up_to = 0  # fill it and ask it, however little there is
 tell("open", memory.short_term.next_number)
 for i in range(first, first + 100_000):
     at = f"event{i:06}"

@@ -105,7 +105,7 @@ def test_without_space_every_error_says_so_and_nothing_is_lost(
     monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 20)
     with small(tmp_path) as enlarge:
         memory = open_memory(tmp_path / "memory", store=store)
-        memory.long_term._exact_up_to = 0
+        memory.long_term.index.exact_up_to = 0
         added: list[int] = []
         with pytest.raises(StorageError, match=r"journal\.db: .*(free some disk space|check the disk)"):
             for at in range(5_000):
@@ -309,5 +309,5 @@ def test_an_absurd_length_is_an_error_of_who_asks_for_that_passage_and_a_finding
 def test_an_absurd_watermark_costs_the_index_and_no_answer(tmp_path: Path, whole: bytes, value: Any) -> None:
     path = with_value(tmp_path / "memory", whole, "meta", "indexed", value)
     with open_memory(path) as memory:
-        memory.long_term._exact_up_to = 0
+        memory.long_term.index.exact_up_to = 0
         assert "mark12" in memory.recall("mark12 pump", 500).text

@@ -62,7 +62,7 @@ import tinymem.archive.indexing.index
 from tinymem import HierarchicalMemory
 tinymem.archive.indexing.index.BATCH = 50
 with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as memory:
-    memory.long_term._exact_up_to = 0
+    memory.long_term.index.exact_up_to = 0
     memory.recall("lot", 100)
     memory.long_term.index.follow()
     print(memory.long_term.index.store.count(), flush=True)
@@ -81,7 +81,7 @@ def test_one_process_has_the_index_and_the_others_find_the_same(
         memory.long_term.embed_pending()
         owner = python(OWNER, tmp_path)
         assert owner.stdout is not None and owner.stdout.readline() == "300\n"
-        memory.long_term._exact_up_to = 0
+        memory.long_term.index.exact_up_to = 0
         memory.archive([MessageStep("user", f"barn {i} has {i} owls") for i in range(100)])
         assert "lot 33 holds 231" in memory.recall("lot 33 holds", 200).text
         assert memory.long_term.index._store is None, "it belongs to the other process"
@@ -102,7 +102,7 @@ from tinymem.errors import StorageError
 from tinymem.recall.search import Search
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=sys.argv[2], max_tokens=400)
 memory.add_steps([MessageStep("user", f"lot {i}") for i in range(40)])
-memory.long_term._exact_up_to = 0
+memory.long_term.index.exact_up_to = 0
 memory.long_term.embed_pending()
 memory.long_term.index.follow()
 step = memory.short_term.steps[-1]

@@ -47,7 +47,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(path: Path, store: Any) -> HierarchicalMemory:
     """A memory that asks its index, however little is in it."""
     memory = HierarchicalMemory(path / "memory", store=store, embedder="hashing", window_tokens=300)
-    memory.long_term._exact_up_to = 0
+    memory.long_term.index.exact_up_to = 0
     return memory
 
 

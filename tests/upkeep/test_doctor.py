@@ -33,7 +33,7 @@ open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
 def made(folder: Path, seed: int = 0, dimensions: int = 64) -> Path:
     """A memory of PASSAGES passages, all of them in its index."""
     with open_memory(folder, embedder=f"hashing:{dimensions}") as memory:
-        memory.long_term._exact_up_to = 0
+        memory.long_term.index.exact_up_to = 0
         memory.archive([MessageStep("user", text) for text in sentences(PASSAGES, seed=seed)])
         memory.long_term.embed_pending()
         memory.long_term.index.follow()
@@ -93,7 +93,7 @@ def recalls(memory: Path) -> bool:
     """Whether a passage is found through the index, without anything being embedded but the question."""
     text = sentences(PASSAGES)[700]
     with open_memory(memory, embedder=Raises(64)) as opened:
-        opened.long_term._exact_up_to = 0
+        opened.long_term.index.exact_up_to = 0
         found = text in opened.recall(text, 500).text
         return found and not opened.long_term.index.rests and opened.long_term.index.store.count() == PASSAGES
 
@@ -125,7 +125,7 @@ def test_a_small_memory_needs_no_index(tmp_path: Path) -> None:
 
 def test_passages_and_vectors_of_nothing_are_sound(tmp_path: Path) -> None:
     with open_memory(tmp_path) as opened:
-        opened.long_term._exact_up_to = 0
+        opened.long_term.index.exact_up_to = 0
         opened.archive([MessageStep("user", text) for text in ("", " ", "...", "x", "the the the", "x", "x")])
         opened.long_term.embed_pending()
         opened.long_term.index.follow()
@@ -371,7 +371,7 @@ def test_garbage_in_the_place_of_the_watermark_is_a_format_error_until_the_index
         with open_memory(memory) as opened:
             with pytest.raises(FormatError, match="the index's watermark is"):
                 opened.long_term.index.watermark  # noqa: B018
-            opened.long_term._exact_up_to = 0
+            opened.long_term.index.exact_up_to = 0
             assert sentences(PASSAGES)[700] in opened.recall(sentences(PASSAGES)[700], 500).text, "found exactly"
     assert not doctor(memory).sound
     assert rebuild(memory) == PASSAGES

@@ -8,27 +8,25 @@ better. Passages that the store lacks are searched exactly.
 
 from __future__ import annotations
 
-import json
 import logging
-import secrets
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.archive.catalog.files import CATALOG, CatalogFiles, OutdatedError
+from tinymem.archive.embedding import EmbeddingQueue, checked_embedder
 from tinymem.archive.folders import INDEX
-from tinymem.archive.indexing.background import background
-from tinymem.archive.indexing.index import Index
-from tinymem.archive.indexing.indexing import EXACT_UP_TO, Indexing
-from tinymem.errors import EmbedderMismatchError, FormatError, StepError, StorageError, is_full, kind_of
-from tinymem.messages.chains import NATIVE
-from tinymem.messages.tokens import count_message
-from tinymem.protocols import Embedder, Journal, Slicing, StepRow, TokenCounter, VectorStore
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
+from tinymem.archive.indexing.index import EXACT_UP_TO, Index
+from tinymem.archive.indexing.indexing import Indexing
+from tinymem.archive.rows import row_of, step_of, tokens_of
+from tinymem.errors import EmbedderMismatchError, StorageError, is_full
+from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorStore
+from tinymem.protocols.settings import REWRITES
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.fusion import Filter
@@ -36,27 +34,21 @@ from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.slices import Outline, gather_slice
-from tinymem.steps.content import clean
-from tinymem.steps.ids import utc_now
 from tinymem.steps.progress import Progress, unseen
-from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
-from tinymem.steps.types import is_milestone
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import open_journal
 
-__all__ = ["Archive", "fence_key", "row_of"]
+__all__ = ["Archive"]
 
 logger = logging.getLogger(__name__)
 
-LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
-KEY = 16  # bytes of the key of fences
 IN_SLICES = 20_000  # passages from which on a journal that finds candidates by itself does
 IN_MEMORY = 2_000  # passages up to which the catalog is read into memory, and has no files
 
 
-class Archive(Indexing):
-    """A namespace's long-term memory in `folder`.
+class Archive:
+    """A namespace's long-term memory in `folder`: a journal, a queue of what is to be embedded, and an index.
 
     Without an `embedder`, the one that the memory remembers is used. `open_store` makes the vector store when it is
     first needed. With `reopens` it makes another one each time, so that an idle store can be closed meanwhile. A store
@@ -77,39 +69,35 @@ class Archive(Indexing):
         in_memory: bool = False,
         journal: Journal | None = None,
     ) -> None:
-        self.folder, self.counter = folder, counter
-        self._exact_up_to = exact_up_to if journal is None else sys.maxsize  # or this process would hold all vectors
+        embedder = checked_embedder(folder, embedder, journal)
+        self.folder, self.counter, self.is_shared = folder, counter, journal is not None
+        self.journal = journal or open_journal(folder, create)
         self._catalog: Catalog | None = None
         self._is_mapped, self.opened = False, OpenedSteps()
         self._files = CatalogFiles(folder / CATALOG)
-        self._ready(embedder, journal)
-        self.is_shared = journal is not None
-        self.journal = journal or open_journal(folder, create)
-        self.index = Index(self.journal, folder / INDEX, open_store, reopens=reopens, in_memory=in_memory)
         try:
-            self._take_up()
-            self.key = self._fence_key()
+            self.queue = EmbeddingQueue(self.journal, embedder, folder)
+            self.index = Index(
+                self.journal,
+                folder / INDEX,
+                open_store,
+                reopens=reopens,
+                in_memory=in_memory,
+                exact_up_to=sys.maxsize if self.is_shared else exact_up_to,  # or this process would hold all vectors
+            )
+            self.indexing = Indexing(self.journal, self.queue, self.index, folder)
+            self.key = self.queue.key
             self._seen = self.journal.version()
             self._drop_catalog()
         except BaseException:
             self.journal.close()
             raise
 
-    def _fence_key(self) -> bytes:
-        """Return the key of the memory's fences, and check its embedder; a new memory gets both."""
-        if self.journal.setting(EMBEDDER) is None:  # of two processes that create a memory at once, the first decides
-            settings = {EMBEDDER: self._fingerprint, FENCE_KEY: secrets.token_hex(KEY), WATERMARK: "0"}
-            self.journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
-        self.check_embedder()
-        return fence_key(self.journal)
-
     # -- in -----------------------------------------------------------------------------------------------------------
 
     def tokens_of(self, steps: Sequence[Step]) -> list[int]:
         """Count the tokens of each step as it is sent."""
-        rendered = (step.to_messages() for step in steps)
-        sent = ([{k: v for k, v in one.items() if k != NATIVE} for one in messages] for messages in rendered)
-        return [sum(count_message(message, self.counter) for message in messages) for messages in sent]
+        return tokens_of(steps, self.counter)
 
     def write(self, steps: Sequence[Step], window: bool = True, tokens: Sequence[int] | None = None) -> dict[str, int]:
         """Write numbered steps to the journal, all or none.
@@ -132,7 +120,7 @@ class Archive(Indexing):
                 rows.append(row_of(step, cost, end, window))
                 end += cost
             self.journal.add(rows)
-        self.note_call(sum(tokens))
+        self.indexing.note_call(sum(tokens))
         return positions
 
     def set_milestones(self, numbers: Sequence[int], milestone: bool) -> None:
@@ -142,7 +130,7 @@ class Archive(Indexing):
             self.index.outdate([place.id for number in numbers for place in self.journal.places(number)])
         self._files.set_milestones(self.journal, numbers, milestone)
         self._drop_catalog()
-        self.wake()
+        self.indexing.wake()
 
     def _texts(self, number: int) -> list[str]:
         """The texts of the passages that a step was cut into."""
@@ -151,6 +139,59 @@ class Archive(Indexing):
             with self.naming_parts():
                 return slices(step, ((place.part, place.start, place.end) for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
+
+    # -- embedding and indexing: what callers ask of the parts ---------------------------------------------------------
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder of the memory."""
+        return self.queue.embedder
+
+    @property
+    def trouble(self) -> str:
+        """The embedder's failure and its consequences; "" if it works."""
+        return self.queue.trouble
+
+    def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
+        """Embed what waits; see `EmbeddingQueue.embed_pending`."""
+        return self.queue.embed_pending(at_least, advance)
+
+    def catch_up(self, at_least: int = 1, once: bool = False) -> None:
+        """Embed what waits, unless the embedder fails; see `EmbeddingQueue.catch_up`."""
+        self.queue.catch_up(at_least, once)
+
+    def question(self, text: str, catalog: Catalog, now: datetime) -> Callable[[], Query]:
+        """Return the analysis of a question, which embeds it; see `EmbeddingQueue.question`."""
+        return self.queue.question(text, catalog, now)
+
+    @property
+    def in_background(self) -> bool:
+        """True while the background embeds and indexes what waits, and so does closing."""
+        return self.indexing.in_background
+
+    @in_background.setter
+    def in_background(self, value: bool) -> None:
+        self.indexing.in_background = value
+
+    def begin_background(self, summarise: Callable[[], object]) -> None:
+        """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived."""
+        self.indexing.begin(summarise)
+
+    def wake(self) -> None:
+        """Have the background embed and index what waits, soon if it is much, else when nobody calls."""
+        self.indexing.wake()
+
+    def hurry(self) -> None:
+        """Have the background do now what waits, since somebody waits for that."""
+        self.indexing.hurry()
+
+    def keep_pace(self) -> None:
+        """Embed a batch, or wait a moment, where steps come faster than the background can embed or index them."""
+        self.indexing.keep_pace()
+
+    def flush(self, progress: Progress = unseen) -> None:
+        """Wait until all that is embedded now is in the index. Raises what the store raises."""
+        self.indexing.flush(progress)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -177,7 +218,7 @@ class Archive(Indexing):
         """Return the catalog as the snapshot of the journal has it. Raises OutdatedError where its files cannot."""
         # Within one snapshot, or another process might reindex the journal halfway through.
         if (version := self.journal.version()) != self._seen:  # another process has written
-            self.check_embedder()
+            self.queue.check_embedder()
             self._seen = version
             if self.journal.setting(REWRITES) != self._rewrites:
                 self.index.reconsider()
@@ -193,11 +234,11 @@ class Archive(Indexing):
                 return mapped
             catalog, self._catalog = self._catalog, None  # half an extension, which is interrupted, is never read
             if catalog is None or self._is_mapped or isinstance(catalog, Outline):
-                catalog, self._is_mapped = Catalog(self._dimensions), False
-            while not self._waiting and (rows := self.journal.passages(catalog.last_id)):
+                catalog, self._is_mapped = Catalog(self.queue.dimensions), False
+            while not self.queue.waiting and (rows := self.journal.passages(catalog.last_id)):
                 catalog.extend(rows)
-            if self._documents.problem:
-                self._extend_by_waiting(catalog)
+            if self.queue.is_failing:
+                self.queue.extend_by_waiting(catalog)
             self._catalog = catalog
         except (ValueError, TypeError, OverflowError) as error:  # a vector of another length, a text for a number
             raise self.journal.damaged(error) from error
@@ -205,13 +246,13 @@ class Archive(Indexing):
 
     def _outlined(self) -> Outline | None:
         """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""
-        if not isinstance(self.journal, Slicing) or self._documents.problem or self._waiting:
+        if not isinstance(self.journal, Slicing) or self.queue.is_failing or self.queue.waiting:
             return None
         if (survey := self.journal.survey(IN_SLICES)) is None:
             return None
         if self._files.exist:  # of when it was smaller
             self._files.erase()
-        return Outline(survey, self._dimensions)
+        return Outline(survey, self.queue.dimensions)
 
     def slice(
         self, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
@@ -228,27 +269,27 @@ class Archive(Indexing):
 
         That is while it is small, and while the embedder fails, since passages that wait for it are in no file.
         """
-        if not self._is_known or self._documents.problem or self._waiting:
+        if not self.queue.is_known or self.queue.is_failing or self.queue.waiting:
             return None
         if not self._files.exist and self.journal.last_passage() <= IN_MEMORY:
             return None
-        return self._files.catalog(self.journal, self._dimensions, progress)
+        return self._files.catalog(self.journal, self.queue.dimensions, progress)
 
     def _is_makeshift(self, catalog: Catalog) -> bool:
         """Return whether waiting passages of the catalog were embedded, or it was made without the embedder."""
-        came = self._waiting and self._waiting.since != self.journal.mark
-        guessed = catalog.dimensions != self._dimensions  # before the embedder could be reached
+        came = self.queue.waiting and self.queue.waiting.since != self.journal.mark
+        guessed = catalog.dimensions != self.queue.dimensions  # before the embedder could be reached
         return bool(came) or guessed
 
     def _drop_catalog(self) -> None:
         """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""
-        self._catalog, self._waiting, self._rewrites = None, None, None
+        self._catalog, self.queue.waiting, self._rewrites = None, None, None
         self.opened.clear()
         self._rewrites = self.journal.setting(REWRITES)
 
     def has_words(self, words: str) -> bool:
         """Return whether a passage has one of these words."""
-        return bool(len(self.journal.search_text(words, self._waiting)[0]))
+        return bool(len(self.journal.search_text(words, self.queue.waiting)[0]))
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Return the steps with these numbers."""
@@ -256,10 +297,7 @@ class Archive(Indexing):
 
     def load(self, record: str) -> Step:
         """Return the step of a record in the journal; FormatError if the record is damaged."""
-        try:
-            return load_step(record)
-        except (StepError, FormatError) as error:
-            raise self.journal.damaged(error) from error
+        return step_of(self.journal, record)
 
     @contextmanager
     def naming_parts(self) -> Iterator[None]:
@@ -275,12 +313,12 @@ class Archive(Indexing):
         They come from the index where the rows are many and the index works, else from an exact search.
         """
         among = None if allowed.all() else catalog.id[allowed]
-        lexical = self.journal.search_text(query.topic, self._waiting, among)
-        if np.count_nonzero(allowed) > self._exact_up_to and not self.index.rests:
-            self.wake()
+        lexical = self.journal.search_text(query.topic, self.queue.waiting, among)
+        if np.count_nonzero(allowed) > self.index.exact_up_to and not self.index.rests:
+            self.indexing.wake()
             with self.index.resting_after_failure(), self.index.asking(catalog) as nearest:
                 found = gather(query, catalog, lexical, allowed, nearest)
-                self.check_embedder()  # another process may have reindexed, and filled the index again
+                self.queue.check_embedder()  # another process may have reindexed, and filled the index again
                 return found
         return gather(query, catalog, lexical, allowed, None)
 
@@ -300,7 +338,7 @@ class Archive(Indexing):
         try:
             before: object = None
             while not self._deleted(numbers, instead):
-                before = self._changed_since(before)  # somebody has just made passages of these steps
+                before = self.queue.changed_since(before)  # somebody has just made passages of these steps
         except BaseException:
             with suppress(StorageError):  # this error says more: it may have happened
                 self._drop_catalog()
@@ -328,7 +366,7 @@ class Archive(Indexing):
                 f"the steps are deleted, but the index still has their vectors, and loses them when it is next filled: "
                 f"{error}"
             ) from error
-        self.wake()
+        self.indexing.wake()
 
     def _deleted(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> bool:
         passages = {number: self._texts(number) for number in numbers}
@@ -343,13 +381,8 @@ class Archive(Indexing):
 
     def close(self) -> None:
         """Embed and index what is left, unless the embedder or the store fails, and release the files."""
-        background.dismiss(self)
-        was_in_background, self.in_background = self.in_background, False
         try:
-            self.catch_up()
-            if was_in_background:
-                self.summarise()
-                self._fill()
+            self.indexing.finish()
         except StorageError as error:  # what opens it with the other embedder, or more space, embeds them
             if not isinstance(error, EmbedderMismatchError) and not is_full(error):
                 raise
@@ -357,36 +390,3 @@ class Archive(Indexing):
         finally:
             self.index.close()
             self.journal.close()
-
-
-def fence_key(journal: Journal) -> bytes:
-    """Return the key of the fences of a memory; FormatError if it is damaged."""
-    kept = journal.setting(FENCE_KEY) or ""
-    try:
-        key = bytes.fromhex(kept)
-    except ValueError as error:
-        raise journal.damaged(f"{kind_of(kept)} is no key") from error
-    if len(key) != KEY:
-        raise journal.damaged(f"a key of {len(key)} bytes instead of {KEY}")
-    return key
-
-
-def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
-    """Return the row of a numbered step; its `position` is the number of tokens before it."""
-    assert step.step_number is not None
-    session, speaker = (None if name is None else clean(name) for name in (step.session, step.speaker))
-    place = (step.step_number, step.id, step.type, session, speaker, step.timestamp.timestamp(), tokens, position)
-    left = None if window else utc_now().timestamp()
-    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step))
-
-
-def labels_of(step: Step) -> list[tuple[str, str]]:
-    """Return the metadata of a step that filters may ask for: values that are neither long nor made of others."""
-    return [(clean(name), label) for name, value in step.metadata.items() if (label := label_of(value)) is not None]
-
-
-def label_of(value: object) -> str | None:
-    """Return a value as filters compare it; None for one that they cannot."""
-    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and len(value) > LONGEST_LABEL):
-        return None
-    return clean(json.dumps(value, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""The embedding half of an archive: it cuts new steps into passages, embeds them, and analyses questions.
+"""The embedder of an archive and its queue: new steps are cut into passages and embedded, and questions analysed.
 
 While the embedder fails, the memory works without it and catches up later. New steps wait in the journal; their
 passages are made in memory, without vectors, so that they are found by their words. A failing embedder is left alone
@@ -8,9 +8,9 @@ for a while, so that not every call waits for its time-out.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from tinymem.archive.remembered import remembered_embedder, remembered_name
+from tinymem.archive.rows import KEY_BYTES, fence_key, step_of
 from tinymem.embedders.resting import Rest
 from tinymem.errors import (
     EmbedderError,
@@ -30,18 +31,17 @@ from tinymem.errors import (
     without_content,
 )
 from tinymem.protocols import EmbeddedPassage, Embedder, Journal, Mark, PassageRow, Vectors, Waiting
-from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import Blind, Query, analyse, embedded
 from tinymem.recall.slices import Outline
 from tinymem.registry import DEFAULT_EMBEDDER
-from tinymem.steps.step import Step
 from tinymem.steps.terminal import many
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import has_journal
 
-__all__ = ["BATCH", "Embedding"]
+__all__ = ["BATCH", "EmbeddingQueue", "checked_embedder"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,80 +53,90 @@ SLOW = 1.0  # seconds; after a failure that took longer, questions do not try th
 Batch = list[tuple[int, PassageRow]]  # passages with the numbers of their steps
 
 
-class Embedding(ABC):
-    """The part of an archive that uses its embedder."""
+def checked_embedder(folder: Path, embedder: Embedder | None, journal: Journal | None) -> Embedder | None:
+    """Raise EmbedderError before a memory is created, unless its embedder works, or is only out of reach.
 
-    folder: Path
-    embedder: Embedder
-    journal: Journal
-    key: bytes
-    _waiting: Waiting | None = None
-    _is_full = False  # what is embedded cannot be written
+    Returns:
+        The embedder that was given; for a new memory the default one where none was.
+    """
+    is_new = not has_journal(folder) if journal is None else journal.setting(EMBEDDER) is None
+    if not is_new:
+        return embedder
+    embedder = remembered_embedder(DEFAULT_EMBEDDER) if embedder is None else embedder
+    try:
+        _fingerprint(embedder)
+    except EmbedderError as error:
+        if not is_out_of_reach(error):
+            raise
+    return embedder
 
-    @abstractmethod
-    def load(self, record: str) -> Step:
-        """Return the step of a record in the journal."""
 
-    # -- choosing and checking the embedder ---------------------------------------------------------------------------
+class EmbeddingQueue:
+    """The embedder of a memory, and the steps in its journal that wait to be embedded.
 
-    def _ready(self, embedder: Embedder | None, journal: Journal | None) -> None:
-        """Raise EmbedderError before a memory is created, unless its embedder works, or is only out of reach."""
-        self._given, self._embedding = embedder, threading.RLock()
-        if not has_journal(self.folder) if journal is None else journal.setting(EMBEDDER) is None:
-            self._given = remembered_embedder(DEFAULT_EMBEDDER) if embedder is None else embedder
-            try:
-                _fingerprint(self._given)
-            except EmbedderError as error:
-                if not is_out_of_reach(error):
-                    raise
+    A memory opens with an embedder that fails if it is of the same kind as the one that it was written with, and a new
+    one with an embedder that is out of reach. Its fingerprint is compared, or noted, as soon as it works.
 
-    def _take_up(self) -> None:
-        """Take the embedder that was given, or that the memory remembers.
+    Args:
+        journal: The journal, in which a new memory gets its first settings.
+        embedder: The embedder; None for the one that the memory remembers.
+        folder: The memory's folder, which warnings name.
+    """
 
-        A memory opens with an embedder that fails if it is of the same kind as the one that it was written with, and a
-        new one with an embedder that is out of reach. Its fingerprint is compared, or noted, as soon as it works.
-        """
-        self._is_remembered = self._given is None
-        name = remembered_name(self.journal)
-        self.embedder = remembered_embedder(name) if self._given is None else self._given
+    def __init__(self, journal: Journal, embedder: Embedder | None, folder: Path) -> None:
+        self._journal, self._folder = journal, folder
+        self.lock = threading.RLock()  # of who embeds
+        self.waiting: Waiting | None = None  # passages of waiting steps that are searched without vectors
+        self._is_full = False  # what is embedded cannot be written
+        self._is_remembered = embedder is None
+        name = remembered_name(journal)
+        self.embedder = remembered_embedder(name) if embedder is None else embedder
         self._questions, self._documents = Rest(), Rest()
-        stored, begun = self.journal.setting(EMBEDDER), time.monotonic()
+        stored, begun = journal.setting(EMBEDDER), time.monotonic()
         try:
-            self._fingerprint, self._is_known = _fingerprint(self.embedder), True
+            self._fingerprint, self.is_known = _fingerprint(self.embedder), True
         except EmbedderError as error:
             is_same = self.embedder.name.partition(":")[0] == name.partition(":")[0]
             if not (is_same if stored else is_out_of_reach(error)):
                 raise
-            self._fingerprint, self._is_known = stored or "", False
+            self._fingerprint, self.is_known = stored or "", False
             for rest in (self._questions, self._documents):
                 rest.begin(error, time.monotonic() - begun)
             self._warn()
+        if stored is None:  # of two processes that create a memory at once, the first decides
+            settings = {EMBEDDER: self._fingerprint, FENCE_KEY: secrets.token_hex(KEY_BYTES), WATERMARK: "0"}
+            journal.keep({**settings, EMBEDDER_NAME: self.embedder.name}, replace=False)
+        self.check_embedder()
+        self.key = fence_key(journal)
+
+    # -- the embedder -------------------------------------------------------------------------------------------------
 
     def check_embedder(self) -> None:
         """Raise EmbedderMismatchError if the journal's vectors are by now those of another embedder."""
         self._check(self._fingerprint)
 
     def _check(self, fingerprint: str) -> None:
-        if not fingerprint or (stored := self.journal.setting(EMBEDDER) or "") == fingerprint:
+        if not fingerprint or (stored := self._journal.setting(EMBEDDER) or "") == fingerprint:
             return
-        with self.journal.together():
-            if stored := self.journal.setting(EMBEDDER) or "":
+        with self._journal.together():
+            if stored := self._journal.setting(EMBEDDER) or "":
                 raise EmbedderMismatchError(stored, fingerprint, self.embedder.name, self._is_remembered)
-            if self.journal.last_passage():
-                raise self.journal.damaged("it is not said which embedder the vectors are of")
-            self.journal.keep({EMBEDDER: fingerprint, EMBEDDER_NAME: self.embedder.name})  # the first that works
+            if self._journal.last_passage():
+                raise self._journal.damaged("it is not said which embedder the vectors are of")
+            self._journal.keep({EMBEDDER: fingerprint, EMBEDDER_NAME: self.embedder.name})  # the first that works
 
     def _make_sure(self) -> None:
         """Check the fingerprint of an embedder that could not be reached when the memory was opened."""
-        if not self._is_known:
+        if not self.is_known:
             with self._documents.trying():
                 fingerprint = _fingerprint(self.embedder)
                 self._check(fingerprint)
-            self._fingerprint, self._is_known = fingerprint, True
+            self._fingerprint, self.is_known = fingerprint, True
 
     @property
-    def _dimensions(self) -> int:
-        return self.embedder.dimensions if self._is_known else self.journal.dimensions() or 1
+    def dimensions(self) -> int:
+        """The dimensions of the vectors, of those in the journal while the embedder cannot be reached."""
+        return self.embedder.dimensions if self.is_known else self._journal.dimensions() or 1
 
     # -- steps in -----------------------------------------------------------------------------------------------------
 
@@ -146,11 +156,11 @@ class Embedding(ABC):
         Raises:
             EmbedderError: The embedder fails; `catch_up` does not raise this.
         """
-        if self.journal.waiting_tokens() < at_least:
+        if self._journal.waiting_tokens() < at_least:
             return 0
-        turn = self.journal.turn(0 if once else TURN)  # or one of them would work in vain
-        with self._embedding, release_when_interrupted(), turn as is_ours:
-            if self.journal.waiting_tokens() < at_least or (once and not is_ours):  # another one has done it, or does
+        turn = self._journal.turn(0 if once else TURN)  # or one of them would work in vain
+        with self.lock, release_when_interrupted(), turn as is_ours:
+            if self._journal.waiting_tokens() < at_least or (once and not is_ours):  # another one has done it, or does
                 return 0
             return self._embed_pending(advance, once)
 
@@ -159,12 +169,12 @@ class Embedding(ABC):
         self._make_sure()
         mark: Mark | None = None
         while mark is None:
-            mark = self.journal.mark
+            mark = self._journal.mark
             self.check_embedder()
             for until, passages in self._new_passages(mark):
                 vectors = self._vectors([passage.text for _, passage in passages])
-                if not self.journal.put_passages(mark, until, passages, vectors, self._fingerprint):
-                    mark, before = None, self._changed_since(before)  # another process was faster
+                if not self._journal.put_passages(mark, until, passages, vectors, self._fingerprint):
+                    mark, before = None, self.changed_since(before)  # another process was faster
                     break
                 mark, done = until, done + len(passages)
                 advance(mark.step)
@@ -174,7 +184,7 @@ class Embedding(ABC):
 
     def catch_up(self, at_least: int = 1, once: bool = False) -> None:
         """Call `embed_pending` unless it rests; if the embedder fails or the disk is full, warn, and let steps wait."""
-        if self._documents.is_on:
+        if self.rests:
             return
         problem = self.trouble
         try:
@@ -195,11 +205,11 @@ class Embedding(ABC):
             if problem and not self.trouble:
                 logger.info("the embedder %s works again, and nothing waits for it", self.embedder.name)
 
-    def _changed_since(self, before: object) -> object:
+    def changed_since(self, before: object) -> object:
         """Return the state of the journal; FormatError if it is still `before`, since trying again would not help."""
-        state = self.journal.version(), self.journal.setting(REWRITES), self.journal.mark
+        state = self._journal.version(), self._journal.setting(REWRITES), self._journal.mark
         if state == before:
-            raise self.journal.damaged("passages and steps do not match")
+            raise self._journal.damaged("passages and steps do not match")
         return state
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
@@ -219,10 +229,10 @@ class Embedding(ABC):
         """
         batch: Batch = []
         following = mark.step
-        while rows := self.journal.rows(following - 1, STEPS):
+        while rows := self._journal.rows(following - 1, STEPS):
             for row in rows:
                 made = mark.passages if row.number == mark.step else 0
-                passages = passages_of(self.load(row.record), self.key)[made:]
+                passages = passages_of(step_of(self._journal, row.record), self.key)[made:]
                 if batch and len(batch) + len(passages) > BATCH:
                     yield Mark(row.number, 0), batch
                     batch = []
@@ -238,9 +248,19 @@ class Embedding(ABC):
     # -- while the embedder fails -------------------------------------------------------------------------------------
 
     @property
+    def rests(self) -> bool:
+        """True while the embedder is left alone after a failure."""
+        return self._documents.is_on
+
+    @property
+    def is_failing(self) -> bool:
+        """True if documents could not be embedded when that was last tried, so that catalogs have waiting passages."""
+        return bool(self._documents.problem)
+
+    @property
     def trouble(self) -> str:
         """The embedder's failure and its consequences; "" if it works."""
-        waiting = self.journal.counts()["waiting_steps"] if self._questions.problem or self._documents.problem else 0
+        waiting = self._journal.counts()["waiting_steps"] if self._questions.problem or self._documents.problem else 0
         if not (self._questions.problem or (self._documents.problem and waiting)):
             return ""
         message = "what is new cannot be written" if self._is_full else "the embedder fails"
@@ -251,20 +271,20 @@ class Embedding(ABC):
     def _warn(self) -> None:
         hint = " (its name is what the memory remembers; embedder= can give another)" if self._is_remembered else ""
         message = "%s%s; the memory goes on without vectors, and catches up once it works"
-        warn_hourly(logger, self.folder, message, self.trouble, hint)
+        warn_hourly(logger, self._folder, message, self.trouble, hint)
 
-    def _extend_by_waiting(self, catalog: Catalog) -> None:
+    def extend_by_waiting(self, catalog: Catalog) -> None:
         """Append the passages of waiting steps to the catalog, without vectors."""
-        if not self._waiting:
-            self._waiting = self.journal.begin_waiting()
+        if not self.waiting:
+            self.waiting = self._journal.begin_waiting()
         nothing = np.zeros(catalog.dimensions, "<f2").tobytes()
-        for until, batch in self._new_passages(self._waiting.until):
+        for until, batch in self._new_passages(self.waiting.until):
             texts = [passage.text for _, passage in batch]
-            ids = self.journal.wait(self._waiting, until, texts)
+            ids = self._journal.wait(self.waiting, until, texts)
             if not batch:
                 continue
             first, last = batch[0][0], batch[-1][0]
-            steps = {row.number: row for row in self.journal.rows(first - 1, last - first + 1)}
+            steps = {row.number: row for row in self._journal.rows(first - 1, last - first + 1)}
             rows = []
             for id, (number, p) in zip(ids, batch, strict=True):
                 step = steps[number]
@@ -288,7 +308,7 @@ class Embedding(ABC):
         blind = Blind(catalog.dimensions)
 
         def analysed() -> Query:
-            if self._is_known and not self._questions.is_on:
+            if self.is_known and not self._questions.is_on:
                 try:
                     with self._questions.trying():
                         return analyse(text, self.embedder, *known)

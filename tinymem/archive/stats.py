@@ -47,7 +47,7 @@ def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
         embedder=archive.embedder.name,
         embedder_state=archive.trouble or "ready",
         indexed_passages=indexed,
-        unindexed_passages=counts["passages"] - indexed if archive.waits_for_index else 0,
+        unindexed_passages=counts["passages"] - indexed if archive.indexing.waits_for_index else 0,
         store=store,
         store_state=archive.index.fault or "ready",
         bytes_on_disk=sum(file.stat().st_size for file in files) + (archive.journal.size() if archive.is_shared else 0),

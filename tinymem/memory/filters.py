@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tinymem.archive.archive import LONGEST_LABEL, label_of
+from tinymem.archive.rows import LONGEST_LABEL, label_of
 from tinymem.errors import InputError, shown
 from tinymem.protocols import Journal
 from tinymem.recall.fusion import Filter

@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TextIO
 
-from tinymem.archive.archive import fence_key
 from tinymem.archive.folders import a_place, opened_journal
+from tinymem.archive.rows import fence_key
 from tinymem.errors import FormatError, InputError, StepError, StorageError, shown
 from tinymem.protocols import Journal, StepRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, OPEN_CALLS, SCRATCHPAD

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from tinymem.archive.archive import labels_of
 from tinymem.archive.folders import a_place, check_name, namespace_folder, namespaces, opened_journal
+from tinymem.archive.rows import labels_of
 from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.protocols import EmbeddedPassage, Journal, Mark, PassageRow
 from tinymem.protocols.settings import (

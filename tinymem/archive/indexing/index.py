@@ -37,12 +37,13 @@ from tinymem.recall.candidates import Nearest, products
 from tinymem.recall.catalog import Catalog
 from tinymem.registry import erase_store, remove_from_store, store_from
 
-__all__ = ["BATCH", "Index", "is_held"]
+__all__ = ["BATCH", "EXACT_UP_TO", "Index", "is_held"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+EXACT_UP_TO = 100_000  # passages up to which search is exact
 BATCH = 1_000  # vectors that are written to the store at once
 REST = 20  # times as long as a failure took, the store is left alone,
 LONGEST_REST = 60.0  # but not longer than so many seconds
@@ -53,8 +54,8 @@ ASK_AGAIN = 0.05  # seconds after which it is looked again if it has
 class Index:
     """The vector store of `journal`, with its files in `folder`; `open_store` makes it when it is first needed.
 
-    With `reopens`, `open_store` makes another one each time, so that a store that is idle can be closed meanwhile. Any
-    number of threads may use an index; `alone` keeps the others out.
+    With `reopens`, `open_store` makes another one each time, so that an idle store can be closed meanwhile. Up to
+    `exact_up_to` passages nobody asks the store. Any number of threads may use an index; `alone` keeps the others out.
     """
 
     def __init__(
@@ -65,9 +66,10 @@ class Index:
         *,
         reopens: bool = False,
         in_memory: bool = False,
+        exact_up_to: int = EXACT_UP_TO,
     ) -> None:
         self._journal, self._folder, self._open_store, self._reopens = journal, folder, open_store, reopens
-        self.alone = IndexLock(folder)
+        self.alone, self.exact_up_to = IndexLock(folder), exact_up_to
         self._store: VectorStore | None = None
         self._in_memory = 0 if in_memory else None  # the watermark of a store that no other process can see
         self._is_stale = False  # true of a store in memory that is to be emptied
@@ -106,6 +108,11 @@ class Index:
     def is_in_memory(self) -> bool:
         """True if no other process sees what the store holds."""
         return self._in_memory is not None
+
+    @property
+    def is_small_in_memory(self) -> bool:
+        """True if the store is in memory only, and so small that nobody will ask it."""
+        return self.is_in_memory and self._journal.last_passage() < self.exact_up_to // 2
 
     def _clear_of_another_embedder(self, store: VectorStore) -> None:
         """Clear a store that holds vectors from before the memory was reindexed, maybe of another length."""

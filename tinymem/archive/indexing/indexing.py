@@ -9,18 +9,19 @@ import logging
 import time
 from collections.abc import Callable
 from math import inf
+from pathlib import Path
 
-from tinymem.archive.embedding import Embedding
+from tinymem.archive.embedding import EmbeddingQueue
 from tinymem.archive.indexing.background import background
 from tinymem.archive.indexing.index import BATCH, Index, is_held
 from tinymem.errors import StorageError, warn_hourly, without_content
+from tinymem.protocols import Journal
 from tinymem.steps.progress import Progress, unseen
 
-__all__ = ["EXACT_UP_TO", "Indexing"]
+__all__ = ["Indexing"]
 
 logger = logging.getLogger(__name__)
 
-EXACT_UP_TO = 100_000  # passages up to which search is exact
 WAITING = 16_000  # new steps are embedded once they have so many tokens
 IDLE = 1.0  # seconds without a call after which less than that is embedded and indexed too
 QUIET = 0.05  # seconds without a call before the background works, or each call would wait for the interpreter's lock
@@ -34,26 +35,32 @@ MOST_WAITING = 20_000  # passages that may wait for the store; then adding steps
 PACE = 1.0  # but not longer than so many seconds each time
 
 
-class Indexing(Embedding):
-    """The part of an archive that keeps its index up to date.
+class Indexing:
+    """The work that keeps the vectors and the index of an archive up to date.
 
     While it is `in_background`, the background thread embeds and indexes what waits; so does closing.
+
+    Args:
+        journal: What is to be indexed.
+        queue: Embeds what waits.
+        index: Gets what is embedded.
+        folder: The memory's folder, which warnings name.
     """
 
-    index: Index
-    in_background = False
-    summarise: Callable[[], object] = staticmethod(lambda: None)
-    _exact_up_to: int
-    _new_tokens = 0  # of steps that this process has written and, as far as it knows, nobody has embedded
-    _keeps_pace = True
-    _is_flooded = False  # callers embed what they add, so the background may as well index it meanwhile
-    _held_for = HELD
-    _called_at = 0.0
+    def __init__(self, journal: Journal, queue: EmbeddingQueue, index: Index, folder: Path) -> None:
+        self.folder, self._journal, self._queue, self._index = folder, journal, queue, index
+        self.in_background = False
+        self._summarise: Callable[[], object] = lambda: None
+        self._new_tokens = 0  # of steps that this process has written and, as far as it knows, nobody has embedded
+        self._keeps_pace = True
+        self._is_flooded = False  # callers embed what they add, so the background may as well index it meanwhile
+        self._held_for = HELD
+        self._called_at = 0.0
 
-    def begin_background(self, summarise: Callable[[], object]) -> None:
+    def begin(self, summarise: Callable[[], object]) -> None:
         """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived."""
-        self.in_background, self.summarise = True, summarise
-        if self.journal.any_archived():
+        self.in_background, self._summarise = True, summarise
+        if self._journal.any_archived():
             self.wake()
 
     def note_call(self, tokens: int = 0) -> None:
@@ -77,22 +84,17 @@ class Indexing(Embedding):
     @property
     def _behind(self) -> int:
         """The passages that wait for the store, if it is open or should be."""
-        is_wanted = self.index.is_open or (self._is_flooded and not self.is_small_in_memory)
-        return self.journal.last_passage() - self.index.watermark if is_wanted else 0
+        is_wanted = self._index.is_open or (self._is_flooded and not self._index.is_small_in_memory)
+        return self._journal.last_passage() - self._index.watermark if is_wanted else 0
 
     @property
     def _embeds_soon(self) -> bool:
-        return self._new_tokens >= WAITING and self._is_known and not self._documents.is_on
+        return self._new_tokens >= WAITING and self._queue.is_known and not self._queue.rests
 
     @property
     def waits_for_index(self) -> bool:
         """True if the index should have more than it has."""
-        return self.journal.any_archived() and not self.is_small_in_memory and self.index.lacks
-
-    @property
-    def is_small_in_memory(self) -> bool:
-        """True if the store is in memory only, and so small that nobody will ask it."""
-        return self.index.is_in_memory and self.journal.last_passage() < self._exact_up_to // 2
+        return self._journal.any_archived() and not self._index.is_small_in_memory and self._index.lacks
 
     def _digest(self) -> bool:
         """Embed a batch, and summarise what was archived, once enough waits or nobody has called for a while.
@@ -101,17 +103,17 @@ class Indexing(Embedding):
             False if there was nothing to embed.
         """
         is_idle = time.monotonic() - self._called_at >= IDLE
-        if not self._is_known or not self.journal.any_archived() or not self._embedding.acquire(blocking=False):
+        if not self._queue.is_known or not self._journal.any_archived() or not self._queue.lock.acquire(blocking=False):
             return False  # where a caller embeds already, the index need not wait for that
         try:
-            before = self.journal.mark
-            self.catch_up(1 if is_idle else WAITING, once=True)
-            is_done = self.journal.mark != before
+            before = self._journal.mark
+            self._queue.catch_up(1 if is_idle else WAITING, once=True)
+            is_done = self._journal.mark != before
         finally:
-            self._embedding.release()
-        self._new_tokens = self.journal.waiting_tokens()
+            self._queue.lock.release()
+        self._new_tokens = self._journal.waiting_tokens()
         if is_done or is_idle:
-            self.summarise()
+            self._summarise()
         return is_done
 
     def work(self) -> float | None:
@@ -120,7 +122,7 @@ class Indexing(Embedding):
         Returns:
             The seconds until there may be more to do; None for nothing.
         """
-        index, now = self.index, time.monotonic()
+        index, now = self._index, time.monotonic()
         if not self.in_background:
             return None
         if index.is_requested:
@@ -141,15 +143,15 @@ class Indexing(Embedding):
             return 0.0 if self.waits_for_index else QUIET if self._embeds_soon else LOOK
         if now - index.used_at > LINGER and now - index.asked_at > ASKED:
             index.rest()
-        if self.journal.any_archived() and self.journal.waiting_tokens():
+        if self._journal.any_archived() and self._journal.waiting_tokens():
             return QUIET if self._embeds_soon else IDLE
         return LOOK if index.is_open else None
 
     def keep_pace(self) -> None:
         """Embed a batch, or wait a moment, where steps come faster than the background can embed or index them."""
-        if self.in_background and self._new_tokens >= MOST_NEW * WAITING and self.journal.any_archived():
-            self.catch_up(MOST_NEW * WAITING, once=True)
-            self._new_tokens = self.journal.waiting_tokens()
+        if self.in_background and self._new_tokens >= MOST_NEW * WAITING and self._journal.any_archived():
+            self._queue.catch_up(MOST_NEW * WAITING, once=True)
+            self._new_tokens = self._journal.waiting_tokens()
             self._is_flooded = True
             background.wake(self)
         until = time.monotonic() + PACE
@@ -160,43 +162,49 @@ class Indexing(Embedding):
 
     def rest(self) -> None:
         """Close the store until it is needed again."""
-        self.index.rest()
+        self._index.rest()
 
     def fail(self, error: Exception) -> float:
         """Note why the index could not be filled, unless another process does that."""
         if not is_held(error):
-            self.index.fault = without_content(error)
+            self._index.fault = without_content(error)
         self._held_for = min(2 * self._held_for, LONGEST_HELD)
         return self._held_for
 
     def flush(self, progress: Progress = unseen) -> None:
         """Wait until all that is embedded now is in the index. Raises what the store raises."""
-        self._new_tokens = self.journal.waiting_tokens()
-        if not self.journal.any_archived() or self.is_small_in_memory:
+        self._new_tokens = self._journal.waiting_tokens()
+        if not self._journal.any_archived() or self._index.is_small_in_memory:
             return
-        until, total = self.journal.last_passage(), self.journal.counts()["passages"]
-        held = self.journal.passages_until(self.index.watermark)
+        until, total = self._journal.last_passage(), self._journal.counts()["passages"]
+        held = self._journal.passages_until(self._index.watermark)
         deadline = time.monotonic() + LONGEST_HELD
         while True:
             try:
-                self.index.follow(lambda done: progress(held + done, total))
-                self.index.fault = ""
+                self._index.follow(lambda done: progress(held + done, total))
+                self._index.fault = ""
                 self.wake()  # to close the store
                 return
             except StorageError as error:
                 if not is_held(error) or time.monotonic() > deadline:
                     raise
             # The process that has the store may have done it.
-            if self.index.watermark >= until and not self.index.is_unclean:
+            if self._index.watermark >= until and not self._index.is_unclean:
                 return
             time.sleep(LOOK)
 
-    def _fill(self) -> None:
-        """Index what is left; where that fails, it waits for the next time."""
+    def finish(self) -> None:
+        """Leave the background, embed what waits, and index it; where that fails, it waits for the next time."""
+        background.dismiss(self)
+        was_in_background, self.in_background = self.in_background, False
+        self._queue.catch_up()
+        if not was_in_background:
+            return
+        self._summarise()
         try:
             if self.waits_for_index:
-                self.index.follow()
-                self.index.fault = ""
+                self._index.follow()
+                self._index.fault = ""
         except Exception as error:
             self.fail(error)
             if not is_held(error):

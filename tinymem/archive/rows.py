@@ -1,0 +1,70 @@
+"""Steps as rows of a journal, and back; the key that marks what a memory recalled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tinymem.errors import FormatError, StepError, kind_of
+from tinymem.messages.chains import NATIVE
+from tinymem.messages.tokens import count_message
+from tinymem.protocols import Journal, StepRow, TokenCounter
+from tinymem.protocols.settings import FENCE_KEY
+from tinymem.steps.content import clean
+from tinymem.steps.ids import utc_now
+from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.step import Step
+from tinymem.steps.types import is_milestone
+
+__all__ = ["LONGEST_LABEL", "fence_key", "label_of", "labels_of", "row_of", "step_of", "tokens_of"]
+
+LONGEST_LABEL = 1_000  # characters of a text in metadata that can be asked for
+KEY_BYTES = 16
+
+
+def row_of(step: Step, tokens: int, position: int, window: bool) -> StepRow:
+    """Return the row of a numbered step; its `position` is the number of tokens before it."""
+    assert step.step_number is not None
+    session, speaker = (None if name is None else clean(name) for name in (step.session, step.speaker))
+    place = (step.step_number, step.id, step.type, session, speaker, step.timestamp.timestamp(), tokens, position)
+    left = None if window else utc_now().timestamp()
+    return StepRow(*place, dump_step(step), window, None, is_milestone(step), left, labels_of(step))
+
+
+def step_of(journal: Journal, record: str) -> Step:
+    """Return the step of a record in the journal; FormatError if the record is damaged."""
+    try:
+        return load_step(record)
+    except (StepError, FormatError) as error:
+        raise journal.damaged(error) from error
+
+
+def tokens_of(steps: Sequence[Step], counter: TokenCounter) -> list[int]:
+    """Count the tokens of each step as it is sent."""
+    rendered = (step.to_messages() for step in steps)
+    sent = ([{k: v for k, v in one.items() if k != NATIVE} for one in messages] for messages in rendered)
+    return [sum(count_message(message, counter) for message in messages) for messages in sent]
+
+
+def labels_of(step: Step) -> list[tuple[str, str]]:
+    """Return the metadata of a step that filters may ask for: values that are neither long nor made of others."""
+    return [(clean(name), label) for name, value in step.metadata.items() if (label := label_of(value)) is not None]
+
+
+def label_of(value: object) -> str | None:
+    """Return a value as filters compare it; None for one that they cannot."""
+    if not isinstance(value, (str, int, float)) or (isinstance(value, str) and len(value) > LONGEST_LABEL):
+        return None
+    return clean(json.dumps(value, ensure_ascii=False))
+
+
+def fence_key(journal: Journal) -> bytes:
+    """Return the key of the fences of a memory; FormatError if it is damaged."""
+    kept = journal.setting(FENCE_KEY) or ""
+    try:
+        key = bytes.fromhex(kept)
+    except ValueError as error:
+        raise journal.damaged(f"{kind_of(kept)} is no key") from error
+    if len(key) != KEY_BYTES:
+        raise journal.damaged(f"a key of {len(key)} bytes instead of {KEY_BYTES}")
+    return key
