@@ -30,7 +30,7 @@ from tinymem import (
     no_pruning,
     prune_old_observations,
 )
-from tinymem.archive.durable_window import MOST_CALLS
+from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, MessageError, StorageError
 from tinymem.messages import problems
 from tinymem.summarizers.extractive import ExtractiveSummarizer

@@ -1,41 +1,44 @@
 """DurableWindow: a window in the journal, which outlives the process and is shared with other processes.
 
 The journal decides, and numbers the steps that are added. Before a process reads or changes its window, it applies the
-changes that other processes have written to the journal.
+changes that other processes have written to the journal. A change is worked out, written to the journal, and only then
+shown and told to callbacks.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
-from tinymem.errors import InputError, kind_of
-from tinymem.messages.answers import open_calls
-from tinymem.messages.recognition import Arrival, Node
-from tinymem.protocols import LinkRow, StepRow
+from tinymem.archive.window_rows import dump_calls, put_links, read_calls
+from tinymem.errors import InputError
+from tinymem.messages.formats import chat_messages
+from tinymem.messages.recognition import Arrival, Linked, Node, arrivals
+from tinymem.protocols import StepRow
 from tinymem.protocols.settings import OPEN_CALLS, WINDOW_CHANGES
+from tinymem.steps.checks import Time, one_of, some
+from tinymem.steps.collection import StepCollection
+from tinymem.steps.content import Content
 from tinymem.steps.redaction import Redact, redacted
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import covers_of, sources_of
-from tinymem.steps.step import Step, StepT
+from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.forking import ProcessLock
 from tinymem.stores.interrupts import release_when_interrupted
-from tinymem.window.change import Change, check_new, note_calls
-from tinymem.window.manager import MemoryManager
-from tinymem.window.strategy import PruneReport, Prunes, check_report
+from tinymem.window.manager import OnConflict
+from tinymem.window.strategy import PruneReport, Prunes, a_strategy, check_report
+from tinymem.window.window import Change, Window, note_calls, render_window
 
 __all__ = ["DurableWindow"]
 
-MOST_CALLS = 256  # calls without a result that are kept, the newest
 
-
-class DurableWindow(MemoryManager):
-    """A MemoryManager whose steps are in the journal before they are in the window.
+class DurableWindow(StepCollection):
+    """The window of a memory on disk, whose steps are in the journal before they are shown.
 
     `positions` has, by id, the number of tokens before each step since the memory began. `unsettled` is True once steps
     have left the window; the code that embeds them sets it to False.
@@ -50,22 +53,61 @@ class DurableWindow(MemoryManager):
     def __init__(
         self, archive: Archive, strategy: Prunes, callbacks: Callbacks | None = None, redact: Redact | None = None
     ) -> None:
-        super().__init__(None, strategy, 0)
-        self.lock = self._lock = ProcessLock(f"the memory at {archive.folder}")
+        self.lock = ProcessLock(f"the memory at {archive.folder}")
         self._archive, self._journal, self._callbacks = archive, archive.journal, callbacks or Callbacks()
-        self._redact = redact
+        self._window, self._strategy, self._redact = Window(), a_strategy("prune_strategy", strategy), redact
         self.positions: dict[str, int] = {}
         self.unsettled = False
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
         self._version, self._changes, self._calls = -1, "", ""  # of the journal, as they were read last
         self._news: list[tuple[Change, Sequence[int]]] = []  # changes that the callbacks were not called for yet
-        with self._lock:
+        with self.lock:
             self.catch_up()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The window, oldest first."""
+        with self.lock:
+            return self._window.steps
 
     @property
     def shortened(self) -> Collection[str]:
         """The ids of the steps that the window shows shortened."""
         return self._views.keys()
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next step."""
+        return self._window.next_number
+
+    @property
+    def open_calls(self) -> frozenset[str]:
+        """The ids of the calls without a result yet, in the window or not."""
+        with self.lock:
+            return frozenset(self._window.open_calls)
+
+    def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
+        """Render the window as chat messages, as `MemoryManager.to_messages` does."""
+        return render_window(self.steps, summary_mode, style)
+
+    def linked(self, links: Sequence[str]) -> dict[str, Node]:
+        """Return the messages with these links (see `tinymem.messages.recognition`)."""
+        return {row[0]: Node(*row) for row in self._journal.linked(links)}
+
+    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+        """Return up to `limit` messages, the newest, that say the same."""
+        return {said: [Node(*row) for row in rows] for said, rows in self._journal.alike(hashes, limit).items()}
+
+    def head_of(self, session: str | None) -> str | None:
+        """Return the link that a session goes on behind; None where it begins."""
+        return self._journal.newest_of(session)
+
+    def as_kept(self, step: StepT) -> StepT:
+        """Return the step as `redact` leaves it."""
+        return redacted(step, self._redact)
+
+    def __len__(self) -> int:
+        return len(self._window)
 
     # -- changes by other processes -----------------------------------------------------------------------------------
 
@@ -77,19 +119,20 @@ class DurableWindow(MemoryManager):
         if again:
             self._version = -1  # until all of it is read
         with self._journal.snapshot():
-            rows = self._journal.window(0 if again else self._next - 1)  # what a server gives with the state at once
+            # the rows first: a server gives them with the state at once
+            rows = self._journal.window(0 if again else self._window.next_number - 1)
             version, following = self._journal.version(), self._journal.next_number()
             changes, calls = (self._journal.setting(key) or "" for key in (WINDOW_CHANGES, OPEN_CALLS))
             if changes != self._changes and not again:
                 again, rows = True, self._journal.window()
-        gone = self._window.keys() - {row.id for row in rows} if again else set()
-        fresh = [row for row in rows if row.id not in self._window or row.view != self._views.get(row.id)]
+        shown = self._window.shown
+        gone = shown.keys() - {row.id for row in rows} if again else set()
+        fresh = [row for row in rows if row.id not in shown or row.view != self._views.get(row.id)]
         steps = {row.id: self._read(row) for row in fresh}
         self._see(Change(taken=gone, back=steps), {row.id: row.view for row in fresh})
         self.positions.update((row.id, row.position) for row in (rows if again else fresh))
-        if calls != self._calls or self._version < 0:
-            self._open = self._calls_in(calls)
-        self._next = max(self._next, following)
+        has_news = calls != self._calls or self._version < 0
+        self._window.follow(following, read_calls(self._journal, calls, self.steps) if has_news else None)
         self._version, self._changes, self._calls = version, changes, calls
 
     def _read(self, row: StepRow) -> Step:
@@ -100,27 +143,19 @@ class DurableWindow(MemoryManager):
 
     def _see(self, change: Change, views: Mapping[str, str | None]) -> None:
         """Show a change that is on disk; `views` has the JSON of each shortened step, and None for a whole one."""
-        self._show(change)
+        self._window.show(change)
         self._views |= {id: view for id, view in views.items() if view is not None}
         for id in change.taken:
             self.positions.pop(id, None)
         for id in (*change.taken, *(id for id, view in views.items() if view is None)):
             self._views.pop(id, None)
 
-    def _calls_in(self, kept: str) -> dict[str, int]:
-        if not kept:  # they were never written
-            waiting = open_calls(self.steps)
-            return {c: s.step_number or 0 for s in self.steps for c in sorted(open_calls([s]) & waiting)}
-        try:
-            return {str(id): int(number) for id, number in json.loads(kept).items()}
-        except (ValueError, AttributeError, TypeError) as error:
-            raise self._journal.damaged(f"{kind_of(kept)} is not a list of open calls") from error
-
-    # -- the hooks of MemoryManager -----------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        with release_when_interrupted(), super()._changing():
+        with release_when_interrupted(), self.lock:
+            self._window.check_idle()
             self.catch_up()
             try:
                 yield
@@ -129,23 +164,128 @@ class DurableWindow(MemoryManager):
                 self._version = -1  # so that all of it is read again
                 raise
 
-    def as_kept(self, step: StepT) -> StepT:
-        """Return the step as `redact` leaves it."""
-        return redacted(step, self._redact)
+    def add(self, step: Step) -> Step:
+        """Add a step; see `add_steps`."""
+        return self.add_steps([step])[0]
 
-    def linked(self, links: Sequence[str]) -> dict[str, Node]:
-        """Return the messages with these links."""
-        return {row[0]: Node(*row) for row in self._journal.linked(links)}
+    def add_steps(self, steps: Sequence[Step]) -> list[Step]:
+        """Add steps, and let the strategy choose what stays: all of them, or none when one is refused.
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
-        """Return up to `limit` messages, the newest, that say the same."""
-        return {said: [Node(*row) for row in rows] for said, rows in self._journal.alike(hashes, limit).items()}
+        Returns:
+            The steps with their numbers.
 
-    def head_of(self, session: str | None) -> str | None:
-        """Return the link that a session goes on behind; None where it begins."""
-        return self._journal.newest_of(session)
+        Raises:
+            InputError: One is no step, or is in the memory already.
+            MessageError: One is a tool's result that answers no open call.
+        """
+        with self.adding(steps) as added:
+            return added
 
-    def _apply(self, change: Change) -> list[Step]:
+    @contextmanager
+    def adding(self, steps: Sequence[Step]) -> Iterator[list[Step]]:
+        """Add steps as `add_steps` does, and hold the lock until the block is left."""
+        with self._changing():
+            added = self._add(steps)
+            self._tell_news()
+            yield added
+
+    def add_instead(self, steps: Sequence[Step]) -> list[Step]:
+        """Add steps in the transaction in which others were deleted; callbacks hear of it with the next change."""
+        self.catch_up(again=True)
+        return self._add(steps)
+
+    def begin_with(self, prompt: SystemPromptStep) -> None:
+        """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
+        with self._changing(), self._journal.together():
+            self.catch_up()
+            if self.system_prompt != self.as_kept(prompt).content:
+                self._add([prompt])
+
+    def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
+        """Add one chat message, and return its step; arguments and errors are those of `MemoryManager.add_message`."""
+        return self._add_new(lambda: [self._window.step_of_message(role, content, **more)])[0]
+
+    def add_messages(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        session: str | None = None,
+        timestamp: Time | None = None,
+        on_conflict: OnConflict = "add",
+        format: str | None = None,
+    ) -> list[Step]:
+        """Add chat messages, and return their steps; arguments and errors are those of `MemoryManager.add_messages`."""
+        one_of("on_conflict", on_conflict, "add", "skip")
+        chat = chat_messages(messages, format)
+        return self._add_new(lambda: self._window.steps_of_messages(chat, session, timestamp), on_conflict == "skip")
+
+    def _add_new(self, make: Callable[[], Sequence[Step]], skip: bool = False) -> list[Step]:
+        """Add steps of one session's messages, under ids that identify them when they are given again."""
+        steps: Sequence[Step] | None = None
+        while True:
+            with self._changing():
+                steps = make() if steps is None else steps
+                new = arrivals(steps, skip, self.as_kept, self, self.head_of)
+                try:
+                    return self._add([one.step for one in new], {one.step.id: one.links for one in new})
+                except InputError:  # another process may have added one of them since
+                    if not self.linked([one.step.id for one in new]):
+                        raise
+
+    def _add(self, steps: Iterable[Step], links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
+        """Check and number steps, which came as messages with these links by id, prune, write, and show."""
+        new = self._window.number([self.as_kept(step) for step in some("steps", steps)])
+        change = self._window.prune(self._strategy, new, self.as_kept) if new or self._window.shown else Change()
+        return self._carry_out(change, links or {})
+
+    def prune(self, strategy: Prunes | None = None) -> PruneReport:
+        """Let `strategy`, or the memory's own, choose what stays; what left is in the report.
+
+        Raises InputError when it returned anything but steps, and whatever it raises; nothing has changed then.
+        """
+        with self._changing():
+            chosen = self._strategy if strategy is None else a_strategy("strategy", strategy)
+            change = self._window.prune(chosen, kept=self.as_kept)
+            self._carry_out(change)
+            return change.report or PruneReport()
+
+    def clear(self, keep_system: bool = False) -> PruneReport:
+        """Take out all steps, or all but the system prompts; the report can be restored."""
+        with self._changing():
+            change, report = self._window.clear(keep_system)
+            self._carry_out(change)
+            return report
+
+    def restore(self, report: PruneReport) -> None:
+        """Undo a pruning, but put back no stand-in that covers forgotten steps."""
+        check_report(report)
+        views = [step for step in (*report.removed, *report.shortened) if covers_of(step) and self._is_view(step)]
+        stale = {s.id for s in views if len(self._journal.numbers(ids := sources_of(s))) < len(set(ids))}
+        removed, shortened = ([s for s in steps if s.id not in stale] for steps in (report.removed, report.shortened))
+        with self._changing():
+            self._carry_out(self._window.restore(PruneReport(tuple(removed), tuple(shortened), report.kept)))
+
+    def withdraw(self, numbers: Sequence[int]) -> None:
+        """Prepare to forget steps: remove the stand-ins that cover them, and stop waiting for results of their calls.
+
+        The other steps that such a stand-in covers are in the archive.
+        """
+        with self._changing():
+            views = [step for step in self.steps if covers_of(step) and self._is_view(step)]
+            ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
+            taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
+            gone, calls = set(numbers), self._window.open_calls.items()
+            self._carry_out(Change(taken=taken, lapsed=[call for call, number in calls if number in gone]))
+
+    def _is_view(self, step: Step) -> bool:
+        """Return whether a strategy made the stand-in; if not, it was added as a step of its own."""
+        whole = self._archive.fetch([step.step_number or 0]).get(step.step_number or 0)
+        return whole is None or covers_of(whole) != covers_of(step)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, change: Change, links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
+        """Write a change to the journal, show it, and note it for the callbacks; return the steps that it adds."""
         if not change:
             return []
         tokens = self._archive.tokens_of(change.added)  # counted before the transaction makes other processes wait
@@ -153,21 +293,19 @@ class DurableWindow(MemoryManager):
         with self._journal.together() if change.added or change.lapsed else nullcontext():
             first = self._following(change.added) if change.added or change.lapsed else 0
             if change.added:
-                change = _numbered(change, first)
+                change = change.numbered(first)
                 positions = self._archive.write(change.added, tokens=tokens)
-                self._put_links(change.added)
+                put_links(self._journal, change.added, links or {})
             change, views, left = self._write(change)
             calls = self._write_calls(change)
         self._see(change, views)
         self._calls = calls
-        self.positions.update((id, position) for id, position in positions.items() if id in self._window)
+        self.positions.update((id, position) for id, position in positions.items() if id in self._window.shown)
         if change.back:
             self.positions.update((row.id, row.position) for row in self._journal.window())
         self.unsettled = self.unsettled or bool(left)
         self._news.append((change, left))
         return list(change.added)
-
-    # -- writing ------------------------------------------------------------------------------------------------------
 
     def _following(self, steps: Sequence[Step]) -> int:
         """Return the number of the next step, inside the transaction that writes `steps`.
@@ -175,9 +313,9 @@ class DurableWindow(MemoryManager):
         If another process has written since `_changing` caught up, catch up and check the steps again.
         """
         following, calls = self._journal.next_number(), self._journal.setting(OPEN_CALLS) or ""
-        if following != self._next or calls != self._calls:
+        if following != self._window.next_number or calls != self._calls:
             self.catch_up()
-            check_new(steps, self._window, self._open)
+            self._window.check_new(steps)
         return following
 
     def _write(self, change: Change) -> tuple[Change, dict[str, str | None], list[int]]:
@@ -189,7 +327,7 @@ class DurableWindow(MemoryManager):
         """
         if not (change.taken or change.put or change.back):
             return change, {}, []
-        numbers = {step.id: step.step_number or 0 for step in (*self._window.values(), *change.added)}
+        numbers = {step.id: step.step_number or 0 for step in (*self._window.shown.values(), *change.added)}
         whole = self._archive.fetch([step.step_number or 0 for step in (*change.put.values(), *change.back.values())])
         # A step that has left the window is not replaced, and a forgotten step does not come back.
         put = {i: s for i, s in change.put.items() if i in numbers and s.step_number in whole}
@@ -202,24 +340,11 @@ class DurableWindow(MemoryManager):
             left = sorted(self._journal.set_window(gone, shown, still))
         return replace(change, put=put, back=back), views, left
 
-    def _put_links(self, steps: Sequence[Step]) -> None:
-        """Keep the links of steps that came as messages, in the transaction that writes them."""
-        rows: list[LinkRow] = []
-        for step in steps:
-            number = step.step_number or 0
-            for link, said, place in self._arriving.get(step.id, ()):
-                rows.append(LinkRow(link, said, number, number if place is None else place))
-        if rows:
-            self._journal.put_links(rows)
-
     def _write_calls(self, change: Change) -> str:
         """Write the open calls after a change, if they differ from before, and return their JSON."""
         if not change.added and not change.lapsed:
             return self._calls
-        calls = {id: number for id, number in self._open.items() if id not in change.lapsed}
-        for step in change.added:
-            note_calls(step, calls)
-        text = json.dumps(dict([*calls.items()][-MOST_CALLS:]))
+        text = dump_calls(self._window.open_calls, change)
         if text == (self._calls or "{}"):
             return self._calls
         self._journal.keep({OPEN_CALLS: text})
@@ -234,111 +359,40 @@ class DurableWindow(MemoryManager):
             if left and self._callbacks.wants_archived:
                 self._callbacks.archived(list(self._archive.fetch(left).values()))
 
-    # -- for a memory, beyond a MemoryManager --------------------------------------------------------------------------
-
-    @contextmanager
-    def adding(self, steps: Sequence[Step]) -> Iterator[list[Step]]:
-        """Add steps as `add_steps` does, and hold the lock until the block is left."""
-        with self._changing():
-            added = self._added(steps)
-            self._tell_news()
-            yield added
-
-    def add_instead(self, steps: Sequence[Step]) -> list[Step]:
-        """Add steps in the transaction in which others were deleted; callbacks hear of it with the next change."""
-        self.catch_up(again=True)
-        return self._added(steps)
-
-    def begin_with(self, prompt: SystemPromptStep) -> None:
-        """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
-        with self._changing(), self._journal.together():
-            self.catch_up()
-            if self.system_prompt != self.as_kept(prompt).content:
-                self._added([prompt])
-
     def archive(self, steps: Sequence[Step]) -> list[Step]:
         """Write steps that the window never shows, and return them with their numbers; errors as in `add_steps`."""
-        MemoryManager(auto_prune_at=None).add_steps(steps)  # as strict as the window would be
+        Window().number(steps)  # as strict as the window would be
         with self._changing():
-            return self._archived([self.as_kept(step) for step in steps])
+            return self._archive_all([self.as_kept(step) for step in steps])
 
     def archive_new(self, find: Callable[[], Sequence[Arrival]]) -> list[Step]:
         """Write what is new of a history as `find` finds it, again if another process has written in between."""
         with self._changing():
             while True:
                 new = find()
-                self._arriving = {one.step.id: one.links for one in new}
+                links = {one.step.id: one.links for one in new}
                 try:
-                    return self._archived([self.as_kept(one.step) for one in new]) if new else []
+                    return self._archive_all([self.as_kept(one.step) for one in new], links) if new else []
                 except InputError:
                     if not self.linked([each.link for one in new for each in one.links]):
                         raise
-                finally:
-                    self._arriving = {}
 
-    def _archived(self, steps: Sequence[Step]) -> list[Step]:
+    def _archive_all(self, steps: Sequence[Step], links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
+        """Write steps, which came as messages if they have links by id."""
         tokens = self._archive.tokens_of(steps)
         with self._journal.together():
             first = self._following(())
-            self._check_unknown()
-            held = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
-            self._archive.write(held, False, tokens)
-            self._put_links(held)
-            calls = self._write_calls(Change(held)) if self._arriving else self._calls
-        self._next = first + len(held)
-        for step in held if self._arriving else ():
-            note_calls(step, self._open)
+            if known := self.linked([one.link for some in (links or {}).values() for one in some]):
+                raise InputError(f"{len(known)} of these messages are in the memory already")
+            new = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
+            self._archive.write(new, False, tokens)
+            put_links(self._journal, new, links or {})
+            calls = self._write_calls(Change(new)) if links else self._calls
+        open_calls = self._window.open_calls
+        for step in new if links else ():
+            note_calls(step, open_calls)
+        self._window.follow(first + len(new), open_calls)
         self._calls, self.unsettled = calls, True
-        self._callbacks.archived(held)
-        self._callbacks.added(held)
-        return held
-
-    def _check_unknown(self) -> None:
-        """Raise InputError if another process has written a message that is being added, in the transaction for it."""
-        links = [one.link for some in self._arriving.values() for one in some]
-        if known := self.linked(links):
-            raise InputError(f"{len(known)} of these messages are in the memory already")
-
-    def restore(self, report: PruneReport) -> None:
-        """Undo a pruning, but put back no stand-in that covers forgotten steps."""
-        check_report(report)
-        taken = [step for step in (*report.removed, *report.shortened) if covers_of(step)]
-        stale = {step.id for step in taken if self._is_view(step) and not self._has_all(sources_of(step))}
-        removed, shortened = ([s for s in steps if s.id not in stale] for steps in (report.removed, report.shortened))
-        super().restore(PruneReport(tuple(removed), tuple(shortened), report.kept))
-
-    def withdraw(self, numbers: Sequence[int]) -> None:
-        """Prepare to forget steps: remove the stand-ins that cover them, and stop waiting for results of their calls.
-
-        The other steps that such a stand-in covers are in the archive.
-        """
-        with self._changing():
-            views = [step for step in self.steps if covers_of(step) and self._is_view(step)]
-            ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
-            taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
-            gone = set(numbers)
-            self._apply(Change(taken=taken, lapsed=[call for call, number in self._open.items() if number in gone]))
-
-    def _is_view(self, step: Step) -> bool:
-        """Return whether a strategy made the stand-in; if not, it was added as a step of its own."""
-        whole = self._archive.fetch([step.step_number or 0]).get(step.step_number or 0)
-        return whole is None or covers_of(whole) != covers_of(step)
-
-    def _has_all(self, ids: Sequence[str]) -> bool:
-        return len(self._journal.numbers(ids)) == len(set(ids))
-
-
-def _numbered(change: Change, first: int) -> Change:
-    """Return a change whose added steps have the numbers from `first` on."""
-    numbers = {step.id: first + at for at, step in enumerate(change.added)}
-
-    def numbered(step: Step) -> Step:
-        number = numbers.get(step.id, step.step_number)
-        return step if step.step_number == number else step.evolve(step_number=number)
-
-    report = change.report
-    if report is not None:
-        removed, shortened = (tuple(map(numbered, steps)) for steps in (report.removed, report.shortened))
-        report = replace(report, removed=removed, shortened=shortened)
-    put = {id: numbered(step) for id, step in change.put.items()}
-    return replace(change, added=[*map(numbered, change.added)], put=put, report=report)
+        self._callbacks.archived(new)
+        self._callbacks.added(new)
+        return new

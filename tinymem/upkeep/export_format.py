@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.archive.durable_window import MOST_CALLS
 from tinymem.archive.rows import row_of
 from tinymem.archive.scratchpad_format import loaded
+from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, kind_of, shown
 from tinymem.messages.tokens import EstimatingCounter, count_message
 from tinymem.protocols import LinkRow, StepRow, SummaryRow, Vectors

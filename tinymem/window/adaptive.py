@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tinymem.errors import BudgetError
 from tinymem.messages.fitting import LEAST, most_characters
+from tinymem.messages.recognition import Linked
 from tinymem.messages.tokens import PER_REPLY, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import one_of, some_texts, whole_number
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
-from tinymem.window.change import Change
 from tinymem.window.defaults import LOW_WATER
 from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.sending import Sending, SentGroup, copies
 from tinymem.window.strategy import REQUEST, Group, critical, low_mark, newest_within, split, tokens_needed
+from tinymem.window.window import Change
 
 __all__ = ["AdaptiveMemoryManager"]
 
@@ -69,7 +70,7 @@ class AdaptiveMemoryManager(MemoryManager):
 
     def _begin_with(self, steps: Iterable[Step]) -> None:
         super()._begin_with(steps)
-        if self._full(()):
+        if self._is_full(()):
             self.prune()
 
     @property
@@ -96,17 +97,15 @@ class AdaptiveMemoryManager(MemoryManager):
         with self._lock:
             return copies(self._sending(self.steps))
 
-    def _full(self, new: Sequence[Step]) -> bool:
-        return self._sending.tokens((*self._window.values(), *new)) > self.max_tokens
+    def _is_full(self, new: Sequence[Step]) -> bool:
+        return self._sending.tokens((*self._window.shown.values(), *new)) > self.max_tokens
 
-    def _apply(self, change: Change) -> list[Step]:
+    def _apply(self, change: Change, links: Mapping[str, Sequence[Linked]] | None = None) -> None:
         if change.taken or change.put or change.back:  # a user's strategy may make texts longer
-            self._check_tokens([*self._after(change).values()])
-        return super()._apply(change)
-
-    def _check_tokens(self, steps: Sequence[Step]) -> None:
-        if (needed := self._sending.tokens(steps)) > self.max_tokens:
-            raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
+            needed = self._sending.tokens([*self._window.after(change).values()])
+            if needed > self.max_tokens:
+                raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, "window": needed - PER_REPLY})
+        super()._apply(change, links)
 
     def _newest(self, steps: Sequence[Step]) -> list[Step]:
         """The strategy: `steps` as they are if they are within `max_tokens`, else pruned to `low_water`."""

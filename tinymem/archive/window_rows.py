@@ -1,0 +1,47 @@
+"""What a journal keeps of a window beside its steps: the calls that wait for a result, and the links of messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from tinymem.errors import kind_of
+from tinymem.messages.answers import open_calls
+from tinymem.messages.recognition import Linked
+from tinymem.protocols import Journal, LinkRow
+from tinymem.steps.step import Step
+from tinymem.window.window import Change, note_calls
+
+__all__ = ["MOST_CALLS", "dump_calls", "put_links", "read_calls"]
+
+MOST_CALLS = 256  # calls without a result that are kept, the newest
+
+
+def dump_calls(calls: Mapping[str, int], change: Change) -> str:
+    """Return the open `calls` as they are after a change, as JSON."""
+    after = {id: number for id, number in calls.items() if id not in change.lapsed}
+    for step in change.added:
+        note_calls(step, after)
+    return json.dumps(dict([*after.items()][-MOST_CALLS:]))
+
+
+def read_calls(journal: Journal, kept: str, steps: Sequence[Step]) -> dict[str, int]:
+    """Read open calls from the text that was kept, or where none ever was, from the steps of the window."""
+    if not kept:
+        waiting = open_calls(steps)
+        return {call: step.step_number or 0 for step in steps for call in sorted(open_calls([step]) & waiting)}
+    try:
+        return {str(id): int(number) for id, number in json.loads(kept).items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise journal.damaged(f"{kind_of(kept)} is not a list of open calls") from error
+
+
+def put_links(journal: Journal, steps: Sequence[Step], links: Mapping[str, Sequence[Linked]]) -> None:
+    """Keep the links of steps that came as messages, by the steps' ids, in the transaction that writes them."""
+    rows: list[LinkRow] = []
+    for step in steps:
+        number = step.step_number or 0
+        for link, said, place in links.get(step.id, ()):
+            rows.append(LinkRow(link, said, number, number if place is None else place))
+    if rows:
+        journal.put_links(rows)

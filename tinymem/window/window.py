@@ -1,0 +1,266 @@
+"""Window: the steps that stand in a prompt, and all that can be done to them, as values that its owner carries out.
+
+What changes a window is a `Change`. The window only works it out: from steps that are added, from what a strategy
+returned, from a report that is undone. A MemoryManager shows it at once; the window of a memory on disk writes it to
+the journal first. Nothing here calls its owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard, TypeVar
+
+from tinymem.errors import InputError, MessageError, kind_of
+from tinymem.messages.answers import open_calls, pending_calls
+from tinymem.messages.conversion import messages_from_steps, steps_from_messages
+from tinymem.steps.checks import Time, an_aware_time, some
+from tinymem.steps.collection import StepCollection, Steps
+from tinymem.steps.content import Content
+from tinymem.steps.standins import rank
+from tinymem.steps.step import Message, Step, Style, are_same
+from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep
+from tinymem.window.outcome import Outcomes, steps_of
+from tinymem.window.strategy import PruneReport, Prunes, check_report
+
+__all__ = ["Change", "Window", "note_calls", "render_window"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a window, with the `report` of it where a strategy made it.
+
+    Steps that are `added` come behind the others. Those with the ids `taken` leave. A step that is `put` stands in the
+    place of the one with its id, if that is shown still; one that comes `back` stands where its number says. The calls
+    `lapsed` wait for their results no longer.
+    """
+
+    added: Sequence[Step] = ()
+    taken: Collection[str] = ()
+    put: Mapping[str, Step] = field(default_factory=dict)
+    back: Mapping[str, Step] = field(default_factory=dict)
+    lapsed: Collection[str] = ()
+    report: PruneReport | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.taken or self.put or self.back or self.lapsed)
+
+    def numbered(self, first: int) -> Change:
+        """Return the change with the numbers from `first` on for the steps that it adds."""
+        numbers = {step.id: first + at for at, step in enumerate(self.added)}
+
+        def number(step: Step) -> Step:
+            own = numbers.get(step.id, step.step_number)
+            return step if step.step_number == own else step.evolve(step_number=own)
+
+        report = self.report
+        if report is not None:
+            removed, shortened = (tuple(map(number, steps)) for steps in (report.removed, report.shortened))
+            report = replace(report, removed=removed, shortened=shortened)
+        put = {id: number(step) for id, step in self.put.items()}
+        return replace(self, added=[*map(number, self.added)], put=put, report=report)
+
+
+class Window(StepCollection):
+    """The steps that are shown, by id and in the order of their numbers.
+
+    `open_calls` are the calls without a result, be they in the window or not, with the numbers of their steps; `heads`
+    the newest step of each session, be it in the window or not. Only `show` and `follow` change anything; the owner
+    sees to it that one thread at a time does.
+    """
+
+    def __init__(self) -> None:
+        self.shown: dict[str, Step] = {}
+        self.next_number = 0
+        self.open_calls: dict[str, int] = {}
+        self.heads: dict[str | None, str] = {}
+        self._outcomes = Outcomes()
+        self._is_asking = False
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The window, oldest first."""
+        return Steps(self.shown.values())
+
+    def __len__(self) -> int:
+        return len(self.shown)
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def number(self, steps: Iterable[Step]) -> list[Step]:
+        """Return new steps under the next numbers. Raises InputError or MessageError where one cannot be added."""
+        new = list(some("steps", steps))
+        self.check_new(new)
+        return [step.evolve(step_number=self.next_number + at) for at, step in enumerate(new)]
+
+    def check_new(self, steps: Sequence[Step]) -> None:
+        """Raise InputError or MessageError unless steps can be added behind the others."""
+        calls, new = dict(self.open_calls), set[str]()
+        for step in steps:
+            check_step(step, new)
+            check_step(step, self.shown)
+            if _is_result(step) and step.tool_call_id not in calls:
+                known = f"open calls: {', '.join(sorted(calls))}" if calls else "no call is open"
+                raise MessageError(
+                    f"the tool result for call {step.tool_call_id!r} answers no call before it ({known})"
+                )
+            note_calls(step, calls)
+            new.add(step.id)
+
+    def prune(
+        self, strategy: Prunes, added: Sequence[Step] = (), kept: Callable[[Step], Step] = lambda step: step
+    ) -> Change:
+        """Work out what `strategy` makes of the window.
+
+        Args:
+            strategy: Gets the steps, and returns those that stay.
+            added: Steps that come into the window with this change.
+            kept: Makes of a step that the strategy wrote what may be kept of it.
+
+        Returns:
+            The change, with its report.
+
+        Raises:
+            InputError: The strategy returned anything but steps. What it raises comes out too.
+        """
+        before = (*self.shown.values(), *added)
+        returned = self.ask(lambda steps: steps_of(strategy(steps)), list(before))
+        after = self._outcomes(before, returned, strategy)
+        if are_same(before, after):  # as on most adds
+            return Change(added, report=PruneReport(kept=len(after)))
+        stays = {step.id: step for step in after}
+        removed = [step for step in before if step.id not in stays]
+        shortened = [s for s in before if s.id in stays and s is not stays[s.id] and s != stays[s.id]]
+        put = {step.id: kept(stays[step.id]) for step in shortened}
+        report = PruneReport(tuple(removed), tuple(shortened), len(stays))
+        return Change(added, {step.id for step in removed}, put, report=report)
+
+    def restore(self, report: PruneReport) -> Change:
+        """Work out how the pruning of `report` is undone. InputError if it is the report of another memory."""
+        check_report(report)
+        back = {step.id: step for step in report.removed if step.id not in self.shown}
+        put: dict[str, Step] = {}
+        for step in report.shortened:
+            shown = back if step.id in back else self.shown
+            if step.id in shown and rank(step) < rank(shown[step.id]):
+                (back if step.id in back else put)[step.id] = step
+        change = Change(put=put, back=back)
+        numbers = [step.step_number or 0 for step in self.after(change).values()]
+        if len(set(numbers)) < len(numbers) or max(numbers, default=-1) >= self.next_number:
+            raise InputError("the report is of another memory: its numbers are taken, or were never used here")
+        return change
+
+    def clear(self, keep_system: bool) -> tuple[Change, PruneReport]:
+        """Work out how all steps leave, or all but the system prompts."""
+        gone = [step for step in self.shown.values() if not (keep_system and isinstance(step, SystemPromptStep))]
+        change = Change(taken={step.id for step in gone}, lapsed=tuple(self.open_calls))
+        return change, PruneReport(tuple(gone), (), len(self.shown) - len(gone))
+
+    def after(self, change: Change) -> dict[str, Step]:
+        """Return the steps as they are shown after a change."""
+        if not (change.added or change.taken or change.put) and self._begin_behind(change.back):
+            return {**self.shown, **change.back}
+        shown = {**self.shown, **{step.id: step for step in change.added}}
+        shown = {id: change.put.get(id, step) for id, step in shown.items() if id not in change.taken}
+        if change.back:
+            back = sorted({**shown, **change.back}.values(), key=lambda step: step.step_number or 0)
+            return {step.id: step for step in back}
+        return shown
+
+    def _begin_behind(self, back: Mapping[str, Step]) -> bool:
+        """Return whether steps are new and behind all others, in order, as those of another process that adds are."""
+        if not self.shown.keys().isdisjoint(back):
+            return False
+        last = next(reversed(self.shown.values()), None)
+        numbers = [step.step_number or 0 for step in ([last] if last else []) + [*back.values()]]
+        return numbers == sorted(set(numbers))
+
+    def show(self, change: Change) -> None:
+        """Carry out a change; steps that it adds may be shown already."""
+        for step in change.added:
+            if step.id not in self.shown:
+                self.shown[step.id], self.next_number = step, (step.step_number or 0) + 1
+                if not isinstance(step, SystemPromptStep):
+                    self.heads[step.session] = step.id
+                note_calls(step, self.open_calls)
+        if change.taken or change.put or change.back:
+            self.shown = self.after(change)
+        for call in change.lapsed:
+            self.open_calls.pop(call, None)
+
+    def follow(self, next_number: int, calls: Mapping[str, int] | None = None) -> None:
+        """Go on with this number at least, and with these open calls, if there is news of them."""
+        self.next_number = max(self.next_number, next_number)
+        if calls is not None:
+            self.open_calls = dict(calls)
+
+    # -- what users bring ---------------------------------------------------------------------------------------------
+
+    def ask(self, function: Callable[[Any], T], about: object) -> T:
+        """Call a user's function, which may read the memory but not change it; see `check_idle`."""
+        try:
+            self._is_asking = True
+            return function(about)
+        finally:
+            self._is_asking = False
+
+    def check_idle(self) -> None:
+        """Raise InputError where a user's function that was asked would change the window."""
+        if self._is_asking:
+            raise InputError("a strategy or on_prune must not change the memory that called it")
+
+    def step_of_message(
+        self,
+        role: str,
+        content: Content | None,
+        *,
+        tool_call_id: str | None = None,
+        timestamp: Time | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Step:
+        """Return the step of a chat message; the first system message is a SystemPromptStep."""
+        more["metadata"] = metadata or {}
+        if timestamp is not None:
+            more["timestamp"] = an_aware_time("timestamp", timestamp)
+        if role == "system" and content is not None and self.system_prompt is None:
+            return SystemPromptStep(content, **more)
+        return MessageStep(role, content, tool_call_id, **more)
+
+    def steps_of_messages(self, chat: Sequence[Message], session: str | None, timestamp: Time | None) -> list[Step]:
+        """Return the steps of chat messages, whose results may answer calls that are open here."""
+        pending = pending_calls(self.shown.values(), self.open_calls)
+        return steps_from_messages(chat, session=session, timestamp=timestamp, pending=pending)
+
+
+def check_step(step: Step, held: Container[str]) -> None:
+    """Raise InputError for anything but a step, or for one that is `held` already."""
+    if not isinstance(step, Step):
+        raise InputError(f"only steps can be added, not {kind_of(step)}")
+    if step.id in held:
+        raise InputError(
+            f"step {step.id} is held already: a step is added once, "
+            "step.evolve(id=tinymem.steps.new_id()) makes another"
+        )
+
+
+def note_calls(step: Step, waiting: dict[str, int]) -> None:
+    """Update `waiting`, the calls without a result, for a step."""
+    if isinstance(step, ActionStep):
+        waiting.update(dict.fromkeys(sorted(open_calls([step])), step.step_number or 0))
+    elif _is_result(step):
+        waiting.pop(step.tool_call_id or "", None)
+
+
+def render_window(steps: Sequence[Step], summary_mode: bool, style: Style) -> list[Message]:
+    """Render steps as chat messages; a tool message whose call is not among them is text, and left out as `"tools"`."""
+    if style == "tools":
+        called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls}
+        steps = [step for step in steps if not _is_result(step) or step.tool_call_id in called]
+    return messages_from_steps(steps, summary_mode, style)
+
+
+def _is_result(step: Step) -> TypeGuard[MessageStep]:
+    return isinstance(step, MessageStep) and step.role == "tool"
