@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.archive.catalog.checksums import patched
 from tinymem.archive.catalog.state import DamagedCatalogError, State
 from tinymem.protocols import Ids
 from tinymem.recall.catalog import ACT, COLUMNS, Catalog, Growing, NameCodes, Names
@@ -29,7 +28,8 @@ SECRET = ("vectors", "identifiers", SEEN, NAMES, "tokens")  # have contents of p
 MARK = "rewrites-"  # and their number
 CODED = ("session", "speaker", "type", "tools")  # hold integers for names
 PAGE = 1 << 16  # bytes; files grow by pages, and by an eighth, so that they are seldom mapped again
-AT_ONCE = 1 << 20  # bytes that are read or overwritten at once
+BLOCK = 1 << 16  # bytes; a checksum is the sum of the blocks' CRC-32, so that it follows a change of one block
+AT_ONCE = 1 << 20  # bytes that are overwritten at once
 ROWS = 16_384  # passages that are copied at once
 
 
@@ -116,14 +116,13 @@ class Columns:
     def check(self, state: State) -> None:
         """Compare all files with their checksums. Raises DamagedCatalogError."""
         for name, dtype in self._types.items():
-            checksum, left = 0, state.lengths[name] * dtype.itemsize
+            length = state.lengths[name] * dtype.itemsize
             try:
                 with open(self.folder / name, "rb") as file:
-                    while left and (some := file.read(min(left, AT_ONCE))):
-                        checksum, left = zlib.crc32(some, checksum), left - len(some)
+                    checksum = _checksum(file.fileno(), 0, length, length)
             except OSError as error:
                 raise DamagedCatalogError(error) from error
-            if left or checksum != state.checksums[name]:
+            if checksum != state.checksums[name]:
                 raise DamagedCatalogError(f"{self.folder / name} is not as it was written")
 
     # -- in -----------------------------------------------------------------------------------------------------------
@@ -149,10 +148,10 @@ class Columns:
         lengths, checksums = {}, {}
         for name, dtype in self._types.items():
             some, before = data[name], state.lengths.get(name, 0)
-            raw = np.ascontiguousarray(some).tobytes()
-            _put(f"{self._place}/{name}", before * dtype.itemsize, raw)
+            end = before * dtype.itemsize
+            change = _put(f"{self._place}/{name}", end, np.ascontiguousarray(some).tobytes(), end)
             lengths[name] = before + len(some)
-            checksums[name] = zlib.crc32(raw, state.checksums.get(name, 0))
+            checksums[name] = state.checksums.get(name, 0) + change
         self._named, self._known = lengths[NAMES], _counts(self._names)
         return replace(state, lengths=lengths, checksums=checksums)
 
@@ -193,15 +192,9 @@ class Columns:
 
     def put(self, state: State, name: str, first: int, some: npt.NDArray[Any]) -> State:
         """Replace the rows of a column from `first` on; return the state with the checksum that follows."""
-        new = some.tobytes()
-        at, end = (place * self._types[name].itemsize for place in (first, state.lengths[name]))
-        with open(self.folder / name, "r+b", buffering=0) as file:
-            file.seek(at)
-            old = file.read(len(new))
-            file.seek(at)
-            file.write(new)
-        checksum = patched(state.checksums[name], old, new, end - at - len(new))
-        return replace(state, checksums={**state.checksums, name: checksum})
+        at, end = (rows * self._types[name].itemsize for rows in (first, state.lengths[name]))
+        change = _put(f"{self._place}/{name}", at, some.tobytes(), end)
+        return replace(state, checksums={**state.checksums, name: state.checksums[name] + change})
 
     def put_names(self, state: State, names: Callable[[int, str], str]) -> State:
         """Replace the names, each given with its table; return the state that says how long they are now."""
@@ -211,7 +204,8 @@ class Columns:
             new = "".join(f"{json.dumps([which, names(which, name)])}\n" for which, name in lines).encode()
             file.seek(0)
             file.write(new.ljust(before, b"\0"))
-        checksums = {**state.checksums, NAMES: zlib.crc32(new)}
+            file.flush()
+            checksums = {**state.checksums, NAMES: _checksum(file.fileno(), 0, len(new), len(new))}
         return replace(state, lengths={**state.lengths, NAMES: len(new)}, checksums=checksums)
 
     def see_again(self, state: State) -> State:
@@ -266,19 +260,30 @@ def erase(folder: Path) -> None:
     gone.rmdir()
 
 
-def _put(path: str, at: int, raw: bytes) -> None:
-    """Write `raw` at a place of the file, which is made a page long at least, with some room."""
+def _put(path: str, at: int, raw: bytes, length: int) -> int:
+    """Write `raw` at a place of a file of so many bytes that count; return the change of its checksum.
+
+    The file is made a page long at least, with some room.
+    """
     file = os.open(path, os.O_RDWR | os.O_CREAT, FILE)
     try:
         end, size = at + len(raw), os.fstat(file).st_size
         if end > size or not size:
             os.ftruncate(file, -(-(end + end // 8 + 1) // PAGE) * PAGE)
-        left = memoryview(raw)
+        before = _checksum(file, at, min(end, length), length)
+        left, place = memoryview(raw), at
         while left:
-            written = os.pwrite(file, left, at)
-            at, left = at + written, left[written:]
+            written = os.pwrite(file, left, place)
+            place, left = place + written, left[written:]
+        return _checksum(file, at, end, max(end, length)) - before
     finally:
         os.close(file)
+
+
+def _checksum(file: int, first: int, end: int, length: int) -> int:
+    """Return the part of the blocks from `first` to `end` in the checksum of a file of so many bytes that count."""
+    blocks = range(first // BLOCK * BLOCK, end, BLOCK)
+    return sum(zlib.crc32(os.pread(file, min(BLOCK, length - at), at), at // BLOCK) for at in blocks)
 
 
 def tables_of(names: Names) -> tuple[NameCodes, ...]:

@@ -17,7 +17,7 @@ from tinymem.stores.files import opener
 
 __all__ = ["DamagedCatalogError", "Origin", "State", "boot", "read_state", "write_state"]
 
-MAGIC = b"tinymem catalog 3\n"  # and the format
+MAGIC = b"tinymem catalog 4\n"  # and the format
 CHECKSUM = 4  # bytes
 
 
@@ -43,7 +43,7 @@ class State:
         origin: The embedder and the rewrites of the journal that they were made from.
         generation: The number that names their folder.
         lengths: The number of rows of each file.
-        checksums: The CRC-32 of the rows of each file.
+        checksums: The sum of the CRC-32 of the blocks of each file, as far as rows reach.
         stamps: The size and the time of the last change of each file. A file with others is checked.
         boot: The id of the machine's run in which they were written. After another one they are checked.
         removed: The first row and the end of each run of rows that are empty, since their steps were forgotten.
