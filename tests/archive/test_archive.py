@@ -241,15 +241,6 @@ def test_positions_count_the_tokens_of_all_that_was_written(tmp_path: Path) -> N
 # crashes and lost indexes
 
 
-def test_what_was_written_but_not_embedded_is_embedded_later(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    fill(archive, numbered_texts(TEXTS))
-    archive.journal.close()  # as a crash would
-    archive = open_archive(tmp_path)
-    assert 121 in numbers(archive)
-    archive.close()
-
-
 ARCHIVE_FOR_EVER = """
 import sys
 from pathlib import Path
@@ -316,25 +307,6 @@ def test_a_memory_that_is_opened_again_recalls_byte_by_byte_the_same(tmp_path: P
             assert [item.score for item in again.items] == [item.score for item in recall.items]
             assert Search(archive).recall(query, 700, LATER).text == recall.text
         archive.close()
-
-
-def test_in_which_batches_passages_were_embedded_makes_no_difference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-    for batch in (1, 7, 256):
-        monkeypatch.setattr(tinymem.archive.embedding, "BATCH", batch)
-        archive = open_archive(tmp_path / str(batch), StaticEmbedder())
-        archive.key = b"the same for all"
-        for start in range(0, len(TEXTS), batch):
-            steps = [said(text, start + at) for at, text in enumerate(TEXTS[start : start + batch], 1)]
-            archive.write(steps)
-            archive.embed_pending()
-            if batch == 7:
-                assert len(archive.catalog)  # loaded piece by piece
-        found.append([Search(archive).recall(query, 700, LATER).text for query in (QUERY, *TEXTS[:4])])
-        archive.close()
-    assert found[0] == found[1] == found[2]
 
 
 # the embedder
@@ -474,24 +446,6 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
     archive.close()
 
 
-def test_a_crash_in_the_middle_of_forgetting_leaves_a_step_whole_or_gone(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    Search(archive).recall(QUERY, 300, LATER)
-    archive.index.follow()
-    assert archive.index.store.count() == len(archive.catalog)
-    archive.index.clear()
-    archive.index.close()
-    archive.journal.close()  # the crash, before the journal forgot
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    assert 121 in numbers(archive)
-    archive.index.follow()
-    assert archive.index.store.count() == len(archive.catalog)
-    archive.forget([121])
-    assert 121 not in numbers(archive)
-    archive.close()
-
-
 def test_forgetting_what_is_not_there_or_everything_is_fine(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     archive.forget([7])
@@ -568,18 +522,6 @@ def test_archives_that_are_made_at_once_agree_on_their_key(tmp_path: Path) -> No
         assert len(made[0].key) == 16
         for archive in made:
             archive.journal.close()
-
-
-def test_two_archives_on_one_journal_see_what_the_other_wrote_and_forgot(tmp_path: Path) -> None:
-    one, other = open_archive(tmp_path), open_archive(tmp_path)
-    fill(one, [said("the kumquat is orange")])
-    assert numbers(other, "kumquat") == [1]
-    fill(other, [said("the kumquat is sour")])
-    assert numbers(one, "kumquat") == [1, 2]
-    other.forget([1])
-    assert numbers(one, "kumquat") == [2]
-    one.close()
-    other.close()
 
 
 class Meddled(CountingEmbedder):
@@ -684,17 +626,6 @@ def test_steps_of_every_type_are_recalled(tmp_path: Path) -> None:
     assert all(
         item.step == archive.fetch([item.step.step_number or 0])[item.step.step_number or 0] for item in found.items
     )
-    archive.close()
-
-
-def test_a_budget_that_is_too_small_gives_nothing_and_no_error(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    fill(archive, numbered_texts(TEXTS))
-    for budget in range(1, 121, 4):
-        recall = Search(archive).recall(QUERY, budget, LATER)
-        assert recall.tokens <= budget
-        assert bool(recall) == bool(recall.text)
-    assert recall
     archive.close()
 
 

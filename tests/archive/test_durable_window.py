@@ -100,18 +100,6 @@ def test_nothing_is_read_again_while_nobody_else_writes(both: Pair, monkeypatch:
         other.context("")
 
 
-def test_what_one_prunes_or_archives_leaves_the_others_window(both: Pair) -> None:
-    one, other = both
-    one.add_steps(talk(6))
-    assert numbers(other) == [1, 2, 3, 4, 5, 6]
-    one.short_term.prune(keep_last_n_steps(2))
-    other.archive(talk(2))
-    assert numbers(one) == numbers(other) == [5, 6]
-    assert other.add(said("next")).step_number == 9
-    assert [step.step_number for step in one.short_term.steps] == [5, 6], "until it is asked"
-    assert numbers(one) == [5, 6, 9]
-
-
 def test_what_the_window_itself_prunes_restores_or_clears_is_on_disk_at_once(both: Pair) -> None:
     one, other = both
     one.add_steps(talk(3))
@@ -407,16 +395,6 @@ def test_a_step_that_both_take_out_leaves_once(tmp_path: Path) -> None:
         assert numbers(other) == [5, 6] == numbers(one)
         assert told == [[1, 2, 3], [4]]
         assert [row.window for row in one.long_term.journal.rows()] == [0, 0, 0, 0, 1, 1]
-
-
-def test_a_step_that_one_takes_out_and_the_other_shortens_is_out(both: Pair) -> None:
-    one, other = both
-    one.add_steps([ActionStep("Look.", tool_name="cat", observation="line " * 200), *talk(2)])
-    other.stats()
-    other.short_term.prune(prune_old_observations(keep_last_n=0, max_length=40))
-    one.short_term.prune(keep_last_n_steps(2))
-    assert numbers(other) == numbers(one) == [2, 3]
-    assert [row.view for row in one.long_term.journal.rows()] == [None] * 3
 
 
 @settings(MODERATE, max_examples=20)

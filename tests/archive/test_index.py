@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -149,26 +148,6 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
     assert archive.indexing.work() is None and not archive.index.is_open
     assert [id for ids in store.upserts for id in ids] == list(range(1, 101)), "each once"
     archive.close()
-
-
-def test_the_background_embeds_what_waits_when_nobody_calls(tmp_path: Path, store: Watched) -> None:
-    archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store)
-    archive.in_background = True
-    archive.write([said(text, at) for at, text in enumerate(TEXTS[:30], 1)], window=False)
-    archive.indexing._called_at = inf
-    archive.indexing.work()
-    assert archive.journal.counts()["waiting_steps"] == 30
-    archive.indexing._called_at = 0.0
-    archive.indexing.work()
-    assert archive.journal.counts()["waiting_steps"] == 0
-    archive.close()
-    with closing(archive_at(tmp_path)) as again:
-        assert watermark(again) == store.count() == 30, "and closing indexes it"
-
-
-def archive_at(folder: Path) -> Archive:
-    """The archive in `folder`, which must not open its store."""
-    return open_archive(folder, HashingEmbedder(64), never)
 
 
 def test_a_store_in_memory_is_filled_from_half_of_exact_up_to_on(tmp_path: Path) -> None:
@@ -449,17 +428,6 @@ def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path) -> N
     archive.close()
 
 
-def test_an_index_that_fails_while_it_is_asked_is_done_without(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-    fill(archive, numbered_texts(TEXTS))
-    archive.embed_pending()
-    archive.index.follow()
-    text = Search(archive).recall(QUERY, 500, LATER).text
-    archive.index.store.close()  # every question to it is an error now
-    assert Search(archive).recall(QUERY, 500, LATER).text == text
-    archive.journal.close()
-
-
 def test_a_store_that_was_closed_is_done_without_and_a_closed_journal_is_an_error(tmp_path: Path) -> None:
     store = ExactStore()
     archive = open_archive(tmp_path, None, lambda: store, exact_up_to=0)
@@ -507,23 +475,6 @@ def test_a_store_that_failed_is_left_alone_for_a_while(
     clock.now += rest + 0.1
     assert Search(archive).recall(QUERY, 300, LATER).text == expected
     assert len(store.queries) == 2 * asked
-
-
-def test_what_a_failing_store_got_before_it_failed_is_not_given_again(archive: Archive, store: Watched) -> None:
-    upsert = store.upsert
-
-    def fails_at_the_third(ids: Any, vectors: Vectors) -> None:
-        if len(store.upserts) == 2:
-            raise StorageError("the disk is full")
-        upsert(ids, vectors)
-
-    store.upsert = fails_at_the_third  # type: ignore[method-assign]
-    with pytest.raises(StorageError, match="the disk is full"):
-        archive.index.follow()
-    assert (watermark(archive), store.count()) == (80, 80)
-    del store.upsert
-    assert archive.index.follow() == PASSAGES - 80
-    assert [id for ids in store.upserts for id in ids] == list(range(1, PASSAGES + 1))
 
 
 def test_a_store_that_cannot_be_made_sense_of_is_closed_again(archive: Archive) -> None:

@@ -6,7 +6,7 @@ import doctest
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,10 +28,9 @@ from tinymem import (
     no_pruning,
 )
 from tinymem.errors import BudgetError, InputError, MessageError
-from tinymem.messages import groups, messages_from_steps, problems, repair
-from tinymem.steps.step import Message, Style
+from tinymem.messages import groups, problems, repair
+from tinymem.steps.step import Style
 from tinymem.window import PruneReport
-from tinymem.window.strategy import critical
 
 STYLES: tuple[Style, ...] = ("tools", "observation")
 BUDGETS = st.one_of(st.integers(3, 60), st.integers(40, 200), st.integers(100, 600))
@@ -63,23 +62,6 @@ def resized(memory: AdaptiveMemoryManager, max_tokens: int, **options: Any) -> A
     """A memory of the same steps with room for another number of tokens."""
     options |= {"max_tokens": max_tokens, "counter": WORDS, "style": memory._sending.style}
     return AdaptiveMemoryManager(steps=memory.steps, **options)
-
-
-@dataclass(frozen=True)
-class Watched(MessageStep):
-    """A message that tells how often messages were made of it."""
-
-    rendered: ClassVar[list[str]] = []
-
-    def _render(self, summary_mode: bool, style: Style) -> list[Message]:
-        self.rendered.append(self.id)
-        return super()._render(summary_mode, style)
-
-
-@pytest.fixture
-def rendered() -> Iterator[list[str]]:
-    Watched.rendered.clear()
-    yield Watched.rendered
 
 
 @pytest.mark.parametrize("length", [LENGTH, 400])
@@ -175,55 +157,6 @@ def test_system_prompt_task_pinned_steps_and_the_newest_group_stay(
         assert must <= held
 
 
-def cost(step: Step, style: Style) -> int:
-    """What a step adds at most: its messages, and those that say that a call has no result."""
-    open_calls = len(step.tool_calls) if isinstance(step, ActionStep) else 0
-    return count_tokens(step.to_messages(style=style), WORDS) + 12 * open_calls
-
-
-@THOROUGH
-@given(histories(max_chunks=30), st.integers(60, 300), st.floats(0, 0.9), st.sampled_from(STYLES))
-def test_prunings_are_as_few_as_the_marks_let_them_be(
-    steps: list[Step], max_tokens: int, low: float, style: Style
-) -> None:
-    prunings, known, came_in, is_low = 0, 0, 0, True
-    for history in told(steps, max_tokens, low, style):
-        memory = history.memory
-        came_in = sum(cost(step, style) for step in history.given)
-        if len(history.reports) > known:
-            known = len(history.reports)
-            prunings += is_low
-            is_low = memory.tokens <= memory.low_water
-            must = {step.id for step in critical(memory.steps, "current")}
-            others = [group for group in groups(memory.steps) if must.isdisjoint(step.id for step in group)]
-            others = [group for group in others if repair(messages_from_steps(group, style=style))]
-            assert is_low or len(others) <= 1, "only what must stay, and the newest group, may be over the low mark"
-    assert prunings * (max_tokens - int(low * max_tokens)) <= came_in
-
-
-def texts_counted(messages: list[Message]) -> int:
-    """How many texts are counted in these messages, at most."""
-    contents = [m["content"] for m in messages]
-    in_contents = sum(len(content) if isinstance(content, list) else 1 for content in contents)
-    return in_contents + sum(2 + 6 * len(m.get("tool_calls", [])) for m in messages)
-
-
-@THOROUGH
-@given(histories(max_chunks=20), st.sampled_from(STYLES))
-def test_each_step_is_counted_once_and_again_for_each_late_result_of_its_group(steps: list[Step], style: Style) -> None:
-    counter = Words()
-    memory = AdaptiveMemoryManager(10**9, counter=counter, style=style)
-    for step in steps:
-        memory.add(step)
-        memory.to_messages()
-        assert memory.tokens > 0
-    most = 0
-    for group in groups(steps):
-        late = sum(isinstance(step, MessageStep) and step.role == "tool" for step in group)
-        most += (1 + late) * sum(texts_counted(step.to_messages()) for step in group)
-    assert counter.asked <= most
-
-
 @THOROUGH
 @given(histories(), st.lists(st.integers(0, 400), max_size=5), st.sampled_from(STYLES))
 def test_however_it_is_used_it_stays_within_its_tokens(steps: list[Step], sizes: list[int], style: Style) -> None:
@@ -280,14 +213,6 @@ def test_adding_a_step_counts_that_step_and_not_the_history() -> None:
         memory.to_messages()
         asked.append(counter.asked - before)
     assert set(asked) == {2}  # role and content
-
-
-def test_what_has_not_changed_is_not_rendered_again(rendered: list[str]) -> None:
-    memory = AdaptiveMemoryManager(500, counter=WORDS)
-    added = [memory.add(Watched("user", f"word {i}")) for i in range(200)]
-    for _ in range(5):
-        memory.to_messages()
-    assert sorted(rendered) == sorted(step.id for step in added)
 
 
 def test_what_is_done_to_the_messages_does_not_reach_the_memory() -> None:
@@ -370,13 +295,6 @@ def test_what_cannot_be_made_to_fit_is_refused_and_nothing_changes(step: Step, p
     assert error.parts[part] > 147
     memory.add(said("next"))
     check(memory)
-
-
-def test_earlier_tasks_go_when_they_are_old() -> None:
-    memory = AdaptiveMemoryManager(130, counter=WORDS)
-    for i in range(30):
-        memory.add(TaskStep(f"t{i} " * LENGTH))
-    assert words(memory)[-1] == "t29" and len(memory) < 6
 
 
 def test_an_open_call_is_sent_with_a_result_that_says_there_is_none() -> None:

@@ -19,7 +19,6 @@ from strategies import MODERATE, Chat, chats, histories, prune_strategies, summa
 
 import tinymem.window.manager
 from tinymem.errors import BudgetError, FormatError, InputError, MessageError, StepError
-from tinymem.messages.conversion import messages_from_steps
 from tinymem.steps.types import (
     CARRY_OUT,
     ActionStep,
@@ -177,14 +176,6 @@ def test_messages_come_back_exactly_also_in_two_pieces(messages: Chat, cut: int)
     assert memory.to_messages(style="tools") == messages
 
 
-@MODERATE
-@given(histories(), st.sampled_from(["tools", "observation"]), st.booleans())
-def test_the_window_renders_as_its_steps_do(steps: list[Step], style: Any, summary_mode: bool) -> None:
-    memory = MemoryManager(auto_prune_at=None)
-    memory.add_steps(steps)
-    assert memory.to_messages(summary_mode, style) == messages_from_steps(steps, summary_mode, style)
-
-
 def test_a_short_call_is_sent_as_text_and_summary_mode_leaves_out_prompts_plans_and_thoughts() -> None:
     memory = MemoryManager("system")
     memory.add_steps([TaskStep("task"), PlanningStep("plan"), ActionStep("thought", tool_name="f", observation="seen")])
@@ -237,14 +228,6 @@ def test_steps_are_found_by_class_or_name() -> None:
             memory.get_steps_by_type(bad)  # type: ignore[arg-type, type-var]
 
 
-def test_the_count_of_actions_is_that_of_the_window() -> None:
-    memory = MemoryManager(prune_strategy=keep_last_n_steps(1))
-    memory.add_steps([ActionStep("a"), ActionStep("b")])
-    memory.prune()
-    assert memory.action_count == 1
-    assert repr(memory) == "<MemoryManager: 1 steps, 1 actions>"
-
-
 def test_clear_empties_it_or_keeps_the_system_prompt_and_can_be_undone() -> None:
     memory = filled("a", "b", system_prompt="system")
     before = memory.steps
@@ -275,11 +258,6 @@ def test_by_default_a_thousand_steps_are_held_and_then_fifty_kept() -> None:
     assert len(memory) == 1000
     memory.add_message("user", "the newest")
     assert len(memory) == 51 and memory.system_prompt == "system"
-
-
-def test_auto_pruning_can_be_turned_off() -> None:
-    memory = filled(*map(str, range(20)), prune_strategy=keep_last_n_steps(1), auto_prune_at=None)
-    assert len(memory) == 20
 
 
 @MODERATE
@@ -325,17 +303,6 @@ def test_reports_can_be_restored_in_any_order(steps: list[Step], many: list[Prun
     assert [step.step_number for step in memory] == [step.step_number for step in before]
 
 
-def test_shortened_steps_are_reported_whole_and_restored() -> None:
-    memory = MemoryManager(prune_strategy=prune_old_observations(keep_last_n=0, max_length=40))
-    step = memory.add(ActionStep(tool_name="f", observation="x" * 500))
-    report = memory.prune()
-    assert report.shortened == (step,) and report.removed == () and report.kept == 1
-    assert len(memory.get_steps_by_type(ActionStep)[0].observation or "") == 40
-    assert not memory.prune().changed
-    memory.restore(report)
-    assert memory.steps == (step,)
-
-
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 def test_a_step_shortened_twice_and_then_removed_is_whole_again_in_any_order(order: tuple[int, ...]) -> None:
     memory = MemoryManager()
@@ -371,30 +338,6 @@ def test_a_strategy_that_raises_loses_nothing() -> None:
     with pytest.raises(RuntimeError, match="the disk is full"):
         memory.prune(broken)
     assert memory.steps == before
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        lambda steps: None,
-        lambda steps: steps.clear(),
-        lambda steps: [*steps, "new"],
-        lambda steps: [step.text for step in steps],
-    ],
-)
-def test_a_strategy_that_misbehaves_loses_nothing(strategy: Any) -> None:
-    memory = MemoryManager()
-    memory.add_messages([{"role": "user", "content": "a"}, call("1"), {"role": "user", "content": "b"}, result("1")])
-    before = memory.steps
-    with pytest.raises(InputError, match="strategy"):
-        memory.prune(strategy)
-    assert memory.steps == before
-
-
-def test_a_custom_callable_is_a_strategy() -> None:
-    memory = filled("a", "b", "c", prune_strategy=lambda steps: list(steps)[-2:])
-    assert [step.text for step in memory.prune().removed] == ["a"]
-    assert texts(memory) == ["b", "c"]
 
 
 def test_a_strategy_that_raises_while_adding_refuses_the_step() -> None:
@@ -454,20 +397,6 @@ def test_options_that_make_no_sense_are_refused_and_named(options: dict[str, Any
 
 
 # -- threads
-
-
-def test_many_threads_may_add_at_once() -> None:
-    memory = MemoryManager(auto_prune_at=None)
-    added: dict[int, list[int | None]] = {}
-
-    def work(thread: int) -> None:
-        added[thread] = [memory.add_message("user", f"{thread}/{n}").step_number for n in range(200)]
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert [step.step_number for step in memory] == list(range(1600))
-    assert all(numbers == sorted(numbers, key=int) for numbers in added.values())  # type: ignore[arg-type]
-    assert len(set(texts(memory))) == 1600
 
 
 def test_adding_pruning_restoring_and_reading_at_once_loses_nothing() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memories import texts_in
-from strategies import MODERATE, THOROUGH, histories
+from strategies import THOROUGH, histories
 
 import tinymem.steps.standins
 import tinymem.window.outcome
@@ -143,33 +143,6 @@ def test_whatever_a_function_returns_is_a_window_and_restores_to_what_it_was(
         assert memory.steps == before
 
 
-@MODERATE
-@given(histories(max_chunks=10), st.lists(functions(), min_size=2, max_size=3), st.integers(0, 99))
-def test_reports_of_functions_are_restored_in_any_order(
-    history: list[Step], many: list[Callable[[list[Step]], list[Step]]], seed: int
-) -> None:
-    memory = MemoryManager(auto_prune_at=None)
-    memory.add_steps(history)
-    before = memory.steps
-    reports = [memory.prune(function) for function in many]
-    Random(seed).shuffle(reports)
-    for report in [*reports] * len(reports):  # a changed step can be made whole only once it is back
-        memory.restore(report)
-    assert memory.steps == before
-
-
-@MODERATE
-@given(histories(max_chunks=10), st.lists(functions(), max_size=2))
-def test_functions_can_be_composed(history: list[Step], many: list[Callable[[list[Step]], list[Step]]]) -> None:
-    memory = MemoryManager(auto_prune_at=None)
-    memory.add_steps(history)
-    before = memory.steps
-    report = memory.prune(compose(*many, keep_last_n_steps(3)))
-    check_window(before, memory.steps)
-    memory.restore(report)
-    assert memory.steps == before
-
-
 # -- steps that were there ---------------------------------------------------------------------------------------------
 
 
@@ -179,10 +152,6 @@ def test_functions_can_be_composed(history: list[Step], many: list[Callable[[lis
 def test_any_iterable_of_steps_is_taken_and_order_restored(kind: Callable[[list[Step]], Any]) -> None:
     assert window_of(kind(WINDOW[::-1])) == WINDOW
     assert window_of(kind([WINDOW[4], WINDOW[0]])) == [WINDOW[0], WINDOW[4]]
-
-
-def test_a_step_returned_twice_is_there_once() -> None:
-    assert window_of([*WINDOW, *WINDOW]) == WINDOW
 
 
 @pytest.mark.parametrize("after", [[CALL], [RESULT], [RESULT, CALL]])
@@ -226,13 +195,6 @@ def test_a_new_step_takes_the_place_of_the_last_that_is_gone_before_it() -> None
     assert type(after[1]) is TaskStep and after[1].text == note.text and after[1].step_number == 4
     assert covers_of(after[1]) == ("call", "ok", "a", "b") == tuple(after[1].metadata[COVERS])
     assert after[1].metadata["by"] == "me" and {*sources_of(after[1])} == {step.id for step in WINDOW}
-
-
-@pytest.mark.parametrize("at", range(3))
-def test_wherever_it_is_put_a_new_step_finds_its_place(at: int) -> None:
-    kept: list[Step] = [WINDOW[0], WINDOW[5]]
-    after = window_of([*kept[:at], summary(), *kept[at:]])
-    assert [step.id for step in after] == ["task", "b", "c"]
 
 
 def test_several_new_steps_share_what_is_gone_in_their_order() -> None:

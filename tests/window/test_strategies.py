@@ -181,12 +181,6 @@ def test_keep_system_and_recent_lets_earlier_tasks_go() -> None:
     assert texts(keep_last_n_steps(2)(steps)) == ["s", "t1", "t2", "b", "c"]
 
 
-def test_n_zero_keeps_only_system_prompts_tasks_and_pinned_steps() -> None:
-    pinned = MessageStep("user", "remember", pinned=True)
-    steps = [SystemPromptStep("s"), *said("a"), TaskStep("t1"), pinned, TaskStep("t2"), *said("b")]
-    assert texts(keep_last_n_steps(0)(steps)) == ["s", "t1", "remember", "t2"]
-
-
 def test_a_group_that_does_not_fit_goes_whole() -> None:
     action = ActionStep("x", [ToolCall("f", id="1")])
     group = [action, MessageStep("tool", "ok", "1")]
@@ -196,11 +190,6 @@ def test_a_group_that_does_not_fit_goes_whole() -> None:
     answered = [*steps, MessageStep("assistant", "c")]
     assert keep_last_n_steps(1)(answered) == answered[-2:]  # the newest request stays beside the others
     assert keep_last_n_steps(1)(group) == group  # the newest group stays whatever its size
-
-
-def test_the_results_of_a_pinned_action_stay_with_it() -> None:
-    group = [ActionStep("x", [ToolCall("f", id="1")], pinned=True), MessageStep("tool", "ok", "1")]
-    assert keep_last_n_steps(1)([*group, *said("a", "b")])[:2] == group
 
 
 # -- token_budget
@@ -309,12 +298,6 @@ def test_strategies_run_from_left_to_right() -> None:
     after = compose(cut, keep_last_n_steps(2))(steps)
     assert after == cut(steps)[-2:]
     assert compose()(steps) == steps == compose(no_pruning(), no_pruning())(steps)
-
-
-def test_a_budget_behind_shorter_observations_holds_more() -> None:
-    steps: list[Step] = [ActionStep(tool_name="ls", observation="word " * 60) for _ in range(6)]
-    budget = token_budget(200, counter=WORDS)
-    assert len(compose(prune_old_observations(keep_last_n=1, max_length=40), budget)(steps)) > len(budget(steps))
 
 
 def test_compose_says_which_strategy_is_at_fault() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from memories import texts_in
-from strategies import MODERATE, THOROUGH, WORDS, histories, summary_strategies
+from strategies import THOROUGH, WORDS, histories, summary_strategies
 
 import tinymem
 import tinymem.window.summarize
@@ -29,16 +29,13 @@ from tinymem import (
     SystemPromptStep,
     TaskStep,
     ToolCall,
-    compose,
     count_tokens,
     no_pruning,
-    prune_old_observations,
     summarize_strategy,
 )
 from tinymem.errors import BudgetError, InputError
-from tinymem.messages import groups, messages_from_steps, problems
+from tinymem.messages import groups, messages_from_steps
 from tinymem.summarizers.fence import unfenced
-from tinymem.window import PruneReport
 from tinymem.window.outcome import Outcomes, check_window
 from tinymem.window.strategies import PruneStrategy
 from tinymem.window.strategy import critical
@@ -140,29 +137,6 @@ def test_no_window_is_over_its_budget_nor_a_summary_over_its_own(
             assert count_tokens(summary.to_messages(style=style), WORDS) - 3 <= share  # 3 for the reply
 
 
-@MODERATE
-@given(histories(max_chunks=24), summary_strategies())
-def test_the_same_steps_give_the_same_window(steps: list[Step], strategy: PruneStrategy) -> None:
-    assert pruned(strategy, steps) == strategy(steps)
-
-
-@MODERATE
-@given(histories(max_chunks=30), st.lists(st.integers(40, 200), min_size=2, max_size=4))
-def test_a_window_that_is_summarised_again_and_again_is_restored_whole(steps: list[Step], budgets: list[int]) -> None:
-    memory = MemoryManager(auto_prune_at=None)
-    memory.add_steps(steps)
-    before, reports = memory.steps, list[PruneReport]()
-    for budget in sorted(budgets, reverse=True):
-        strategy = summarize_strategy(max_tokens=budget, low_water=budget, counter=WORDS, tasks="current")
-        try:
-            reports.append(memory.prune(strategy))
-        except BudgetError:
-            break
-    for report in [*reversed(reports), *reports]:
-        memory.restore(report)
-    assert memory.steps == before
-
-
 # -- the window -------------------------------------------------------------------------------------------------------
 
 
@@ -237,17 +211,6 @@ def test_where_no_room_is_left_the_steps_just_go() -> None:
     after = summarize_strategy(max_tokens=50, summary_tokens=25, low_water=25, keep_recent=0)(steps)
     assert after == steps[:1]
     assert summarize_strategy(max_tokens=100, summary_tokens=0)(steps)[0] == steps[0]
-
-
-def test_pinned_steps_and_calls_stay_with_their_groups() -> None:
-    call = ActionStep("Look.", [ToolCall("look", id="1")])
-    pinned = said("The master key is 4711.", pinned=True)
-    steps = numbered([*remarks(5), call, MessageStep("tool", "plums", "1"), pinned, *remarks(20, 5)])
-    after = summarize_strategy(max_tokens=300)(steps)
-    (summary,) = summaries(after)
-    assert steps[7] in after and pinned.id not in summary.covers
-    assert {call.id, steps[6].id} <= set(summary.covers)
-    assert problems(messages_from_steps(after)) == []
 
 
 def test_older_tasks_stay_while_they_fit_or_are_summarised() -> None:
@@ -373,13 +336,6 @@ def test_a_summary_may_cover_what_the_summaries_cover_that_it_replaces() -> None
         check_window(before, [over("u w a b", "b", 4), *WINDOW[5:]])
 
 
-def test_it_composes_with_other_strategies() -> None:
-    steps = numbered([TaskStep("t"), *(ActionStep(tool_name="ls", observation="x y z " * 200) for _ in range(12))])
-    strategy = compose(prune_old_observations(keep_last_n=2, max_length=100), summarize_strategy(max_tokens=900))
-    after = strategy(steps)
-    assert len(summaries(after)) == 1 and tokens(after) <= 900
-
-
 # -- in a memory ------------------------------------------------------------------------------------------------------
 
 STRATEGY = summarize_strategy(max_tokens=400, summary_tokens=120, low_water=250)
@@ -431,25 +387,6 @@ def test_a_summary_stays_in_the_context_while_the_window_grows_and_its_start_mov
     assert len(seen) > 2
 
 
-def test_restoring_brings_the_originals_back_step_by_step(tmp_path: Path) -> None:
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        memory.add_steps(remarks(60))
-        whole = memory.short_term.steps
-        first = memory.short_term.prune(summarize_strategy(max_tokens=900, low_water=800))
-        half = memory.short_term.steps
-        second = memory.short_term.prune(STRATEGY)
-        assert (len(first.shortened), len(second.shortened), len(summaries(half))) == (1, 1, 1)
-        memory.restore(second)
-        assert memory.short_term.steps == half
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        assert memory.short_term.steps == half
-        memory.restore(first)
-        memory.restore(second)  # an old summary never takes the place of the step itself again
-        assert memory.short_term.steps == whole
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        assert memory.short_term.steps == whole
-
-
 def test_a_summary_longer_than_the_step_whose_place_it_takes_makes_way_for_it(tmp_path: Path) -> None:
     window = MemoryManager(auto_prune_at=None)
     window.add_steps([*remarks(20), said("ok"), *remarks(3, 20)])
@@ -474,13 +411,6 @@ def test_what_is_forgotten_is_in_no_summary(memory: HierarchicalMemory) -> None:
     assert memory.get(summary.covers[1]) and memory.stats().steps == 60
     memory.close()
     assert texts_in(memory.path, code) == {code: []}
-
-
-def test_a_summary_that_covers_nothing_forgotten_stays(memory: HierarchicalMemory) -> None:
-    before = summaries(memory.short_term.steps)
-    newest = memory.short_term.steps[-1]
-    assert memory.forget([newest.id]) == 1
-    assert summaries(memory.short_term.steps) == before
 
 
 def test_a_summary_that_was_added_as_a_step_of_its_own_is_restored_whatever_it_names(tmp_path: Path) -> None:
