@@ -55,30 +55,25 @@ class Counting:
 # what an episode is
 
 
-def test_what_is_not_closed_is_no_episode_yet(memory: HierarchicalMemory) -> None:
-    assert spans(memory) == []
-    memory.add_steps(talk(MOST + 1))
-    assert spans(memory) == []
+LONG = "The log of the pump says nothing new. " * (MOST_TOKENS // 30)
 
 
-def test_an_episode_has_so_many_steps_at_most(memory: HierarchicalMemory) -> None:
-    memory.add_steps(talk(2 * MOST + 12))
-    assert spans(memory) == [(1, MOST, None), (MOST + 1, 2 * MOST, None)]
-    memory.add_steps(talk(MOST, 200))
-    assert spans(memory)[2:] == [(2 * MOST + 1, 3 * MOST, None)]
-
-
-def test_an_episode_has_so_many_tokens_at_most(memory: HierarchicalMemory) -> None:
-    long = "The log of the pump says nothing new. " * (MOST_TOKENS // 30)
-    memory.add_steps([MessageStep("user", long) for _ in range(6)])
-    assert spans(memory) == [(1, 3, None)]
-
-
-def test_a_session_ends_an_episode(memory: HierarchicalMemory) -> None:
-    for session in ("monday", "tuesday", None, "monday"):
-        memory.add_steps(talk(3, session=session))
-    memory.add_steps(talk(3))
-    assert spans(memory) == [(1, 3, "monday"), (4, 6, "tuesday"), (7, 9, None), (10, 12, "monday")]
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (talk(MOST + 1), []),
+        (talk(2 * MOST + 12), [(1, MOST, None), (MOST + 1, 2 * MOST, None)]),
+        ([MessageStep("user", LONG) for _ in range(6)], [(1, 3, None)]),
+        ([*talk(3, session="a"), *talk(3, session="b"), *talk(3), *talk(3, session="a"), *talk(3)],
+         [(1, 3, "a"), (4, 6, "b"), (7, 9, None), (10, 12, "a")]),
+    ],
+    ids=["not closed yet", "most steps", "most tokens", "sessions"],
+)  # fmt: skip
+def test_an_episode_ends_at_most_steps_most_tokens_and_with_its_session(
+    memory: HierarchicalMemory, steps: list[Step], expected: list[tuple[int, int, str | None]]
+) -> None:
+    memory.add_steps(steps)
+    assert spans(memory) == expected
 
 
 def test_a_new_task_begins_an_episode_and_a_final_answer_ends_one(tmp_path: Path) -> None:

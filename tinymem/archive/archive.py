@@ -207,14 +207,14 @@ class Archive:
         """Return the catalog, and report while its files are made: of a large memory that is opened here first."""
         for use_files in (True, True, True, False):
             with self.journal.snapshot(), suppress(OutdatedError):
-                return self._brought_up(use_files, progress)
+                return self._follow_journal(use_files, progress)
         raise AssertionError("no file is used at last, so nothing can be out of date")
 
     def holds(self, catalog: Catalog) -> bool:
         """Return whether the catalog is the one that this process uses, so that nothing in it was forgotten."""
         return self._catalog is catalog
 
-    def _brought_up(self, use_files: bool, progress: Progress) -> Catalog:
+    def _follow_journal(self, use_files: bool, progress: Progress) -> Catalog:
         """Return the catalog as the snapshot of the journal has it. Raises OutdatedError where its files cannot."""
         # Within one snapshot, or another process might reindex the journal halfway through.
         if (version := self.journal.version()) != self._seen:  # another process has written
@@ -223,13 +223,13 @@ class Archive:
             if self.journal.setting(REWRITES) != self._rewrites:
                 self.index.reconsider()
                 self._drop_catalog()
-        if self._catalog is None or self._is_makeshift(self._catalog):
+        if self._catalog is None or self._is_provisional(self._catalog):
             self._drop_catalog()
-        if (outline := self._outlined()) is not None:
+        if (outline := self._outline()) is not None:
             self._catalog, self._is_mapped = outline, False
             return outline
         try:
-            if use_files and (mapped := self._mapped(progress)) is not None:
+            if use_files and (mapped := self._map_catalog(progress)) is not None:
                 self._catalog, self._is_mapped = mapped, True
                 return mapped
             catalog, self._catalog = self._catalog, None  # half an extension, which is interrupted, is never read
@@ -244,7 +244,7 @@ class Archive:
             raise self.journal.damaged(error) from error
         return catalog
 
-    def _outlined(self) -> Outline | None:
+    def _outline(self) -> Outline | None:
         """Return the outline of a large memory whose journal finds candidates by itself; None for any other."""
         if not isinstance(self.journal, Slicing) or self.queue.is_failing or self.queue.waiting:
             return None
@@ -264,7 +264,7 @@ class Archive:
         except (ValueError, TypeError, OverflowError) as error:  # as when all are read
             raise self.journal.damaged(error) from error
 
-    def _mapped(self, progress: Progress) -> Catalog | None:
+    def _map_catalog(self, progress: Progress) -> Catalog | None:
         """Return the catalog from its files; None where it must be read into memory.
 
         That is while it is small, and while the embedder fails, since passages that wait for it are in no file.
@@ -275,7 +275,7 @@ class Archive:
             return None
         return self._files.catalog(self.journal, self.queue.dimensions, progress)
 
-    def _is_makeshift(self, catalog: Catalog) -> bool:
+    def _is_provisional(self, catalog: Catalog) -> bool:
         """Return whether waiting passages of the catalog were embedded, or it was made without the embedder."""
         came = self.queue.waiting and self.queue.waiting.since != self.journal.mark
         guessed = catalog.dimensions != self.queue.dimensions  # before the embedder could be reached
@@ -337,7 +337,7 @@ class Archive:
         # The journal notes what its deletion leaves in the index, so that a crash in between leaves no vector for long.
         try:
             before: object = None
-            while not self._deleted(numbers, instead):
+            while not self._delete(numbers, instead):
                 before = self.queue.changed_since(before)  # somebody has just made passages of these steps
         except BaseException:
             with suppress(StorageError):  # this error says more: it may have happened
@@ -368,7 +368,7 @@ class Archive:
             ) from error
         self.indexing.wake()
 
-    def _deleted(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> bool:
+    def _delete(self, numbers: Sequence[int], instead: Callable[[], object] | None) -> bool:
         passages = {number: self._texts(number) for number in numbers}
         if instead is None:
             return self.journal.delete(passages)

@@ -125,7 +125,7 @@ class EmbeddingQueue:
                 raise self._journal.damaged("it is not said which embedder the vectors are of")
             self._journal.keep({EMBEDDER: fingerprint, EMBEDDER_NAME: self.embedder.name})  # the first that works
 
-    def _make_sure(self) -> None:
+    def _verify_fingerprint(self) -> None:
         """Check the fingerprint of an embedder that could not be reached when the memory was opened."""
         if not self.is_known:
             with self._documents.trying():
@@ -166,13 +166,13 @@ class EmbeddingQueue:
 
     def _embed_pending(self, advance: Callable[[int], object], once: bool) -> int:
         done, before = 0, None
-        self._make_sure()
+        self._verify_fingerprint()
         mark: Mark | None = None
         while mark is None:
             mark = self._journal.mark
             self.check_embedder()
             for until, passages in self._new_passages(mark):
-                vectors = self._vectors([passage.text for _, passage in passages])
+                vectors = self._embed([passage.text for _, passage in passages])
                 if not self._journal.put_passages(mark, until, passages, vectors, self._fingerprint):
                     mark, before = None, self.changed_since(before)  # another process was faster
                     break
@@ -188,7 +188,7 @@ class EmbeddingQueue:
             return
         problem = self.trouble
         try:
-            self._make_sure()
+            self._verify_fingerprint()
             self.embed_pending(at_least, once=once)
         except EmbedderError as error:
             self._is_full = False
@@ -212,7 +212,7 @@ class EmbeddingQueue:
             raise self._journal.damaged("passages and steps do not match")
         return state
 
-    def _vectors(self, texts: Sequence[str]) -> Vectors:
+    def _embed(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of passages."""
         if not texts:
             return np.empty((0, self.embedder.dimensions), np.float32)

@@ -25,7 +25,7 @@ def private_folder(owner: object) -> tuple[Path, Callable[[], object]]:
     Returns:
         The path of the memory's folder, which does not exist yet, and a function that removes everything at once.
     """
-    _sweep()
+    _remove_abandoned()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = FileLock(folder / LOCK)
     lock.acquire()
@@ -38,7 +38,7 @@ def _remove(folder: Path, lock: FileLock, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sweep() -> None:
+def _remove_abandoned() -> None:
     """Remove the folders of processes that are gone."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:

@@ -44,18 +44,16 @@ def always_pruned(strategy: Prunes, window_tokens: int, counter: TokenCounter, w
     """
     otherwise, rest = default_strategy(window_tokens, counter), Rest()
 
-    def by_strategy(steps: list[Step]) -> list[Step]:
-        if not rest.is_on:
+    def pruned(steps: list[Step]) -> list[Step]:
+        try:
+            if rest.is_on:
+                return otherwise(steps)
             try:
                 with rest.trying():
                     return steps_of(strategy(steps))
             except EmbedderError as error:
                 warn_hourly(logger, where, "the window is pruned by tokens alone, since its embedder fails: %s", error)
-        return otherwise(steps)
-
-    def pruned(steps: list[Step]) -> list[Step]:
-        try:
-            return by_strategy(steps)
+                return otherwise(steps)
         except BudgetError as error:
             warn_hourly(logger, where, "the window cannot be kept within its tokens: %s", error)
             return keep_last_n_steps(1)(steps)

@@ -37,9 +37,9 @@ class Outcomes:
         """Return the window that `strategy` makes of `before`; InputError unless it returns steps."""
         outcome = _Outcome(before, steps_of(returned))
         for kind in WORTH_SAYING:
-            if kind in outcome.mended and (key := (name_of(strategy), kind)) not in self._said:
+            if kind in outcome.repairs and (key := (name_of(strategy), kind)) not in self._said:
                 self._said.add(key)
-                logger.warning("the strategy %s %s (this is said once)", name_of(strategy), outcome.mended[kind])
+                logger.warning("the strategy %s %s (this is said once)", name_of(strategy), outcome.repairs[kind])
         return outcome.window
 
 
@@ -60,7 +60,7 @@ def check_window(before: Sequence[Step], after: object) -> None:
     Traceback (most recent call last):
     tinymem.errors.InputError: the strategy took out what must stay, TaskStep task: it is put back
     """
-    for said in _Outcome(before, steps_of(after)).mended.values():
+    for said in _Outcome(before, steps_of(after)).repairs.values():
         raise InputError(f"the strategy {said}")
 
 
@@ -78,12 +78,12 @@ class _New:
 
 @dataclass
 class _Outcome:
-    """The `window` that was made of `before` and what a strategy `returned`, and what had to be `mended`, by kind."""
+    """The `window` that was made of `before` and what a strategy `returned`, and the `repairs` of it, by kind."""
 
     before: Sequence[Step]
     returned: list[Step]
     window: list[Step] = field(init=False)
-    mended: dict[str, str] = field(init=False, default_factory=dict)
+    repairs: dict[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.window = self.returned
@@ -91,20 +91,20 @@ class _Outcome:
             return  # nothing changed, as on most adds
         self._kept: dict[int, Step] = {}  # by place
         self._places = {step.id: at for at, step in enumerate(self.before)}
-        new = self._sorted_out()
+        new = self._classify()
         self._put_back()
         gone = [at for at in range(len(self.before)) if at not in self._kept]
-        shown = self._kept | self._stand_ins(gone, self._placed(new, gone))
+        shown = self._kept | self._stand_ins(gone, self._place(new, gone))
         self.window = [shown[at] for at in sorted(shown)]
 
-    def _mend(self, kind: str, said: str) -> None:
-        self.mended.setdefault(kind, said)
+    def _note_repair(self, kind: str, said: str) -> None:
+        self.repairs.setdefault(kind, said)
 
-    def _sorted_out(self) -> list[_New]:
+    def _classify(self) -> list[_New]:
         """Note the kept steps, and return the new ones in the order of their return."""
         once = {step.id: step for step in reversed(self.returned)}
         if len(once) < len(self.returned):
-            self._mend("twice", "returned a step twice")
+            self._note_repair("twice", "returned a step twice")
         new: list[_New] = []
         following = len(self.before)
         for step in once.values():  # from the last to the first
@@ -112,20 +112,20 @@ class _Outcome:
                 new.append(_New(step, following))
                 continue
             if at > following:
-                self._mend("order", f"returned step {step.id} after a step that came later")
+                self._note_repair("order", f"returned step {step.id} after a step that came later")
             following, old = at, self.before[at]
             version = step if step is old else self._numbered(old, step)
             if version is not old and _shape(version) != _shape(old):
                 new.append(_New(version, at, at))
             else:
-                self._kept[at] = old if version == old else _ranked(old, version)
+                self._kept[at] = old if version == old else _with_rank(old, version)
         return new[::-1]
 
     def _numbered(self, old: Step, new: Step) -> Step:
         """`new` with the number and the pin of `old`, whose id it has."""
         if (new.step_number, new.pinned) == (old.step_number, old.pinned):
             return new
-        self._mend("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
+        self._note_repair("changed", f"changed more of step {old.id} than its texts: its number and pin stay")
         return new.evolve(step_number=old.step_number, pinned=old.pinned)
 
     def _put_back(self) -> None:
@@ -134,14 +134,14 @@ class _Outcome:
         for at, step in enumerate(self.before):
             if step.id in must and at not in self._kept:
                 self._kept[at] = step
-                self._mend("lost", f"took out what must stay, {type(step).__name__} {step.id}: it is put back")
+                self._note_repair("lost", f"took out what must stay, {type(step).__name__} {step.id}: it is put back")
         for group in groups(self.before):
             missing = [step for step in group if self._places[step.id] not in self._kept]
             if 0 < len(missing) < len(group):
                 self._kept |= {self._places[step.id]: step for step in missing}
-                self._mend("split", f"split a call from its results: step {missing[0].id} is put back")
+                self._note_repair("split", f"split a call from its results: step {missing[0].id} is put back")
 
-    def _placed(self, new: list[_New], gone: list[int]) -> dict[int, Step]:
+    def _place(self, new: list[_New], gone: list[int]) -> dict[int, Step]:
         """Return the new steps by their places, which are among those that are `gone`."""
         free = list(gone)
         placed: dict[int, Step] = {}
@@ -153,10 +153,10 @@ class _Outcome:
                 free.remove(one.own)
                 placed[one.own] = one.step
             else:
-                self._mend("changed", f"changed more of step {one.step.id} than its texts: it stays as it was")
+                self._note_repair("changed", f"changed more of step {one.step.id} than its texts: it stays as it was")
         if len(others) > len(free):
             surplus = len(others) - len(free)
-            self._mend(
+            self._note_repair(
                 "added", f"returned {surplus} new steps for which nothing was taken out: add steps to the memory"
             )
         for one in reversed(others[: len(free)]):
@@ -188,18 +188,20 @@ class _Outcome:
         old = self.before[at]
         own = _ids_of([old])
         if is_stand_in(step) and step.id == old.id and away.keys() >= {*covers_of(step)} >= own.keys():
-            return _ranked(old, step)  # as our own strategies make them
+            return _with_rank(old, step)  # as our own strategies make them
         named = {*step.covers} & away.keys() if isinstance(step, SummaryStep) else set()
         covers = [id for id in away if id in named or id in own] if named else list(gap)
         if isinstance(step, SummaryStep):
             if step.covers and named != {*step.covers}:
-                self._mend("covers", f"returned a summary of what was not taken out, in the place of step {old.id}")
+                self._note_repair(
+                    "covers", f"returned a summary of what was not taken out, in the place of step {old.id}"
+                )
             step = step.evolve(covers=covers)
         metadata = {key: value for key, value in step.metadata.items() if key not in (COVERS, SEEN, REVISION)}
         metadata |= {} if isinstance(step, SummaryStep) else {COVERS: covers}
         metadata[SEEN] = [id for id in seen if id not in {*covers}]
         place = {"id": old.id, "step_number": old.step_number, "session": step.session or old.session}
-        return _ranked(old, step.evolve(**place, pinned=False, metadata=metadata))
+        return _with_rank(old, step.evolve(**place, pinned=False, metadata=metadata))
 
 
 def _ids_of(steps: Iterable[Step]) -> dict[str, None]:
@@ -207,7 +209,7 @@ def _ids_of(steps: Iterable[Step]) -> dict[str, None]:
     return dict.fromkeys(id for step in steps for id in (*covers_of(step), step.id))
 
 
-def _ranked(old: Step, new: Step) -> Step:
+def _with_rank(old: Step, new: Step) -> Step:
     """`new`, marked so that `restore` tells it from `old`, which it was made of, where its text does not show it."""
     if rank(old) < rank(new):
         return new

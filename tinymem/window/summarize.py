@@ -129,7 +129,7 @@ def _by_count(
         if sum(map(len, others)) <= recent + (most - recent) // 2:
             return list(steps)
         kept += newest_groups(others, recent)
-        return _summarized(writer, steps, with_request(steps, kept) if recent else kept, room, share)
+        return _summarize(writer, steps, with_request(steps, kept) if recent else kept, room, share)
 
     return summarize_by_count
 
@@ -172,12 +172,12 @@ def _by_tokens(
         ):
             recent = [cut]
             used += sum(map(writer.price.count, cut))
-        return _summarized(writer, steps, [*kept, *recent], min(share, max_tokens - used))
+        return _summarize(writer, steps, [*kept, *recent], min(share, max_tokens - used))
 
     return summarize_by_tokens
 
 
-def _summarized(
+def _summarize(
     writer: SummaryWriter, steps: Sequence[Step], kept: list[Group], room: int, most: int | None = None
 ) -> list[Step]:
     """Keep these groups of `steps`, and put a summary of `room` tokens in the place of all others."""

@@ -77,7 +77,9 @@ class CatalogFiles:
         origin = _origin(journal, dimensions)
         try:
             with self._thread:
-                if not self._is_current(journal, origin):
+                is_sound = self._is_sound(journal, origin)
+                known = -1 if self._catalog is None else self._catalog.last_id
+                if not is_sound or journal.last_passage() > known:
                     with self._locked():
                         self._follow(journal, origin, progress)
                 return self._catalog
@@ -86,22 +88,17 @@ class CatalogFiles:
         except (OSError, ImportError) as error:
             self._is_off = True
             logger.info("the catalog is held in memory, since its files cannot be used: %s", error)
-        self._let_go()
+        self._release()
         return None
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._is_compared = False
         self._columns = self._state = self._read = self._catalog = None
-
-    def _is_current(self, journal: Journal, origin: Origin) -> bool:
-        """Map the files if they can be trusted as they are; return whether they have all passages of the journal."""
-        sound = self._is_sound(journal, origin)
-        return sound and self._catalog is not None and journal.last_passage() <= self._catalog.last_id
 
     def _is_sound(self, journal: Journal, origin: Origin) -> bool:
         """Map the files if they can be trusted as they are; return whether they can, and come from `origin`."""
         try:
-            self._look()
+            self._read_state()
             state, columns = self._state, self._columns
             if state is None or columns is None or state.origin != origin:
                 return False
@@ -110,21 +107,21 @@ class CatalogFiles:
         except DamagedCatalogError:
             return False
 
-    def _look(self) -> None:
+    def _read_state(self) -> None:
         """Read the state, if it is another than before, and map its files. Raises DamagedCatalogError."""
         if (stamp := self._stamp()) == self._read and stamp:
             return
         self._read, self._catalog = None, None
         state = read_state(self._folder / STATE)
-        columns = self._of(state)
+        columns = self._columns_of(state)
         if state.boot != boot() or not boot() or columns.stamps(state) != state.stamps:
             raise DamagedCatalogError("to be checked")
         if any(path.stem.isdecimal() and path.name != str(state.generation) for path in self._folder.iterdir()):
             raise DamagedCatalogError("to be cleaned")  # something was forgotten, half way
-        self._take(state)
+        self._show(state)
         self._read = stamp
 
-    def _of(self, state: State) -> Columns:
+    def _columns_of(self, state: State) -> Columns:
         """Return the columns of the state: those that are mapped already, if they are the same."""
         folder = self._folder / str(state.generation)
         rewrites = state.origin.rewrites
@@ -132,8 +129,8 @@ class CatalogFiles:
             self._columns = Columns(folder, state.origin.dimensions, rewrites)
         return self._columns
 
-    def _take(self, state: State) -> None:
-        self._catalog, self._state = self._of(state).catalog(state), state
+    def _show(self, state: State) -> None:
+        self._catalog, self._state = self._columns_of(state).catalog(state), state
 
     # -- under the lock -----------------------------------------------------------------------------------------------
 
@@ -150,7 +147,7 @@ class CatalogFiles:
             if _origin(now, origin.dimensions) != origin:
                 raise OutdatedError
             try:
-                self._trust(now, origin)
+                self._verify(now, origin)
             except DamagedCatalogError as error:
                 logger.info("the catalog in %s is made from the journal: %s", self._folder, error)
                 self._begin(origin)
@@ -164,30 +161,30 @@ class CatalogFiles:
                 piece = self._catalog.following()
                 piece.extend(rows)
                 assert self._state is not None
-                self._keep(self._of(self._state).append(self._state, piece))
+                self._replace_state(self._columns_of(self._state).append(self._state, piece))
                 if not total and journal.last_passage() > self._catalog.last_id:
                     total = journal.counts()["passages"]
                 progress(len(self._catalog), total or len(self._catalog))
         except BaseException:
-            self._let_go()  # names of passages that were not written
+            self._release()  # names of passages that were not written
             raise
 
-    def _trust(self, journal: Journal, origin: Origin) -> None:
+    def _verify(self, journal: Journal, origin: Origin) -> None:
         """Map the files, checked if they must be. Raises DamagedCatalogError."""
         self._read = None
         try:
-            self._look()
+            self._read_state()
             assert self._state is not None
             state = self._state
-            if self._of(state).stamps(state) != state.stamps:
+            if self._columns_of(state).stamps(state) != state.stamps:
                 raise DamagedCatalogError("touched")
         except DamagedCatalogError:
             state = read_state(self._folder / STATE)
-            self._let_go()  # what was mapped may have been cut short
-            columns = self._of(state)
+            self._release()  # what was mapped may have been cut short
+            columns = self._columns_of(state)
             if state.origin == origin:
                 columns.check(state)
-                self._keep(columns.see_again(state))
+                self._replace_state(columns.see_again(state))
         if state.origin != origin:
             raise DamagedCatalogError("something was forgotten, or the embedder changed")
         self._compare(journal)
@@ -210,12 +207,12 @@ class CatalogFiles:
 
     def _begin(self, origin: Origin) -> None:
         """Begin a new generation, without passages."""
-        self._let_go()
+        self._release()
         private_folder(self._folder)
         state = State(origin, self._next())
-        columns = self._of(state)
+        columns = self._columns_of(state)
         columns.begin()
-        self._keep(columns.append(state, Catalog(origin.dimensions)))
+        self._replace_state(columns.append(state, Catalog(origin.dimensions)))
         self._clean(keep=state.generation)
 
     def _next(self) -> int:
@@ -223,10 +220,10 @@ class CatalogFiles:
         held = (int(path.stem) for path in self._folder.iterdir() if path.stem.isdecimal())
         return max(time.time_ns(), *(number + 1 for number in held), 0)
 
-    def _keep(self, state: State) -> None:
+    def _replace_state(self, state: State) -> None:
         """Replace the state, after everything that it counts is written."""
         write_state(self._folder / STATE, state)
-        self._take(replace(state, boot=boot()))
+        self._show(replace(state, boot=boot()))
         self._read = self._stamp()
 
     def _clean(self, keep: int = 0) -> None:
@@ -307,23 +304,23 @@ class CatalogFiles:
 
     def _change(self, state: State, origin: Origin, steps: Ids, milestone: bool | None) -> None:
         """Empty the rows of these steps, or mark them. Where many are empty then, copy the others."""
-        columns = self._of(state)
+        columns = self._columns_of(state)
         if state.boot != boot() or not boot() or columns.stamps(state) != state.stamps:
             columns.check(state)
         after = replace(state, origin=origin)
         if milestone is not None:
-            self._keep(mark(columns, after, steps, milestone))
+            self._replace_state(mark(columns, after, steps, milestone))
         elif is_worth_copying(columns, state, steps):
             self._copy(columns, state, origin, steps)
         else:
-            self._keep(empty(columns, after, steps))
+            self._replace_state(empty(columns, after, steps))
 
     def _copy(self, columns: Columns, state: State, origin: Origin, steps: Ids) -> None:
         """Copy the files without these steps, and erase the old ones."""
         start = State(origin, self._next())
         to = Columns(self._folder / str(start.generation), origin.dimensions, origin.rewrites)
         to.begin()
-        self._keep(columns.copy(state, to, start, steps))
+        self._replace_state(columns.copy(state, to, start, steps))
         self._clean(keep=start.generation)
 
     def erase(self) -> None:
@@ -333,7 +330,7 @@ class CatalogFiles:
                 self._erase()
 
     def _erase(self) -> None:
-        self._let_go()
+        self._release()
         (self._folder / STATE).unlink(missing_ok=True)
         self._clean()
 

@@ -21,7 +21,7 @@ import numpy as np
 from filelock import Timeout
 
 from tinymem.archive.indexing.lock import BACKGROUND, SHORTLY, IndexLock
-from tinymem.archive.indexing.records import accepted, vectors_of
+from tinymem.archive.indexing.records import upsert_options, vectors_of
 from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, shown
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
 from tinymem.protocols.settings import (
@@ -139,11 +139,6 @@ class Index:
             self._journal.keep({WATERMARK: str(watermark)})
 
     @property
-    def is_filled(self) -> bool:
-        """True if a store of this journal, in any process, may have vectors in its files."""
-        return bool(self._filled)
-
-    @property
     def _filled(self) -> list[str]:
         """The names of the stores that may have vectors in their files."""
         return (self._journal.setting(FILLED) or "").splitlines()
@@ -158,12 +153,7 @@ class Index:
     @property
     def is_unclean(self) -> bool:
         """True if the store has something that is to go, or to be written again."""
-        return self.is_outdated or self._is_stale or bool(self._forgotten)
-
-    @property
-    def is_outdated(self) -> bool:
-        """True if something that stands beside vectors has changed."""
-        return bool(self._journal.setting(OUTDATED))
+        return bool(self._journal.setting(OUTDATED) or self._is_stale or self._forgotten)
 
     def follow(self, progress: Callable[[int], object] = id) -> int:
         """Bring the store up to the journal as it is now, in batches; how many vectors it got.
@@ -195,12 +185,12 @@ class Index:
             return len(rows)
 
     def _write(self, store: VectorStore, rows: Sequence[EmbeddedPassage]) -> None:
-        store.upsert([row.id for row in rows], vectors_of(rows), **accepted(store, self._journal, rows))
+        store.upsert([row.id for row in rows], vectors_of(rows), **upsert_options(store, self._journal, rows))
 
     def outdate(self, ids: Sequence[int]) -> None:
         """Have what stands beside these vectors written again."""
         held = [str(id) for id in ids if id <= self.watermark]
-        if held and self.is_filled:
+        if held and self._filled:
             self._journal.keep({OUTDATED: " ".join([*(self._journal.setting(OUTDATED) or "").split(), *held])})
 
     def _bring_up_to_date(self, store: VectorStore) -> None:
@@ -298,13 +288,15 @@ class Index:
                 self._store.delete(ids)
             if filled := self._filled:
                 self.rest()
-                if not self._reopens or not all(self._once_free(partial(self._removed, name, ids)) for name in filled):
+                if not self._reopens or not all(
+                    self._once_free(partial(self._remove_from, name, ids)) for name in filled
+                ):
                     self.clear()
             with self._journal.together():
                 rest = sorted({*self._forgotten} - {*ids})  # of another process, meanwhile
                 self._journal.keep({FORGOTTEN: " ".join(map(str, rest))})
 
-    def _removed(self, name: str, ids: Sequence[int]) -> bool:
+    def _remove_from(self, name: str, ids: Sequence[int]) -> bool:
         try:
             return remove_from_store(name, self._folder, ids)
         except InputError:  # an adapter that is not installed any more; clearing says so

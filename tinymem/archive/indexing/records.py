@@ -14,7 +14,7 @@ from tinymem.recall.catalog import restore_overflowed
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
 
-__all__ = ["accepted", "metadata_of", "vectors_of"]
+__all__ = ["metadata_of", "upsert_options", "vectors_of"]
 
 
 def vectors_of(rows: Sequence[EmbeddedPassage]) -> Vectors:
@@ -24,7 +24,7 @@ def vectors_of(rows: Sequence[EmbeddedPassage]) -> Vectors:
     return vectors
 
 
-def accepted(store: VectorStore, journal: Journal, rows: Sequence[EmbeddedPassage]) -> dict[str, Any]:
+def upsert_options(store: VectorStore, journal: Journal, rows: Sequence[EmbeddedPassage]) -> dict[str, Any]:
     """The arguments beyond ids and vectors that the store's `upsert` accepts."""
     more: dict[str, Any] = {}
     if "metadata" in signature(store.upsert).parameters:
