@@ -388,7 +388,7 @@ class DurableWindow(StepCollection):
             self._archive.write(new, False, tokens)
             put_links(self._journal, new, links or {})
             calls = self._write_calls(Change(new)) if links else self._calls
-        open_calls = self._window.open_calls
+        open_calls = dict(self._window.open_calls)
         for step in new if links else ():
             note_calls(step, open_calls)
         self._window.follow(first + len(new), open_calls)

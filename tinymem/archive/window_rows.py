@@ -1,4 +1,4 @@
-"""What a journal keeps of a window beside its steps: the calls that wait for a result, and the links of messages."""
+"""The parts of a window that a journal keeps beside its steps: calls that wait for a result, and links of messages."""
 
 from __future__ import annotations
 
