@@ -474,7 +474,7 @@ for at in range(first, first + 5_000, 3):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_process_killed_while_it_writes_leaves_what_the_journal_says(tmp_path: Path) -> None:
     dice, sizes = random.Random(3), []
-    for _ in range(8):
+    for _ in range(5):
         process = python(WRITER, tmp_path)
         assert process.stdout is not None and process.stdout.readline() == "open\n"
         try:

@@ -405,7 +405,8 @@ def test_an_index_that_another_one_holds_is_done_without(tmp_path: Path) -> None
     archive.close()
 
 
-def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path) -> None:
+def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinymem.archive.indexing.index, "HANDED_OVER", 0.2)
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
     archive.embed_pending()

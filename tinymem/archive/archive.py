@@ -73,6 +73,7 @@ class Archive:
         self.folder, self.counter, self.is_shared = folder, counter, journal is not None
         self.journal = journal or open_journal(folder, create)
         self._catalog: Catalog | None = None
+        self._rewrites: str | None = None  # the number of the journal's rewrites that the catalog has followed
         self._is_mapped, self.opened = False, OpenedSteps()
         self._files = CatalogFiles(folder / CATALOG)
         try:
@@ -283,7 +284,8 @@ class Archive:
 
     def _drop_catalog(self) -> None:
         """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""
-        self._catalog, self.queue.waiting, self._rewrites = None, None, None
+        self._catalog, self._rewrites = None, None
+        self.queue.drop_waiting()
         self.opened.clear()
         self._rewrites = self.journal.setting(REWRITES)
 

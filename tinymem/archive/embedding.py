@@ -293,6 +293,10 @@ class EmbeddingQueue:
                 rows.append(EmbeddedPassage(*place, *who, p.identifiers, p.tools, step.milestone))
             catalog.extend(rows)
 
+    def drop_waiting(self) -> None:
+        """Forget the passages of waiting steps, so that they are made again where a catalog needs them."""
+        self.waiting = None
+
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def question(self, text: str, catalog: Catalog, now: datetime) -> Callable[[], Query]:
