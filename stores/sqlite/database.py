@@ -97,12 +97,15 @@ class Database:
             if self._db.in_transaction:
                 yield
                 return
-            try:  # an interrupt may come as soon as a statement has done its work
+            try:  # an interrupt may come as soon as a statement has done its work, or before the last one does
                 self._db.execute("BEGIN")
                 yield
-            finally:
                 if self._db.in_transaction:
                     self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
 
     def version(self) -> int:
         """Return a number that changes whenever another connection has written."""

@@ -202,9 +202,12 @@ class Window(StepCollection):
         """Call a user's function, which may read the memory but not change it; see `check_idle`."""
         try:
             self._is_asking = True
-            return function(about)
-        finally:
+            answer = function(about)
             self._is_asking = False
+        except BaseException:  # not in a `finally`, where an interrupt would leave it as it is
+            self._is_asking = False
+            raise
+        return answer
 
     def check_idle(self) -> None:
         """Raise InputError where a user's function that was asked would change the window."""
