@@ -48,7 +48,7 @@ STAGES = {
     "render": ["recall.packing:_Packer.rendered"],
     "window": ["window.sending:Sending.__call__"],
     "follow the journal": ["archive.durable_window:DurableWindow.catch_up"],
-    "the rest": ["memory.contexts:ContextMemory.context", "memory.reading:ReadingMemory.recall"],
+    "the rest": ["memory.hierarchy:HierarchicalMemory.context", "memory.hierarchy:HierarchicalMemory.recall"],
 }  # fmt: skip
 
 

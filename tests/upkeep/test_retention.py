@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memories import START, said, sqlite
 from strategies import MODERATE
 
-import tinymem.memory.forgetting
+import tinymem.memory.upkeep
 from tinymem import (
     ActionStep,
     FinalAnswerStep,
@@ -192,7 +192,7 @@ def test_only_whole_groups_go_and_of_those_the_least_useful(
 def test_a_memory_with_a_retention_keeps_to_it_when_it_is_opened_and_while_it_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tinymem.memory.forgetting, "RETAIN_EVERY", 10)
+    monkeypatch.setattr(tinymem.memory.upkeep, "RETAIN_EVERY", 10)
     with open_memory(tmp_path) as memory:
         memory.archive(days(30))
     caplog.set_level(logging.INFO)

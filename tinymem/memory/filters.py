@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tinymem.archive.rows import LONGEST_LABEL, label_of
@@ -14,36 +14,58 @@ from tinymem.steps.content import clean
 from tinymem.steps.redaction import Redact, free
 from tinymem.steps.step import Step
 
-__all__ = ["a_filter", "passes"]
+__all__ = ["Filters", "passes"]
 
 
-def a_filter(
-    journal: Journal, redact: Redact | None, *, where: Mapping[str, Any] | None = None, **limits: Any
-) -> Filter:
-    """Check filters, and give names and metadata the form that they are written down in.
+class Filters:
+    """Checks the filters of recall and forgetting, and gives names and metadata the form that they are kept in.
 
     Args:
         journal: Finds the steps that have the metadata.
         redact: The redaction of the memory.
-        where: Names and values of metadata.
-        limits: The other fields of a Filter; `sessions` is another name of `session`.
-
-    Raises:
-        InputError: A filter cannot be applied.
     """
-    written: Callable[[str], str] = redact or str
-    given: dict[str, Any] = {}
-    for name, value in limits.items():
-        if value is None:
-            continue
-        if name in ("since", "until"):
-            given[name] = an_aware_time(name, value)
-        else:
-            text = a_text(name, value)
-            given["session" if name == "sessions" else name] = text if name == "type" else written(text)
-    if where is not None and (labels := _labels(where, redact)):
-        given["numbers"] = tuple(journal.matching({}, labels))
-    return Filter(**given)
+
+    def __init__(self, journal: Journal, redact: Redact | None) -> None:
+        self._journal, self._redact = journal, redact
+
+    def name(self, name: str, value: str) -> str:
+        """Check a name, as that of a session, and redact it as it was when it was written down."""
+        text = a_text(name, value)
+        return self._redact(text) if self._redact else text
+
+    def make(self, *, where: Mapping[str, Any] | None = None, **limits: Any) -> Filter:
+        """Make a Filter of metadata, `where`, and its other fields; `sessions` is another name of `session`.
+
+        Raises:
+            InputError: A filter cannot be applied.
+        """
+        given: dict[str, Any] = {}
+        for name, value in limits.items():
+            if value is None:
+                continue
+            if name in ("since", "until"):
+                given[name] = an_aware_time(name, value)
+            else:
+                field = "session" if name == "sessions" else name
+                given[field] = a_text(name, value) if name == "type" else self.name(name, value)
+        if where is not None and (labels := self._labels(where)):
+            given["numbers"] = tuple(self._journal.matching({}, labels))
+        return Filter(**given)
+
+    def _labels(self, where: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return metadata as the journal has it."""
+        if not isinstance(where, Mapping):
+            raise InputError(f"where must be a mapping of metadata, as in {{'user': 'ann'}}, not {shown(where)}")
+        labels = []
+        for name, value in (free(dict(where), self._redact) if self._redact else where).items():
+            label = label_of(value)
+            if not isinstance(name, str) or label is None:
+                raise InputError(
+                    f"where must have texts of up to {LONGEST_LABEL:,} characters, numbers or booleans by name, not "
+                    f"{shown(name)}: {shown(value)}"
+                )
+            labels.append((clean(name), label))
+        return labels
 
 
 def passes(step: Step, only: Filter) -> bool:
@@ -54,19 +76,3 @@ def passes(step: Step, only: Filter) -> bool:
     else:
         is_in = only.session is None or session == clean(only.session)
     return is_in and (only.numbers is None or step.step_number in only.numbers)
-
-
-def _labels(where: Mapping[str, Any], redact: Redact | None) -> list[tuple[str, str]]:
-    """Return metadata as the journal has it."""
-    if not isinstance(where, Mapping):
-        raise InputError(f"where must be a mapping of metadata, as in {{'user': 'ann'}}, not {shown(where)}")
-    labels = []
-    for name, value in (free(dict(where), redact) if redact else where).items():
-        label = label_of(value)
-        if not isinstance(name, str) or label is None:
-            raise InputError(
-                f"where must have texts of up to {LONGEST_LABEL:,} characters, numbers or booleans by name, not "
-                f"{shown(name)}: {shown(value)}"
-            )
-        labels.append((clean(name), label))
-    return labels

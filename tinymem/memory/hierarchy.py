@@ -2,47 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TextIO, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.callbacks import Callbacks
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
-from tinymem.archive.folders import check_name, namespace_folder, shared_journal
-from tinymem.archive.temporary import private_folder
-from tinymem.errors import MessageError, own_place
-from tinymem.memory.base import Conflict
-from tinymem.memory.context.context import Shares
-from tinymem.memory.contexts import ContextMemory
+from tinymem.archive.folders import check_name
+from tinymem.archive.stats import Stats, stats_of
+from tinymem.errors import ClosedError, InputError, MessageError, shown
+from tinymem.memory.aio.worker import Worker
+from tinymem.memory.context.context import Context, Shares
+from tinymem.memory.context.contexts import Contexts
+from tinymem.memory.context.fitting import Fitting, as_given, facts_about
+from tinymem.memory.filters import Filters, passes
+from tinymem.memory.opening import open_place
+from tinymem.memory.reading import Reading
+from tinymem.memory.scratchpad.kept import KeptScratchpad
+from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.tracing import traced
+from tinymem.memory.upkeep import Add, Upkeep
 from tinymem.messages.formats import chat_messages
-from tinymem.messages.tokens import counter_from
-from tinymem.protocols import Embedder, Embeds, Journal, Summarizer, Summarizes, TokenCounter, VectorStore
+from tinymem.messages.tokens import count_tokens, counter_from
+from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
+from tinymem.recall import Explanation, Recall
+from tinymem.recall.diversity import DIVERSITY
+from tinymem.recall.fusion import Filter
 from tinymem.recall.render import is_own_message
+from tinymem.recall.search import NEXT_BEST, Search
 from tinymem.registry import embedder_from, is_in_memory, known_store, shared_store, store_from, summarizer_from
-from tinymem.steps.checks import Time, a_path, an_object, some, some_texts, some_tokens
-from tinymem.steps.content import Content, checked
+from tinymem.steps.checks import (
+    Time,
+    a_callable,
+    a_number,
+    a_text,
+    an_aware_time,
+    an_object,
+    one_of,
+    some,
+    some_texts,
+    some_tokens,
+    whole_number,
+)
+from tinymem.steps.collection import StepCollection
+from tinymem.steps.content import Content, checked, clean
+from tinymem.steps.ids import utc_now
+from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.redaction import Redact, redact_from
-from tinymem.steps.step import STYLES, Step, StepT
+from tinymem.steps.step import STYLES, Message, Step, StepT, Style, some_steps
 from tinymem.steps.terminal import many
 from tinymem.steps.types import SystemPromptStep
+from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import is_address
-from tinymem.upkeep.forgetting import undone_on_failure
-from tinymem.upkeep.retention import Retention
+from tinymem.upkeep.exporting import Exported, export_journal
+from tinymem.upkeep.forgetting import chosen, forget_namespace
+from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.defaults import always_pruned, default_strategy
 from tinymem.window.manager import OnConflict
-from tinymem.window.sending import Sending
-from tinymem.window.strategy import Prunes, a_strategy
+from tinymem.window.strategy import PruneReport, Prunes, a_strategy
 
-__all__ = ["HierarchicalMemory"]
+__all__ = ["Conflict", "HierarchicalMemory"]
+
+Conflict: TypeAlias = Literal["error", "skip", "replace"]
 
 
-class HierarchicalMemory(ContextMemory):
+class HierarchicalMemory(StepCollection):
     """A memory in a folder that outlives the context window of an agent, and its process.
 
     Steps that are added are durable when `add` returns. The newest stay in a window that a strategy keeps short; what
@@ -119,57 +149,56 @@ class HierarchicalMemory(ContextMemory):
         an_object("retention", retention, Retention, or_none=True)
         counter, redact = counter_from(counter), redact_from(redact)
         keys = some_texts("extra_keys", extra_keys)
-        self._sending = {style: Sending(counter, style, keys) for style in STYLES}
         if prune_strategy is not None:
             a_strategy("prune_strategy", prune_strategy)
         strategy = prune_strategy or default_strategy(self.window_tokens, counter)
         prompt = None if system_prompt is None else SystemPromptStep(checked(system_prompt, "system_prompt") or "")
         embedder = None if embedder is None else embedder_from(embedder)
-        is_shared = is_address(path)
-        store, summarizer = known_store(shared_store(store) if is_shared else store), summarizer_from(summarizer)
+        store = known_store(shared_store(store) if is_address(path) else store)
+        summarizer = summarizer_from(summarizer)
         an_object("callbacks", callbacks, Callbacks)
-        self._remove_folder: Callable[[], object] | None = None
-        self._is_private = path is None
-        if path is None:
-            path, self._remove_folder = private_folder(self)
-        with ExitStack() as stack:
-            journal: Journal | None = None
-            if is_shared:
-                folder, journal = stack.enter_context(shared_journal(str(path), namespace, create))
-                path, self._shown = folder, journal.location
-            else:
-                path = a_path("path", path)
-                stack.enter_context(undone_on_failure(path, namespace, self._remove_folder))
-                folder = namespace_folder(path, namespace, create)
-                self._shown = "in this process" if self._is_private else f"{path} namespace={namespace!r}"
-            where = self._shown if is_shared else f"{path} {namespace}"
-            self._callbacks = replace(callbacks, where=own_place() if self._is_private else where)
-            opener = partial(store_from, store, folder / "index")
+        self.namespace, self._closed, self._worker = namespace, False, Worker()
+        self._store_name = store if isinstance(store, str) else store.name
+        with open_place(self, path, namespace, create) as place:
+            self.path, self._place = place.path, place
+            self._callbacks = replace(callbacks, where=place.logged)
+            opener = partial(store_from, store, place.folder / "index")
             kind = {"reopens": isinstance(store, str), "in_memory": is_in_memory(store)}
-            archive = Archive(folder, embedder, opener, counter, create=create, journal=journal, **kind)
+            archive = Archive(place.folder, embedder, opener, counter, create=create, journal=place.journal, **kind)
             try:
                 check_name(archive.journal, namespace)
-                strategy = always_pruned(strategy, self.window_tokens, counter, folder)
+                strategy = always_pruned(strategy, self.window_tokens, counter, place.folder)
                 window = DurableWindow(archive, strategy, self._callbacks, redact)
-                super().__init__(
-                    path,
-                    namespace,
-                    window,
-                    Episodes(archive, summarizer),
-                    archive,
-                    store_name=store if isinstance(store, str) else store.name,
-                    retention=retention,
-                    redact=redact,
-                )
-                self._read_from(archive, window)
+                episodes = Episodes(archive, summarizer)
+                self.short_term, self.medium_term, self.long_term = window, episodes, archive
+                self._lock = window.lock
+                self._scratchpad = KeptScratchpad(archive, self.archive, redact)
+                self._filters = Filters(archive.journal, redact)
+                self._reading = Reading(archive, namespace, self._opened)
+                self._search = Search(archive, held=self._opened)
+                self._fitting = Fitting(window, archive.key, counter)
+                scratchpad = self._scratchpad.memory
+                self._contexts = Contexts(window, episodes, archive, scratchpad, self._search, keys, self._opened)
+                self._upkeep = Upkeep(window, archive, retention)
                 if prompt is not None:
                     window.begin_with(prompt)
-                self._settle(0)
-                self._forgetting.finish()
-                archive.begin_background(self.medium_term.catch_up)
+                self._upkeep.settle(0)
+                self._upkeep.finish()
+                archive.begin_background(episodes.catch_up)
             except BaseException:
                 archive.journal.close()
                 raise
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """Hold the lock of a memory that is open."""
+        with release_when_interrupted(), self._lock:
+            self._check_open()
+            yield
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"the memory at {self.path} is closed: open it again")
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -207,12 +236,22 @@ class HierarchicalMemory(ContextMemory):
         ...     [step.text for step in memory.steps]
         ['The port is 8443.']
         """
+        one_of("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
-            return self._added(steps, on_conflict, self.short_term.add_steps, self.short_term.add_instead)
+            return self._add_resolving(steps, on_conflict, self.short_term.add_steps, self.short_term.add_instead)
         self._check_open()
-        with self.short_term.adding(steps) as added:
-            self._settle(len(added))
-        self._forgetting.finish()
+        with self.short_term.adding(steps) as added:  # checked, written to the journal, and in the window
+            self._upkeep.settle(len(added))
+        self._upkeep.finish()
+        return added
+
+    def _add_resolving(self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_instead: Add) -> list[Step]:
+        with self._opened():
+            added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", add, add_instead)
+            self._upkeep.settle(len(added))
+        if is_replaced:
+            self.long_term.purge()
+        self._upkeep.finish()
         return added
 
     @traced("create_memory")
@@ -250,22 +289,16 @@ class HierarchicalMemory(ContextMemory):
         [1, 0]
         """
         with self._opened():
-            key = self.long_term.key
-            own = {
-                at: message
-                for at, message in enumerate(some("messages", chat_messages(messages, format)))
-                if not is_own_message(message, key)
-            }
+            given = some("messages", chat_messages(messages, format))
+            own = {at: one for at, one in enumerate(given) if not is_own_message(one, self.long_term.key)}
             try:
                 added = self.short_term.add_messages(
                     own.values(), session=session, timestamp=timestamp, on_conflict=on_conflict
                 )
-                self._settle(len(added))
+                self._upkeep.settle(len(added))
             except MessageError as error:
-                if error.index is None or [*own][error.index] == error.index:
-                    raise
-                raise MessageError(str(error).partition(": ")[2], [*own][error.index]) from error
-        self._forgetting.finish()
+                raise as_given(error, [*own]) from error
+        self._upkeep.finish()
         return added
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
@@ -277,13 +310,582 @@ class HierarchicalMemory(ContextMemory):
         """
         with self._opened():
             step = self.short_term.add_message(role, content, **more)
-            self._settle(1)
-        self._forgetting.finish()
+            self._upkeep.settle(1)
+        self._upkeep.finish()
         return step
+
+    @traced("create_memory")
+    def archive(self, steps: Sequence[Step], *, on_conflict: Conflict = "error") -> list[Step]:
+        """Add steps that are recalled but never stand in the window, as a finished task's history: all, or none.
+
+        Args:
+            steps: The steps.
+            on_conflict: As in `add_steps`.
+
+        Raises:
+            InputError: One of them is no step, or in the memory already.
+            MessageError: A tool's result comes without its call.
+        """
+        given = some_steps("steps", steps)
+        one_of("on_conflict", on_conflict, "error", "skip", "replace")
+        if on_conflict != "error":
+            return self._add_resolving(given, on_conflict, self.short_term.archive, self.short_term.archive)
+        with self._opened():
+            added = self.short_term.archive(given)
+            self._upkeep.settle(len(added))
+        self._upkeep.finish()
+        return added
+
+    @traced("create_memory")
+    def archive_messages(
+        self,
+        messages: Any,
+        *,
+        session: str,
+        now: Time | None = None,
+        format: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        on_conflict: OnConflict = "skip",
+    ) -> int:
+        """Archive what is new in a history that the caller keeps, as `fit` does, without a context.
+
+        The last answer of a conversation is not handed to `fit` any more: call this with it.
+
+        Args:
+            messages: The whole history of the session, as for `fit`.
+            session: The name of the conversation.
+            now: When what is new was said.
+            format: As for `fit`.
+            metadata: Metadata of the steps that are archived.
+            on_conflict: With `"add"`, the messages are not the whole history but come behind it, prompts too.
+
+        Returns:
+            How many steps are new.
+
+        Raises:
+            MessageError: A message is malformed; the error names its index. Nothing is archived then.
+
+        >>> history = [{"role": "user", "content": "The staging server is at 10.0.0.7."}]
+        >>> with HierarchicalMemory() as memory:
+        ...     [memory.archive_messages(history, session="s1") for _ in range(2)]
+        [1, 0]
+        """
+        with self._opened():
+            one_of("on_conflict", on_conflict, "skip", "add")
+            about = facts_about(self._filters.name("session", session), now, metadata)
+            if on_conflict == "add":
+                added = self._fitting.add(messages, format, about)
+            else:
+                history, added = self._fitting.take(messages, format, about)
+                self._fitting.keep(history)
+            self._upkeep.settle(added)
+        self._upkeep.finish()
+        return added
 
     def as_kept(self, step: StepT) -> StepT:
         """Return a step as it is written down: what `redact` leaves of it."""
         return self.short_term.as_kept(step)
+
+    @traced("update_memory")
+    def mark(self, id: str | int, milestone: bool = True) -> None:
+        """Make a step a milestone, which ranks a little higher in recall, or none.
+
+        Final answers and pinned steps are milestones anyway, and so is a step added with
+        `metadata={"milestone": True}`. Arguments and errors as in `get`.
+        """
+        if not isinstance(milestone, bool):
+            raise InputError(f"milestone must be True or False, not {shown(milestone)}")
+        with self._lock:
+            step = self.get(id)
+            self.long_term.set_milestones([step.step_number or 0], milestone)
+
+    # -- the window ---------------------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the window, oldest first; `stats().steps` counts those of the archive too."""
+        with self._opened():
+            self.short_term.catch_up()
+            return self.short_term.steps
+
+    def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
+        """Render the window as chat messages, whatever their tokens; `context` has a budget, and recalls."""
+        with self._opened():
+            self.short_term.catch_up()
+            return self.short_term.to_messages(summary_mode, style)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of `to_messages()`, counted by the memory's own counter."""
+        return count_tokens(self.to_messages(), self.long_term.counter)
+
+    def prune(self, strategy: Prunes | None = None) -> PruneReport:
+        """Let a strategy choose what stays in the window; what leaves it is archived.
+
+        Args:
+            strategy: The memory's own unless given.
+
+        Returns:
+            What left the window.
+
+        Raises:
+            InputError: It is no strategy, or returned no window; nothing has changed then.
+        """
+        with self._opened():
+            report = self.short_term.prune(strategy)
+            self._upkeep.settle(0)
+            return report
+
+    def clear(self, keep_system: bool = False) -> PruneReport:
+        """Empty the window, or all but its system prompts; what is in the archive stays, as the report says."""
+        with self._opened():
+            report = self.short_term.clear(keep_system)
+            self._upkeep.settle(0)
+            return replace(report, archived=self.long_term.journal.counts()["steps"] - report.kept)
+
+    def restore(self, report: PruneReport) -> None:
+        """Put back into the window what a pruning took out; what was forgotten since stays away."""
+        with self._opened():
+            self.short_term.restore(report)
+
+    @property
+    def scratchpad(self) -> AgentMemory:
+        """The agent's scratchpad, which is part of every context and survives a restart.
+
+        Values that cannot be saved are named after a restart. Beyond 100 observations, or failed approaches, the oldest
+        go to the archive. `forget` removes only steps; `scratchpad.clear()` empties the scratchpad.
+        """
+        return self._scratchpad.memory
+
+    # -- prompts ------------------------------------------------------------------------------------------------------
+
+    @traced("search_memory")
+    def context(
+        self,
+        query: str | None = None,
+        *,
+        max_tokens: int | None = None,
+        now: Time | None = None,
+        style: Style = "auto",
+    ) -> Context:
+        """Build the messages to send, valid for the chat APIs and never over their budget.
+
+        System prompt, current task, the newest request and pinned steps are always in, then summaries of earlier
+        episodes if `shares` gives them room, the window's newest groups, the scratchpad, and in one block before the
+        newest group what of the rest bears on the query. A request gets at most half of the budget once something was
+        done for it: a longer one is shortened.
+
+        Args:
+            query: The current task and the newest steps unless given.
+            max_tokens: The budget, the memory's own unless given.
+            now: When it is asked.
+            style: How steps are rendered; see `Step.to_messages`.
+
+        Raises:
+            BudgetError: What is always in is over the budget by itself.
+        """
+        one_of("style", style, *STYLES)
+        self._check_open()
+        budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
+        asked, when = None if query is None else a_text("query", query), an_aware_time("now", now) or utc_now()
+        context = self._contexts.of_window(asked, budget, when, style, self.shares)
+        self._callbacks.recalled(context.recalled)
+        return context
+
+    @traced("search_memory")
+    def fit(
+        self,
+        messages: Any,
+        *,
+        session: str,
+        max_tokens: int | None = None,
+        query: str | None = None,
+        now: Time | None = None,
+        style: Style = "auto",
+        format: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        sessions: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Context:
+        """Build the messages to send from a history that the caller keeps, and hands over whole at every model call.
+
+        The window is exactly these messages, as many as fit: system prompts and the newest request always, the newest
+        group shortened if it is too long, calls with their results. What is new among them is archived once, however
+        often the history comes, was edited, summarised or cut (see `tinymem.messages.recognition`). It stands in no
+        window but this one, and is recalled in every other conversation. The rest of the budget is recalled from all
+        that the namespace holds, or what the filters let through.
+
+        Args:
+            messages: The history, oldest first, as its framework holds it: dicts or objects of an SDK. Blocks that a
+                context added are left out; prompts at the beginning are not archived. A chat message may have its own
+                form at its provider under the key `native`: it is kept, and comes back in `Context.entries`.
+            session: The name of the conversation.
+            max_tokens: The budget, the memory's own unless given.
+            query: The newest request and the newest messages unless given.
+            now: When it is asked, and when what is new was said.
+            style: How calls and their results are rendered; see `Step.to_messages`.
+            format: `"openai"`, `"responses"` or `"anthropic"`; known by the shape of the messages unless given.
+            metadata: Metadata of the steps that are archived.
+            sessions: Recall only from this session; `"team/*"` means all that begin with `team/`.
+            since: Recall only steps of this moment or later.
+            until: Recall only steps of this moment or earlier.
+            speaker: Recall only steps said by this speaker.
+            tool: Recall only steps that call this tool.
+            type: Recall only steps of this type.
+            where: Recall only steps with these values in their metadata, as `{"user": "ann"}`.
+
+        Returns:
+            The context, as chat messages. `Context.entries` says for each which of the given ones it is, and
+            `Context.to()` gives it in the format that came in.
+
+        Raises:
+            MessageError: A message is malformed; the error names its index. Nothing is archived then.
+            BudgetError: What must be in is over the budget by itself.
+
+        >>> history = [{"role": "user", "content": "The staging server is at 10.0.0.7."}]
+        >>> with HierarchicalMemory() as memory:
+        ...     sent = [memory.fit(history, session="s1").messages for _ in range(2)]
+        ...     sent == [history, history], memory.stats().steps
+        (True, 1)
+        """
+        limits = {"since": since, "until": until, "sessions": sessions, "speaker": speaker, "tool": tool, "type": type}
+        with self._opened():
+            only = self._filters.make(**limits, where=where)
+            budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
+            asked = None if query is None else a_text("query", query)
+            one_of("style", style, *STYLES)
+            about = facts_about(self._filters.name("session", session), now, metadata)
+            history, added = self._fitting.take(messages, format, about)
+            self._upkeep.settle(added)
+        try:
+            context = self._contexts.of_history(history, asked, budget, about.when, style, self.shares, only)
+        finally:
+            with self._lock:
+                self._fitting.keep(history)
+        self._callbacks.recalled(context.recalled)
+        self._upkeep.finish()
+        return context
+
+    # -- what the memory holds ----------------------------------------------------------------------------------------
+
+    @traced("search_memory")
+    def recall(
+        self,
+        query: str,
+        max_tokens: int = 1_000,
+        *,
+        now: Time | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        ids: bool = False,
+        diversity: float = DIVERSITY,
+        k: int | None = None,
+        min_relevance: float | None = None,
+    ) -> Recall:
+        """Return what bears on `query` from every step of the namespace, in the window or not.
+
+        The budget is not filled at any price: where nothing fits a question well, what has nothing to do with it stays
+        out. A question that names a rare identifier always brings back what holds it.
+
+        Args:
+            query: A question, a task, or a stretch of conversation.
+            max_tokens: The most tokens of the block.
+            now: When it is asked, and what dates in the query are reckoned from.
+            since: Only steps of this moment or later.
+            until: Only steps of this moment or earlier.
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            speaker: Only steps said by this speaker.
+            tool: Only steps that call this tool.
+            type: Only steps of this type, as in `"action"`.
+            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
+            ids: Each excerpt begins with the number of its step (`#12`), by which `open` and `get` find it.
+            diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
+                left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
+                all.
+            k: The most passages, the best ones; adjoining ones make one excerpt.
+            min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out.
+
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     step = memory.add_message("user", "Lunch is at noon.")
+        ...     [item.text for item in memory.recall("Where is the staging server?", k=1).items]
+        ['The staging server is at 10.0.0.7.']
+        """
+        limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
+        with self._opened():
+            only = self._filters.make(**limits, where=where)
+            when = an_aware_time("now", now) or utc_now()
+            budget = some_tokens("max_tokens", max_tokens)
+            if not isinstance(ids, bool):
+                raise InputError(f"ids must be True or False, not {shown(ids)}")
+            if k is not None and whole_number("k", k) < 1:
+                raise InputError(f"k must be 1 or more, not {shown(k)}")
+            least = None if min_relevance is None else a_number("min_relevance", min_relevance, 0, 1)
+        asked = a_text("query", query)
+        found = self._search.recall(
+            asked, budget, when, only=only, diversity=diversity, ids=ids, k=k, min_relevance=least
+        )
+        self._callbacks.recalled(found)
+        return found
+
+    def explain(
+        self, query: str, max_tokens: int = 1_000, *, now: Time | None = None, next_best: int = NEXT_BEST
+    ) -> Explanation:
+        """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
+
+        The `next_best` passages follow, with the reason why each is left out. Print the result; rich shows it in
+        colour. `tinymem.recall.features.FEATURES` says what each feature means.
+
+        >>> import tempfile
+        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
+        ...     step = memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])[0]
+        ...     memory.explain("Where is staging?").recalled.items[0].step == step
+        True
+        """
+        with self._opened():
+            when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
+        return self._search.explain(a_text("query", query), budget, when, whole_number("next_best", next_best))
+
+    def get(self, id: str | int) -> Step:
+        """Return one step, whole.
+
+        Args:
+            id: Its id or its number; a number may be text too, as a model writes it.
+
+        Raises:
+            InputError: There is none.
+        """
+        with self._opened():
+            return self._reading.get(id)
+
+    def open(self, id: str | int, start: int = 0, *, max_tokens: int = 1_000) -> str:
+        """Return the text of one step from a character on, marked as data; a longer one says how to read on.
+
+        Args:
+            id: Its id or its number, as `recall(ids=True)` shows it: `"#12"`.
+            start: The character to begin at.
+            max_tokens: The most tokens.
+
+        Raises:
+            InputError: There is no such step, or it has not so many characters.
+
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     "10.0.0.7" in memory.open("#1")
+        True
+        """
+        budget, begin = some_tokens("max_tokens", max_tokens), whole_number("start", start)
+        return self._reading.render(self.get(id), begin, budget)
+
+    def history(
+        self,
+        session: str | None = None,
+        *,
+        after: str | int | None = None,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> Iterator[Step]:
+        """Yield every step that was added and not forgotten, in the window or not, in order.
+
+        Steps are read from the journal a few hundred at a time, so that a history of any length takes no memory; a step
+        that is added meanwhile comes too. `steps` is the window alone.
+
+        Args:
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            after: Only steps behind this one, by its id or its number: with `newest`, those before it.
+            limit: The most steps.
+            newest: The newest step comes first.
+
+        Raises:
+            InputError: There is no step with the id `after`.
+
+        >>> from tinymem import HierarchicalMemory
+        >>> with HierarchicalMemory() as memory:
+        ...     added = memory.add_messages([{"role": "user", "content": text} for text in ("a", "b", "c")])
+        ...     [step.text for step in memory.history(newest=True, limit=2)]
+        ['c', 'b']
+        """
+        with self._opened():
+            named = None if session is None else self._filters.name("session", session)
+            number = None if after is None else self._reading.number_behind(after)
+            left = None if limit is None else whole_number("limit", limit)
+        return self._reading.history(named, number, left, newest)
+
+    def tools(self, *, session: str | None = None, where: Mapping[str, Any] | None = None) -> list[MemoryTool]:
+        """Return tools by which a model searches the memory: `search_memory` and `open_memory`.
+
+        Each has a `schema` for the chat API, and a `call` that takes the arguments of the model's call; `acall` is the
+        same for `await`. The answer is text, marked as data, and in words where the model made a mistake.
+
+        Args:
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
+
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
+        ...     search, read = memory.tools()
+        ...     "10.0.0.7" in search.call(query="Where is staging?"), "10.0.0.7" in read.call(id="#1")
+        (True, True)
+        """
+        filters: dict[str, Any] = {"session": session, "where": where}
+        self._filters.make(**filters)
+        return memory_tools(
+            partial(self.recall, **filters), self.get, self.open,
+            lambda step: passes(step, self._filters.make(**filters)),
+            counter=self.long_term.counter, most=self.max_tokens, worker=self._worker, where=self.path,
+        )  # fmt: skip
+
+    def stats(self) -> Stats:
+        """Count what the namespace holds."""
+        with self._opened():
+            self.short_term.catch_up()
+            return stats_of(self.long_term, self.namespace, self._store_name)
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    def flush(self, progress: Progress | None = None) -> None:
+        """Wait until all steps are embedded, and those that were archived are summarised and in the index.
+
+        A background thread does this all the time, so it is needed only where somebody looks into the index at once. A
+        memory from which no step has left the window yet has no index.
+
+        Args:
+            progress: Called with the number of passages that are in the index, and of all.
+
+        Raises:
+            EmbedderError: The embedder fails.
+            StorageError: The index cannot be written, or another process that has it open does not write it.
+        """
+        self._check_open()  # without the lock, since embedding takes time
+        self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
+        self.long_term.hurry()
+        self.medium_term.settle()
+        self.long_term.flush(a_callable("progress", progress) or unseen)
+
+    def export(self, file: str | Path | TextIO, *, vectors: bool = False, progress: Progress | None = None) -> Exported:
+        """Write all that the memory holds as lines of JSON, which `tinymem.import_memory` reads.
+
+        Args:
+            file: A path or a text stream.
+            vectors: Write vectors too, so that an import with the same embedder embeds nothing.
+            progress: Called with the number of steps that are written, and of all.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        with self._opened():
+            self._scratchpad.keep()
+        return export_journal(self.long_term.journal, file, vectors, progress)
+
+    @traced("delete_memory")
+    def forget(
+        self,
+        ids: str | Iterable[str] = (),
+        *,
+        session: str | None = None,
+        before: Time | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        speaker: str | None = None,
+        tool: str | None = None,
+        type: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
+        """Remove steps for good, wherever they are: those with one of the ids, and those that all filters let pass.
+
+        Text, vectors, terms and summaries of the steps are gone from every file on return; the index is made again.
+
+        Args:
+            ids: An id or several.
+            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
+            before: Only steps before this moment.
+            since: Only steps of this moment or later.
+            until: Only steps of this moment or earlier.
+            speaker: Only steps said by this speaker.
+            tool: Only steps that call this tool.
+            type: Only steps of this type.
+            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
+            dry_run: Only count.
+            progress: Called with the number of parts that are done, of two: the journal, then the index.
+
+        Returns:
+            How many steps there are.
+
+        Raises:
+            InputError: Nothing says what to forget.
+            StorageError: Another process reads, or holds the index.
+
+        >>> from tinymem import HierarchicalMemory, MessageStep
+        >>> with HierarchicalMemory() as memory:
+        ...     step = memory.add(MessageStep("user", "My number is 555-0100.", speaker="Ann", session="monday"))
+        ...     memory.forget(speaker="Ann", session="monday")
+        1
+        """
+        a_callable("progress", progress)
+        limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
+        with self._opened():
+            named = [clean(id) for id in some_texts("ids", [ids] if isinstance(ids, str) else ids)]
+            only, end = self._filters.make(**limits, where=where), an_aware_time("before", before)
+            if not named and only == Filter() and end is None:
+                raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
+            numbers = chosen(self.long_term, named, only, end)
+            if dry_run or not numbers:
+                return len(numbers)
+            self._upkeep.remove(numbers)
+        self._upkeep.purge(progress)
+        return len(numbers)
+
+    @traced("delete_memory")
+    def retain(
+        self,
+        retention: Retention | None = None,
+        *,
+        now: Time | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> RetentionReport:
+        """Forget what is over the limits, as `forget` does.
+
+        Args:
+            retention: The limits, the memory's own unless given.
+            now: The time that ages are reckoned from.
+            dry_run: Only report what would go.
+            progress: Called as in `forget`, but not in a dry run.
+
+        Returns:
+            What went, and why.
+
+        Raises:
+            InputError: There are no limits.
+            StorageError: As in `forget`.
+        """
+        a_callable("progress", progress)
+        with self._opened():
+            report = self._upkeep.retain(retention, an_aware_time("now", now) or utc_now(), dry_run)
+        self._upkeep.purge(None if dry_run else progress)
+        return replace(report, bytes_after=self.long_term.journal.size())
+
+    @staticmethod
+    def forget_namespace(path: str | Path, namespace: str) -> None:
+        """Remove a namespace of the memory at `path` for good, with its folder. Other namespaces are as they were.
+
+        Raises:
+            NotAMemoryError: There is none.
+            StorageError: It is open somewhere, or a file cannot be removed; called again, it goes on.
+        """
+        forget_namespace(path, namespace)
 
     def close(self) -> None:
         """Embed and index what is left, and release all files. In a forked child, or a second time, nothing happens."""
@@ -295,13 +897,12 @@ class HierarchicalMemory(ContextMemory):
                 try:
                     self._scratchpad.keep()
                 finally:
-                    if self._is_private:  # what is gone in a moment
+                    if self._place.remove is not None:  # what is gone in a moment
                         self.long_term.in_background = False
                     self.long_term.close()
-                    if self._remove_folder is not None:
-                        self._remove_folder()
-                    if self._worker is not None:
-                        self._worker.end()
+                    if self._place.remove is not None:
+                        self._place.remove()
+                    self._worker.end()
 
     @property
     def closed(self) -> bool:
@@ -315,5 +916,5 @@ class HierarchicalMemory(ContextMemory):
         self.close()
 
     def __repr__(self) -> str:
-        held = " closed" if self._closed else f": {many(len(self), 'step')} in the window"
-        return f"<HierarchicalMemory {self._shown}{held}>"
+        state = " closed" if self._closed else f": {many(len(self), 'step')} in the window"
+        return f"<HierarchicalMemory {self._place.shown}{state}>"

@@ -1,164 +1,102 @@
-"""ReadingMemory: what comes out of a memory by itself: recall, the reasons, single steps, and tools for a model."""
+"""Reading of what a namespace holds: one step by its id, a part of a long text, and the history page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
-from tinymem.archive.callbacks import Callbacks
-from tinymem.errors import InputError, shown
-from tinymem.memory.base import BaseMemory
-from tinymem.memory.filters import passes
-from tinymem.memory.inspection.opening import opened
-from tinymem.memory.tools import MemoryTool, memory_tools
-from tinymem.memory.tracing import traced
-from tinymem.recall import Explanation, Recall
-from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.render import one_line
-from tinymem.recall.search import NEXT_BEST, Search
-from tinymem.steps.checks import Time, a_number, a_text, an_aware_time, some_tokens, whole_number
-from tinymem.steps.ids import utc_now
+from tinymem.archive.archive import Archive
+from tinymem.errors import InputError, kind_of
+from tinymem.messages.fitting import most_characters
+from tinymem.messages.tokens import LONGEST_TOKEN
+from tinymem.protocols import TokenCounter
+from tinymem.recall.render import block, one_line
+from tinymem.steps.content import clean
+from tinymem.steps.step import Step
+from tinymem.upkeep.forgetting import number_of
 
-__all__ = ["ReadingMemory"]
+__all__ = ["Reading", "render_part"]
+
+PAGE = 500  # steps of a history that are read at once
 
 
-class ReadingMemory(BaseMemory):
-    """A memory that is searched."""
+class Reading:
+    """The steps of a namespace as its journal has them; `opened` holds the lock of a memory that is open."""
 
-    max_tokens: int
-    _callbacks: Callbacks
-    _search: Search
+    def __init__(self, archive: Archive, namespace: str, opened: Callable[[], AbstractContextManager[None]]) -> None:
+        self._archive, self._namespace, self._opened = archive, namespace, opened
 
-    @traced("search_memory")
-    def recall(
-        self,
-        query: str,
-        max_tokens: int = 1_000,
-        *,
-        now: Time | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        session: str | None = None,
-        speaker: str | None = None,
-        tool: str | None = None,
-        type: str | None = None,
-        where: Mapping[str, Any] | None = None,
-        ids: bool = False,
-        diversity: float = DIVERSITY,
-        k: int | None = None,
-        min_relevance: float | None = None,
-    ) -> Recall:
-        """Return what bears on `query` from every step of the namespace, in the window or not.
-
-        The budget is not filled at any price: where nothing fits a question well, what has nothing to do with it stays
-        out. A question that names a rare identifier always brings back what holds it.
-
-        Args:
-            query: A question, a task, or a stretch of conversation.
-            max_tokens: The most tokens of the block.
-            now: When it is asked, and what dates in the query are reckoned from.
-            since: Only steps of this moment or later.
-            until: Only steps of this moment or earlier.
-            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
-            speaker: Only steps said by this speaker.
-            tool: Only steps that call this tool.
-            type: Only steps of this type, as in `"action"`.
-            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
-            ids: Each excerpt begins with the number of its step (`#12`), by which `open` and `get` find it.
-            diversity: With more of it, less of what repeats something better comes back: of two passages the worse is
-                left out where their wordings resemble each other by 1 - `diversity` or more (Jaccard index); 0 keeps
-                all.
-            k: The most passages, the best ones; adjoining ones make one excerpt.
-            min_relevance: The least `relevance` of a passage, 0 to 1; 0 leaves nothing out.
-
-        >>> with HierarchicalMemory() as memory:
-        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
-        ...     step = memory.add_message("user", "Lunch is at noon.")
-        ...     [item.text for item in memory.recall("Where is the staging server?", k=1).items]
-        ['The staging server is at 10.0.0.7.']
-        """
-        with self._opened():
-            only = self._filter(
-                since=since, until=until, session=session, speaker=speaker, tool=tool, type=type, where=where
-            )
-            when = an_aware_time("now", now) or utc_now()
-            budget = some_tokens("max_tokens", max_tokens)
-            if not isinstance(ids, bool):
-                raise InputError(f"ids must be True or False, not {shown(ids)}")
-            if k is not None and whole_number("k", k) < 1:
-                raise InputError(f"k must be 1 or more, not {shown(k)}")
-            least = None if min_relevance is None else a_number("min_relevance", min_relevance, 0, 1)
-        limits: dict[str, Any] = {"diversity": diversity, "ids": ids, "k": k, "min_relevance": least}
-        found = self._search.recall(a_text("query", query), budget, when, only=only, **limits)
-        self._callbacks.recalled(found)
+    def get(self, id: str | int) -> Step:
+        """Return one step, whole; the lock must be held."""
+        number = number_of(self._archive, id)
+        if (found := self._archive.fetch([number]).get(number)) is None:
+            raise InputError(f"no step {number if number >= 0 else 'of this id'} in namespace {self._namespace!r}")
         return found
 
-    def open(self, id: str | int, start: int = 0, *, max_tokens: int = 1_000) -> str:
-        """Return the text of one step from a character on, marked as data; a longer one says how to read on.
+    def number_behind(self, after: str | int) -> int:
+        """Return the number of the step that a history goes on behind; it may have been forgotten."""
+        number = number_of(self._archive, after) if isinstance(after, (str, int)) else -1
+        if number < 0:
+            raise InputError(f"after must be the id or the number of a step, not {kind_of(after)}")
+        return number
 
-        Args:
-            id: Its id or its number, as `recall(ids=True)` shows it: `"#12"`.
-            start: The character to begin at.
-            max_tokens: The most tokens.
+    def history(self, session: str | None, number: int | None, limit: int | None, newest: bool) -> Iterator[Step]:
+        """Yield the steps behind a number, or with `newest` before it; the lock is held for each page alone."""
+        journal = self._archive.journal
+        while limit is None or limit > 0:
+            count = PAGE if limit is None else min(limit, PAGE)
+            with self._opened():
+                if newest:
+                    rows = journal.newest(count, *(() if number is None else (number,)), session=session)
+                else:
+                    rows = journal.rows(number or 0, count, session=session)
+                steps = [self._archive.load(row.record) for row in rows]
+            yield from steps
+            if len(rows) < count:
+                return
+            number, limit = rows[-1].number, None if limit is None else limit - count
 
-        Raises:
-            InputError: There is no such step, or it has not so many characters.
-
-        >>> with HierarchicalMemory() as memory:
-        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
-        ...     "10.0.0.7" in memory.open("#1")
-        True
-        """
-        budget, begin = some_tokens("max_tokens", max_tokens), whole_number("start", start)
-        step = self.get(id)
-        text = step.text
-        if begin and begin >= len(text):
-            raise InputError(f"start must be below {len(text)}, which is how many characters the step has")
-        number = f"#{step.step_number}"
-        return opened(
-            text,
-            begin,
+    def render(self, step: Step, start: int, budget: int) -> str:
+        """Render a step's text from the character `start` on; InputError where it has not so many."""
+        if start and start >= len(step.text):
+            raise InputError(f"start must be below {len(step.text)}, which is how many characters the step has")
+        number, who = f"#{step.step_number}", one_line(step.speaker or step.type)
+        return render_part(
+            step.text,
+            start,
             budget,
-            head=f"[{number} {one_line(step.speaker or step.type)}, {step.timestamp:%Y-%m-%d %H:%M} UTC]",
+            head=f"[{number} {who}, {step.timestamp:%Y-%m-%d %H:%M} UTC]",
             read_on=lambda end: f"open({number!r}, start={end})",
-            key=self.long_term.key,
-            counter=self.long_term.counter,
+            key=self._archive.key,
+            counter=self._archive.counter,
         )
 
-    def tools(self, *, session: str | None = None, where: Mapping[str, Any] | None = None) -> list[MemoryTool]:
-        """Return tools by which a model searches the memory: `search_memory` and `open_memory`.
 
-        Each has a `schema` for the chat API, and a `call` that takes the arguments of the model's call; `acall` is the
-        same for `await`. The answer is text, marked as data, and in words where the model made a mistake.
+def render_part(
+    text: str, start: int, budget: int, *, head: str, read_on: Callable[[int], str], key: bytes, counter: TokenCounter
+) -> str:
+    """Render as much of a text as fits `budget` tokens, in a fence.
 
-        Args:
-            session: Only steps of this session; `"team/*"` means all sessions that begin with `team/`.
-            where: Only steps with these values in their metadata, as `{"user": "ann"}`.
+    Args:
+        text: The whole text.
+        start: The first character to show.
+        budget: The most tokens, fence and hint included.
+        head: The line above it.
+        read_on: Gives the call that shows the rest, from a character on.
+        key: The key of the memory's fences.
+        counter: Counts the tokens.
+    """
+    text = clean(text)
 
-        >>> with HierarchicalMemory() as memory:
-        ...     step = memory.add_message("user", "The staging server is at 10.0.0.7.")
-        ...     search, read = memory.tools()
-        ...     "10.0.0.7" in search.call(query="Where is staging?"), "10.0.0.7" in read.call(id="#1")
-        (True, True)
-        """
-        filters = {"session": session, "where": where}
-        self._filter(**filters)
-        return memory_tools(self, filters, lambda step: passes(step, self._filter(**filters)))
+    def render(length: int) -> str:
+        end = min(start + length, len(text))
+        fenced = block([(head, text[start:end])], key)
+        if end - start == len(text):
+            return fenced
+        rest = f" To read on: {read_on(end)}." if end < len(text) else ""
+        return f"{fenced}\nCharacters {start} to {end} of {len(text)}.{rest}"
 
-    def explain(
-        self, query: str, max_tokens: int = 1_000, *, now: Time | None = None, next_best: int = NEXT_BEST
-    ) -> Explanation:
-        """Explain what `recall` brings back for the same arguments: tokens, scores and each feature's part in them.
-
-        The `next_best` passages follow, with the reason why each is left out. Print the result; rich shows it in
-        colour. `tinymem.recall.features.FEATURES` says what each feature means.
-
-        >>> import tempfile
-        >>> with HierarchicalMemory(tempfile.mkdtemp()) as memory:
-        ...     step = memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])[0]
-        ...     memory.explain("Where is staging?").recalled.items[0].step == step
-        True
-        """
-        with self._opened():
-            when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
-        return self._search.explain(a_text("query", query), budget, when, whole_number("next_best", next_best))
+    whole = len(text) - start
+    if whole <= LONGEST_TOKEN * budget and counter.count(render(whole)) <= budget:
+        return render(whole)
+    return render(most_characters(lambda length: counter.count(render(length)) <= budget, budget, 0))

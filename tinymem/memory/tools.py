@@ -6,15 +6,15 @@ import copy
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tinymem.errors import InputError, TinymemError, warn_hourly
+from tinymem.memory.aio.worker import Worker
+from tinymem.protocols import TokenCounter
+from tinymem.recall import Recall
 from tinymem.steps.checks import a_text, some_tokens, whole_number
 from tinymem.steps.content import is_empty
 from tinymem.steps.step import Step
-
-if TYPE_CHECKING:
-    from tinymem.memory.reading import ReadingMemory
 
 __all__ = ["MemoryTool", "memory_tools"]
 
@@ -52,11 +52,12 @@ class MemoryTool:
         properties: Mapping[str, Any],
         required: str,
         answer: Callable[..., str],
-        memory: ReadingMemory,
+        worker: Worker,
+        where: object,
     ) -> None:
         self.name = self.__name__ = name
-        self._memory = memory
-        self._description, self._properties, self._required, self._answer = description, properties, required, answer
+        self._answer, self._worker, self._where = answer, worker, where
+        self._description, self._properties, self._required = description, properties, required
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -78,14 +79,12 @@ class MemoryTool:
         except InputError as error:
             return str(error)
         except TinymemError as error:
-            warn_hourly(logger, self._memory.path, "%s could not be answered: %s", self.name, error)
+            warn_hourly(logger, self._where, "%s could not be answered: %s", self.name, error)
             return "The memory cannot be read at the moment: go on without it, or try again later."
 
     async def acall(self, **arguments: Any) -> str:
         """Answer a call, as `call` does, while the event loop goes on."""
-        from tinymem.memory.aio.worker import worker_of  # who awaits has imported asyncio, and no other pays for it
-
-        return await worker_of(self._memory).run(partial(self.call, **arguments), "abandon")
+        return await self._worker.run(partial(self.call, **arguments), "abandon")
 
     def __call__(self, **arguments: Any) -> str:
         """Answer a call, as `call` does."""
@@ -96,25 +95,42 @@ class MemoryTool:
 
 
 def memory_tools(
-    memory: ReadingMemory, filters: Mapping[str, Any], lets_pass: Callable[[Step], bool]
+    recall: Callable[..., Recall],
+    get: Callable[[str], Step],
+    read: Callable[..., str],
+    lets_pass: Callable[[Step], bool],
+    *,
+    counter: TokenCounter,
+    most: int,
+    worker: Worker,
+    where: object,
 ) -> list[MemoryTool]:
-    """Return the tools over what filters of `recall` let through; `lets_pass` applies them to a step."""
+    """Return the tools that search a memory and open a step of it.
+
+    Args:
+        recall: `HierarchicalMemory.recall` with the filters of the tools.
+        get: Its `get`.
+        read: Its `open`.
+        lets_pass: Applies the filters to a step.
+        counter: Counts tokens.
+        most: The most tokens of an answer, whatever the model asks for.
+        worker: The thread on which awaited calls are made.
+        where: The memory, as warnings know it.
+    """
 
     def budget(max_tokens: int | None) -> int:
         tokens = some_tokens("max_tokens", DEFAULT if max_tokens is None else max_tokens)
-        return max(LEAST, min(tokens, memory.max_tokens))
+        return max(LEAST, min(tokens, most))
 
     def search(query: str, max_tokens: int | None = None) -> str:
-        most = budget(max_tokens)
-        found = memory.recall(query, most, ids=True, **filters)
-        text = found.with_note(memory.long_term.counter, most)
+        tokens = budget(max_tokens)
+        text = recall(query, tokens, ids=True).with_note(counter, tokens)
         return text or f"Nothing in memory bears on {query!r:.{SHOWN}}: try other words."
 
-    def open_(id: str, start: int = 0, max_tokens: int | None = None) -> str:
-        step = memory.get(id)
-        if not lets_pass(step):
+    def open_step(id: str, start: int = 0, max_tokens: int | None = None) -> str:
+        if not lets_pass(step := get(id)):
             raise InputError("no step with this id")
-        return memory.open(step.id, whole_number("start", start), max_tokens=budget(max_tokens))
+        return read(step.id, whole_number("start", start), max_tokens=budget(max_tokens))
 
     searching = (
         "Search everything that was said and done before, in this conversation and earlier ones. "
@@ -122,6 +138,6 @@ def memory_tools(
     )
     opening = "Read one step of the past in full, by the number that search_memory shows."
     return [
-        MemoryTool("search_memory", searching, _SEARCH, "query", search, memory),
-        MemoryTool("open_memory", opening, _OPEN, "id", open_, memory),
+        MemoryTool("search_memory", searching, _SEARCH, "query", search, worker, where),
+        MemoryTool("open_memory", opening, _OPEN, "id", open_step, worker, where),
     ]

@@ -81,6 +81,9 @@ class Facade(Generic[SyncT]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'not open' if self._sync is None else f'over {self._sync!r}'}>"
+
 
 def opening(
     kind: Callable[P, SyncT],

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from tinymem.memory.aio.facade import Facade, awaited, iterated, opening
-from tinymem.memory.aio.worker import Worker, worker_of
+from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Shares
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
@@ -48,7 +48,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
         >>> with HierarchicalMemory() as memory:
         ...     awaited = AsyncHierarchicalMemory.over(memory)
         """
-        return cls._over(memory, worker_of(memory))
+        return cls._over(memory, memory._worker)
 
     @property
     def memory(self) -> HierarchicalMemory:
@@ -57,7 +57,9 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
 
     def _take(self) -> None:
         super()._take()
-        worker_of(self.memory, self._worker)
+        if self._worker is not self.memory._worker:  # it was for the opening alone
+            self._worker.end()
+            self._worker = self.memory._worker
 
     # -- attributes ---------------------------------------------------------------------------------------------------
 
@@ -168,6 +170,3 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
             await worker.run(lambda: HierarchicalMemory.forget_namespace(path, namespace))
         finally:
             worker.end()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {'not open' if self._sync is None else f'over {self._sync!r}'}>"

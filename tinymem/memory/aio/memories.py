@@ -9,7 +9,7 @@ from typing import Any
 
 from tinymem.memory.aio.facade import Facade, awaited, opening
 from tinymem.memory.aio.hierarchy import AsyncHierarchicalMemory
-from tinymem.memory.aio.worker import Worker, worker_of
+from tinymem.memory.aio.worker import Worker
 from tinymem.memory.memories import Memories
 
 __all__ = ["AsyncMemories"]
@@ -54,23 +54,18 @@ class AsyncMemories(Facade[Memories]):
 
         Other calls go on while this one waits for room. A task that is cancelled meanwhile need not wait any longer.
         """
-        lent, worker = self.memories.open(namespace), Worker()
+        lent, opening_worker = self.memories.open(namespace), Worker()
         try:
-            memory = await worker.run(lent.__enter__, "abandon", lambda _: lent.__exit__(None, None, None))
-        except BaseException:
-            worker.end()
-            raise
-        its_own = worker_of(memory, worker)
+            memory = await opening_worker.run(lent.__enter__, "abandon", lambda _: lent.__exit__(None, None, None))
+        finally:
+            opening_worker.end()
         try:
             yield AsyncHierarchicalMemory.over(memory)
         finally:
-            await its_own.run(lambda: lent.__exit__(None, None, None), "always")
+            await memory._worker.run(lambda: lent.__exit__(None, None, None), "always")
 
     namespaces = awaited(Memories.namespaces, "abandon")
 
     def __len__(self) -> int:
         """The number of namespaces that are open."""
         return len(self.memories)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {'not open' if self._sync is None else f'over {self._sync!r}'}>"

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from tinymem.memory.base import BaseMemory
+if TYPE_CHECKING:  # who awaits has imported asyncio, and no other pays for it
+    import asyncio
+    from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["Begun", "Worker", "worker_of"]
+__all__ = ["Begun", "Worker"]
 
 T = TypeVar("T")
 
 Begun: TypeAlias = Literal["abandon", "finish", "always"]
-
-_guard = threading.Lock()
 
 
 class Worker:
@@ -30,7 +27,9 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        self._pid, self._pool = os.getpid(), ThreadPoolExecutor(1, "tinymem-calls")
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._pid, self._has_ended = os.getpid(), False
 
     async def run(
         self, call: Callable[[], T], begun: Begun = "finish", undo: Callable[[T], object] = lambda _: None
@@ -44,7 +43,9 @@ class Worker:
                 it; with `"always"`, it is made and awaited even where it has not begun.
             undo: Called with the result of a call that was abandoned.
         """
-        future = self._submitted(call)
+        import asyncio
+
+        future = self._submit(call)
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
         def end(_: object) -> None:
@@ -67,36 +68,35 @@ class Worker:
         finally:
             del future  # or an error would hold itself by its own trace
 
-    def _submitted(self, call: Callable[[], T]) -> Future[T]:
+    def _submit(self, call: Callable[[], T]) -> Future[T]:
+        from concurrent.futures import Future, ThreadPoolExecutor
+
         if os.getpid() != self._pid:  # a forked child has no threads of its parent
             self.__init__()  # type: ignore[misc]
+        with self._lock:
+            if not self._has_ended:
+                self._pool = self._pool or ThreadPoolExecutor(1, "tinymem-calls")
+                with suppress(RuntimeError):  # Python ends
+                    return self._pool.submit(copy_context().run, call)
+        future: Future[T] = Future()
         try:
-            return self._pool.submit(copy_context().run, call)
-        except RuntimeError:
-            future: Future[T] = Future()
-            try:
-                future.set_result(call())
-            except Exception as error:
-                future.set_exception(error)
-            return future
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
     def end(self) -> None:
         """End the thread once it has made the calls that wait."""
-        self._pool.shutdown(wait=False)
+        with self._lock:
+            self._has_ended = True
+            if self._pool is not None:
+                self._pool.shutdown(wait=False)
 
 
 async def _until(ended: asyncio.Event) -> None:
     """Wait for the end of a call, however often the task is cancelled meanwhile."""
+    import asyncio
+
     while not ended.is_set():
         with suppress(asyncio.CancelledError):
             await ended.wait()
-
-
-def worker_of(memory: BaseMemory, worker: Worker | None = None) -> Worker:
-    """Return the worker of a memory, which has only one; `worker` is used where it has none yet, and else ended."""
-    with _guard:
-        if memory._worker is None:
-            memory._worker = worker or Worker()
-    if worker is not None and memory._worker is not worker:
-        worker.end()
-    return memory._worker

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import NoneType
 from typing import Any, NamedTuple
 
 from tinymem.archive.durable_window import DurableWindow
-from tinymem.errors import MessageError
+from tinymem.errors import InputError, MessageError, shown
 from tinymem.memory.context.choice import NOTE
 from tinymem.memory.context.history import History
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
@@ -24,10 +25,12 @@ from tinymem.messages.recognition import Arrival, Node, arrivals, new_steps, rec
 from tinymem.messages.sendable import raw_calls
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import is_own_message
+from tinymem.steps.checks import Time, an_aware_time
+from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep, TaskStep
 
-__all__ = ["About", "Fitting", "as_message"]
+__all__ = ["About", "Fitting", "as_given", "as_message", "facts_about"]
 
 PROMPTS = ("system", "developer")  # roles of what stands before a conversation
 REMEMBERED = 64  # sessions whose histories are held, so that what was seen is not read again
@@ -39,6 +42,20 @@ class About(NamedTuple):
     session: str
     when: datetime
     metadata: Mapping[str, Any]
+
+
+def facts_about(session: str, now: Time | None, metadata: Mapping[str, Any] | None) -> About:
+    """Check what stands beside the messages of a history."""
+    if not isinstance(metadata, (Mapping, NoneType)):
+        raise InputError(f"metadata must be a mapping, not {shown(metadata)}")
+    return About(session, an_aware_time("now", now) or utc_now(), metadata or {})
+
+
+def as_given(error: MessageError, at: Sequence[int]) -> MessageError:
+    """Return an error about a message with its index in the caller's list; `at` has those of the messages read."""
+    if error.index is None or at[error.index] == error.index:
+        return error
+    return MessageError(str(error).partition(": ")[2], at[error.index])
 
 
 class Fitting:
@@ -183,9 +200,7 @@ def _converted(
     try:
         return steps_from_messages(messages, session=about.session, timestamp=about.when, pending=pending)
     except MessageError as error:
-        if error.index is None:
-            raise
-        raise MessageError(str(error).partition(": ")[2], at[error.index]) from error
+        raise as_given(error, at) from error
 
 
 def _waiting(messages: Sequence[Message], history: Sequence[Step]) -> list[str | OpenCall]:

@@ -10,7 +10,7 @@ from typing import Any
 from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.memory.conversation.views import UnknownMessageError
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.memory.inspection.opening import opened
+from tinymem.memory.reading import render_part
 from tinymem.recall.render import block, said_times
 from tinymem.recall.results import Excerpt
 from tinymem.steps.checks import a_text, some_tokens, whole_number
@@ -130,7 +130,7 @@ class RetrieveMessage:
 
     def _part(self, step: MessageStep, start: int, budget: int) -> str:
         """Render the message from `start` on, in at most `budget` tokens."""
-        return opened(
+        return render_part(
             as_text(step.content),
             start,
             budget,

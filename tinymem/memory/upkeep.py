@@ -1,21 +1,25 @@
-"""Forgetting: the removal of steps from every part of a memory, when it is asked for and by the memory's retention."""
+"""Upkeep: what follows a change of a memory, and the removal of steps from every part of it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, StorageError, TinymemError, warn_hourly
+from tinymem.steps.checks import some
 from tinymem.steps.ids import utc_now
-from tinymem.steps.progress import Progress
+from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.step import Step
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
 
-__all__ = ["Forgetting"]
+__all__ = ["Upkeep"]
+
+Add: TypeAlias = Callable[[Sequence[Step]], list[Step]]
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +27,49 @@ RETAIN_EVERY = 1_000  # steps at least that are added until a memory's own reten
 RETAIN_SHARE = 20  # and of those that are there, one in so many: each look reads them all
 
 
-class Forgetting:
-    """Removes steps from the window and the archive of a memory; `retention` are its own limits."""
+class Upkeep:
+    """Wakes the index after an add, keeps the memory within its own limits, `retention`, and forgets steps."""
 
     def __init__(self, window: DurableWindow, archive: Archive, retention: Retention | None = None) -> None:
         self._window, self._archive, self._retention = window, archive, retention
         self._until_look = 0  # steps that may be added until the retention is looked at
         self._is_purged = True  # false while the index may have vectors of steps that went by the retention
+
+    def add_resolving(
+        self, steps: Sequence[Step], replaces: bool, add: Add, add_instead: Add
+    ) -> tuple[list[Step], bool]:
+        """Add steps of which some may be in the memory: those are left out, or with `replaces` forgotten.
+
+        The forgotten ones go in the transaction in which `add_instead` adds the others; the index has their vectors
+        until the archive's `purge`.
+
+        Returns:
+            The steps that were added, and True where others were forgotten for them.
+        """
+        given, journal = list(some("steps", steps)), self._archive.journal
+        ids = [step.id for step in given if isinstance(step, Step)]
+        added: list[Step] = []
+        while True:
+            known = journal.held(ids)
+            try:
+                if known and replaces:
+                    self.remove(journal.numbers(ids), lambda: added.extend(add_instead(given)))
+                    return added, True
+                return add([step for step in given if not isinstance(step, Step) or step.id not in known]), False
+            except InputError:  # another process may have added one of them since
+                if journal.held(ids) == known:
+                    raise
+                added.clear()
+
+    def settle(self, added: int) -> None:
+        """Have what left the window embedded, summarised and indexed in the background; then apply the retention."""
+        if self._window.unsettled:
+            self._window.unsettled = False
+            self._archive.wake()
+        if self._retention is not None:
+            self._until_look -= added
+            if self._until_look <= 0:
+                self._keep_within_limits()
 
     def remove(self, numbers: Sequence[int], instead: Callable[[], object] | None = None) -> None:
         """Remove the steps with these numbers; `instead` adds others in the same transaction.
@@ -56,22 +96,15 @@ class Forgetting:
         self._window.catch_up()
         return retain(self._archive, limits, self.remove, now, dry_run)
 
-    def purge(self, advance: Progress) -> None:
+    def purge(self, progress: Progress | None) -> None:
         """Have the index forget what is removed, without the lock: the second of the two parts of forgetting."""
+        advance = progress or unseen
         advance(1, 2)
         self._archive.purge()
         advance(2, 2)
 
-    def complete(self, report: RetentionReport, advance: Progress) -> RetentionReport:
-        """Have the index forget what is removed, and report the size after that."""
-        self.purge(advance)
-        return replace(report, bytes_after=self._archive.journal.size())
-
-    def keep_within_limits(self, added: int) -> None:
-        """Apply the memory's own retention at first, and then whenever enough steps were `added`."""
-        self._until_look -= added
-        if self._retention is None or self._until_look > 0:
-            return
+    def _keep_within_limits(self) -> None:
+        """Apply the memory's own retention: at first, and then whenever enough steps were added."""
         self._until_look = max(RETAIN_EVERY, self._archive.journal.counts()["steps"] // RETAIN_SHARE)
         self._is_purged = False
         try:

@@ -1,0 +1,92 @@
+"""Contexts: the prompts that a memory builds, from its own window or from a history that its caller keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+
+from tinymem.archive.archive import Archive
+from tinymem.archive.durable_window import DurableWindow
+from tinymem.archive.episodes import Episodes
+from tinymem.memory.context.assembly import assemble
+from tinymem.memory.context.blocks import episodes_block, scratchpad_block
+from tinymem.memory.context.context import Context, Shares
+from tinymem.memory.context.history import History
+from tinymem.memory.context.window import window_of
+from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.recall import Recall
+from tinymem.recall.fusion import Filter
+from tinymem.recall.search import Search
+from tinymem.steps.step import STYLES, Style
+from tinymem.window.query import default_query
+from tinymem.window.sending import Sending
+
+__all__ = ["Contexts"]
+
+WHOLE = 0.85  # share of a context up to which a history is shown whole; the rest is for recall
+
+
+class Contexts:
+    """Builds contexts of the window, the episodes, the scratchpad and what a search finds.
+
+    Args:
+        window: The window of the memory.
+        episodes: Its episodes.
+        archive: Its archive.
+        scratchpad: Its scratchpad.
+        search: Finds what bears on a query.
+        extra_keys: Keys of messages that the provider wants back.
+        opened: Holds the lock of a memory that is open.
+    """
+
+    def __init__(
+        self,
+        window: DurableWindow,
+        episodes: Episodes,
+        archive: Archive,
+        scratchpad: AgentMemory,
+        search: Search,
+        extra_keys: Sequence[str],
+        opened: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._window, self._archive, self._search, self._opened = window, archive, search, opened
+        self._sending = {style: Sending(archive.counter, style, extra_keys) for style in STYLES}
+        self._episodes, self._scratchpad = episodes_block(episodes, archive), scratchpad_block(scratchpad, archive)
+
+    def of_window(self, query: str | None, budget: int, when: datetime, style: Style, shares: Shares) -> Context:
+        """Build the context of the memory's own window, episodes and scratchpad."""
+        with self._opened():
+            self._window.catch_up()
+            steps = self._window.steps
+            positions, partial = {**self._window.positions}, {*self._window.shortened}
+            whole = 0 if self._archive.journal.any_archived() else 1
+        recall = self._recall(default_query(steps) if query is None else query, when, None)
+        window = window_of(steps, self._sending[style], positions, partial)
+        return assemble(window, budget, recall, shares, whole, self._episodes, self._scratchpad)
+
+    def of_history(
+        self,
+        history: History,
+        query: str | None,
+        budget: int,
+        when: datetime,
+        style: Style,
+        shares: Shares,
+        only: Filter,
+    ) -> Context:
+        """Build the context of a history, with what is recalled of the steps that `only` lets through."""
+        recall = self._recall(history.query() if query is None else query, when, only)
+        window = history.window(budget, self._sending[style])
+        context = assemble(window, budget, recall, shares, WHOLE, scratchpad=self._scratchpad)
+        return replace(context, conversation=history.conversation)
+
+    def _recall(self, query: str, when: datetime, only: Filter | None) -> Callable[[int, Collection[int]], Recall]:
+        """Return the search of a context, which gives nothing where that has nothing to do with the query."""
+
+        def recall(tokens: int, shown: Collection[int]) -> Recall:
+            found = self._search.recall(query, tokens, when, hidden=shown, only=only)
+            return found if found.is_relevant else replace(found, text="", tokens=0, items=())
+
+        return recall
