@@ -25,7 +25,7 @@ from benchmarks.harness.scoring import score
 from benchmarks.recall.run import budgets, claimed
 from tinymem import TinymemError
 from tinymem.errors import InputError
-from tinymem.memory.context.blocks import episodes_block
+from tinymem.memory.context.contexts import episodes_block
 from tinymem.messages.tokens import default_counter
 
 __all__ = ["FORMAT", "Tiers", "main", "table"]
@@ -43,7 +43,7 @@ class Tiers(Tinymem):
     def with_episodes(self, question: Question, budget: int, share: float) -> Recalled:
         """Return the text of both tiers in `budget` tokens."""
         memory = self._memory
-        block = episodes_block(memory.medium_term, memory.long_term)(int(share * budget)) if share else None
+        block = episodes_block(memory.medium_term, memory.long_term, int(share * budget)) if share else None
         if block is None or not block.text:
             return self.recall(question, budget)
         used = default_counter().count(f"{block.text}\n")

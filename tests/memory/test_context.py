@@ -28,7 +28,7 @@ from tinymem import (
     prune_old_observations,
 )
 from tinymem.errors import BudgetError
-from tinymem.memory.context.choice import NOTE
+from tinymem.memory.context.context import NOTE
 from tinymem.messages import problems
 from tinymem.recall.render import is_block
 from tinymem.steps.step import Message

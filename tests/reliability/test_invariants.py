@@ -17,7 +17,7 @@ from strategies import MODERATE, Chat, chats, histories, prune_strategies, summa
 
 from tinymem import Context, HierarchicalMemory, Step, count_tokens, no_pruning, prune_old_observations
 from tinymem.errors import BudgetError
-from tinymem.memory.context.choice import NOTE
+from tinymem.memory.context.context import NOTE
 from tinymem.memory.context.window import fixed_steps
 from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.recall.render import is_block

@@ -9,19 +9,21 @@ everything before the scratchpad stays the same from call to call and prompt cac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
+from typing import TypeAlias
 
 from tinymem.errors import BudgetError
-from tinymem.memory.context.choice import NOTE, Chosen, choose
-from tinymem.memory.context.context import Block, Context, Shares
-from tinymem.memory.context.entries import Entry, added, shown
-from tinymem.memory.context.items import priced, report, shared
-from tinymem.memory.context.shortening import changed, least
+from tinymem.memory.context.context import NOTE, Block, Context, Entry, Item, Kind, Shares
+from tinymem.memory.context.shortening import changed, least, shortened_to
 from tinymem.memory.context.window import Given, Window, with_request
+from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Recall
+from tinymem.steps.content import thawed
+from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.sending import Sending, SentGroup
@@ -29,6 +31,8 @@ from tinymem.window.sending import Sending, SentGroup
 __all__ = ["assemble"]
 
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
+
+Priced: TypeAlias = Sequence[tuple[Step, int]]  # steps, each with its tokens
 
 
 def assemble(
@@ -58,56 +62,45 @@ def assemble(
     counter = sending.counter
     fixed = [one for one in window.groups if one.first in window.fixed]
     room = budget - (cost := _fixed_cost(fixed, budget))
-    chosen = choose(window, room, int(shares.window * room), whole)
-    if window.request and window.request not in {one.first for one in [*fixed, *chosen.earlier, *chosen.newest]}:
+    choice = choose(window, room, int(shares.window * room), whole)
+    if window.request and window.request not in {one.first for one in [*fixed, *choice.earlier, *choice.newest]}:
         return assemble(with_request(window, room), budget, recall, shares, whole, episodes, scratchpad)
-    if given is not None and window.groups and not chosen.newest:
-        raise _too_long(window.groups[-1], cost, budget, sending)
-    before = _before(window, chosen)
+    if given is not None and window.groups and not choice.newest:
+        needed = least(window.groups[-1], sending).tokens
+        raise BudgetError(cost + needed, budget, {"reply, system prompt and task": cost, "newest messages": needed})
+    wanted = {*window.fixed, *(one.first for one in choice.earlier)} - {one.first for one in choice.newest}
+    before = [one for one in window.groups if one.first in wanted]
     lead = [*takewhile(lambda one: one.first in window.fixed, before)]
-    cut = {*window.partial, *_cut(chosen)}
-    inputs = given.inputs if given else _no_inputs
-    start, middle = [*shown(lead, inputs, cut)], [*shown(before[len(lead) :], inputs, cut)]
-    tail = [*shown(chosen.newest, inputs, cut, chosen.whole)]
-    used = PER_REPLY + sum(one.tokens for one in [*before, *chosen.newest])
-    opening = _note([*start, *middle], chosen.note, budget - used)
+    cut = {*window.partial, *_cut(choice)}
+    start, middle = entries_of(lead, given, cut), entries_of(before[len(lead) :], given, cut)
+    tail = entries_of(choice.newest, given, cut, choice.whole)
+    used = PER_REPLY + sum(one.tokens for one in [*before, *choice.newest])
+    opening = _note([*start, *middle], choice.note, budget - used)
     left = budget - used - opening
     noted, pad = _block(scratchpad, min(left, int(shares.scratchpad * room)), sending)
     left -= sum(count_message(message, counter) for message in pad)
     covered, history = _block(None if whole == 1 else episodes, min(left, int(shares.episodes * room)), sending)
     left -= sum(count_message(message, counter) for message in history)
-    hidden = _all_there([*before, *chosen.newest], cut, given)
+    hidden = _all_there([*before, *choice.newest], cut, given)
     recalled = recall(left - _overhead(sending), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
-    block = _as_message(recalled.text)
+    block: list[Message] = [{"role": "user", "content": recalled.text}] if recalled.text else []
     used += sum(count_message(message, counter) for message in (*history, *pad, *block))
-    stable = [*start, *added("episodes", history, covered), *middle]
-    changing = [
-        *added("scratchpad", pad, noted),
-        *added("recalled", block, dict.fromkeys(item.step for item in recalled.items)),
-        *tail,
-    ]
-    if opening := _note([*stable, *changing], chosen.note, budget - used):
-        stable[(at := _beginning(stable)) : at] = added("note", [dict(NOTE)])
-    visible = [one for one in [*chosen.earlier, *chosen.newest] if one.first not in window.fixed]
+    found = {item.step.id: item.step for item in recalled.items}
+    stable = [*start, *_own_entries("episodes", history, covered), *middle]
+    changing = [*_own_entries("scratchpad", pad, noted), *_own_entries("recalled", block, found.values()), *tail]
+    if opening := _note([*stable, *changing], choice.note, budget - used):
+        stable[(at := _beginning(stable)) : at] = _own_entries("note", [dict(NOTE)])
+    visible = [one for one in [*choice.earlier, *choice.newest] if one.first not in window.fixed]
     tiers = {
-        "fixed": priced(fixed),
-        "episodes": shared(covered, history, sending),
-        "window": priced(visible),
-        "scratchpad": shared(noted, pad, sending),
+        "fixed": _priced(fixed),
+        "episodes": _shared(covered, history, sending),
+        "window": _priced(visible),
+        "scratchpad": _shared(noted, pad, sending),
     }
     entries = (*stable, *changing)
     messages = [one.message for one in entries]
-    items = partial(report, tiers, window.steps, recalled)
+    items = partial(_report, tiers, window.steps, recalled)
     return Context(messages, used + opening, budget, recalled, entries, len(stable), report=items)
-
-
-def _no_inputs(step: Step) -> Sequence[int]:
-    return ()
-
-
-def _too_long(newest: SentGroup, cost: int, budget: int, sending: Sending) -> BudgetError:
-    needed = least(newest, sending).tokens
-    return BudgetError(cost + needed, budget, {"reply, system prompt and task": cost, "newest messages": needed})
 
 
 def _block(make: Callable[[int], Block] | None, room: int, sending: Sending) -> tuple[Sequence[Step], list[Message]]:
@@ -115,11 +108,7 @@ def _block(make: Callable[[int], Block] | None, room: int, sending: Sending) -> 
     if make is None or room < LEAST_BLOCK:
         return (), []
     block = make(room - _overhead(sending))
-    return (block.steps, _as_message(block.text)) if block.text else ((), [])
-
-
-def _as_message(text: str) -> list[Message]:
-    return [{"role": "user", "content": text}] if text else []
+    return (block.steps, [{"role": "user", "content": block.text}]) if block.text else ((), [])
 
 
 def _overhead(sending: Sending) -> int:
@@ -139,7 +128,7 @@ def _note(entries: Sequence[Entry], note: int, room: int) -> int:
     return note if 0 <= note <= room and begun and begun[0].message["role"] == "assistant" else 0
 
 
-def _cut(window: Chosen) -> set[str]:
+def _cut(window: Choice) -> set[str]:
     """Return the ids of the steps of the newest group that are not shown whole."""
     return {id for newest, whole in zip(window.newest, window.whole, strict=False) for id in changed(newest, whole)}
 
@@ -164,7 +153,130 @@ def _fixed_cost(fixed: Sequence[SentGroup], budget: int) -> int:
     return needed
 
 
-def _before(window: Window, chosen: Chosen) -> list[SentGroup]:
-    """Return what stands before the newest group, in order."""
-    wanted = {*window.fixed, *(one.first for one in chosen.earlier)} - {one.first for one in chosen.newest}
-    return [one for one in window.groups if one.first in wanted]
+# -- the groups of the window that are shown
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The window as it is shown: earlier groups, and the newest one, shortened if the `whole` does not fit.
+
+    `newest` is empty if there is no window. `note` has the tokens of the note that steps are missing; -1 without it.
+    """
+
+    earlier: list[SentGroup]
+    newest: list[SentGroup]
+    whole: list[SentGroup]
+    note: int
+
+
+def choose(window: Window, room: int, share: int, whole_up_to: float) -> Choice:
+    """Choose the groups of the window that fit `room` tokens beside the fixed ones.
+
+    Unless all groups fit the share `whole_up_to` of it, those before the newest one have at most `share` tokens. A
+    newest one that does not fit is cut to half of the room, so that recall has the rest, or as far as its files need.
+    """
+    others = [one for one in window.groups if one.first not in window.fixed]
+    whole = [*window.groups[-1:]]
+    is_free = bool(whole) and whole[0].first not in window.fixed
+    earlier = others[:-1] if is_free else others
+    total = sum(one.tokens for one in others)
+    if whole_up_to == 1 and total <= room:
+        return Choice(earlier, whole, whole, -1)
+    note, newest = count_message(NOTE, window.sending.counter), whole
+    if total <= int(whole_up_to * room) - note:
+        return Choice(earlier, whole, whole, note)
+    if is_free:
+        left = room - note
+        newest = whole if whole[0].tokens <= left else [shortened_to(whole[0], left // 2, left, window.sending)]
+        newest = [one for one in newest if one.tokens <= left]
+        room -= sum(one.tokens for one in newest)
+    end = max((window.positions[step.id] for one in whole for step in one.group), default=0)
+    return Choice(_from_start(earlier, end, window.positions, room - note, share), newest, whole, note)
+
+
+def _from_start(
+    rest: Sequence[SentGroup], end: int, positions: Mapping[str, int], room: int, share: int
+) -> list[SentGroup]:
+    """The groups that the window shows before the newest one, which is at `end`.
+
+    The start is the first group behind a multiple of half the share: it stays while steps come in, until what is
+    shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than the window, so
+    they do not go with its start.
+    """
+    summaries = [one for one in rest if covers_of(one.group[0])]
+    taken = sum(one.tokens for one in summaries)
+    if summaries and taken <= min(room, share):
+        others = [one for one in rest if one not in summaries]
+        return [*summaries, *_from_start(others, end, positions, room - taken, share - taken)]
+    jump = max(1, share // 2)
+    start = -(-(end - share) // jump) * jump
+    first = next((i for i, one in enumerate(rest) if positions[one.first] >= start), len(rest))
+    shown = sum(one.tokens for one in rest[first:])
+    while first < len(rest) and shown > min(room, share):
+        shown -= rest[first].tokens
+        first += 1
+    return [*rest[first:]]
+
+
+# -- the messages of the groups, and the report of their steps
+
+
+def _own_entries(kind: Kind, messages: Iterable[Message], steps: Iterable[Step] = ()) -> list[Entry]:
+    """Return the entries of messages that the memory adds."""
+    return [Entry(message, kind, None, tuple(steps)) for message in messages]
+
+
+def entries_of(
+    groups: Iterable[SentGroup], given: Given | None, cut: Collection[str], whole: Sequence[SentGroup] = ()
+) -> list[Entry]:
+    """Return the entries of groups that are shown.
+
+    Args:
+        groups: The groups.
+        given: The caller's own messages, where there are any.
+        cut: Ids of steps that are not whole.
+        whole: The groups as they would be sent whole, those that are shown shortened at least.
+    """
+    originals = {
+        (one.group[source[0]].id, source[1]): message
+        for one in whole
+        for message, source in zip(one.messages, one.sources, strict=True)
+        if source is not None
+    }
+    entries: list[Entry] = []
+    for one in groups:
+        for message, source in zip(one.messages, one.sources, strict=True):
+            own: Message = thawed(message)
+            if source is None:
+                entries.append(Entry(own, "placeholder" if own["role"] == "tool" else "moved", None, tuple(one.group)))
+                continue
+            step, place = one.group[source[0]], source[1]
+            inputs = given.inputs(step) if given else ()
+            index = inputs[place] if place < len(inputs) else None
+            is_cut = step.id in cut and message != originals.get((step.id, place))
+            native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
+            entries.append(Entry(own, "message", index, (step,), is_cut, native and thawed(native)))
+    return entries
+
+
+def _priced(shown: Iterable[SentGroup]) -> Priced:
+    """Return the steps that are shown, with their tokens: the first of a group has all of the group's."""
+    return [(step, 0 if at else one.tokens) for one in shown for at, step in enumerate(one.group)]
+
+
+def _shared(steps: Sequence[Step], block: Iterable[Message], sending: Sending) -> Priced:
+    """Return the steps of a block, which is one message: they share what that costs by their length."""
+    total = sum(count_message(message, sending.counter) for message in block)
+    length = sum(len(step.text) for step in steps) or 1
+    return [(step, total * len(step.text) // length) for step in steps]
+
+
+def _report(tiers: Mapping[str, Priced], steps: Sequence[Step], found: Recall) -> tuple[Item, ...]:
+    """Return an item for every step that is shown or recalled, or is not."""
+    items = [Item(tier, step, tokens) for tier, shown in tiers.items() for step, tokens in shown]
+    for one in found.items:
+        why = ", ".join(f"{name} {value:+.2f}" for name, value in list(one.why.items())[:3])
+        items.append(Item("recall", one.step, one.tokens, one.score, why))
+    seen = {item.step.id for item in items}
+    items += [Item("out", step, 0, None, "over the window's share") for step in steps if step.id not in seen]
+    return tuple(items)

@@ -1,21 +1,23 @@
-"""Context: the messages to send, and the report of what is in them; how much of one each part has."""
+"""Context: the messages to send, and for each of them and each step its place; how much of one each part has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tinymem.errors import InputError
-from tinymem.memory.context.entries import Entry
-from tinymem.memory.context.items import Item
 from tinymem.messages.formats import Conversation, write_messages
 from tinymem.recall import Recall
 from tinymem.steps.step import Message, Step
 from tinymem.steps.terminal import many
 
-__all__ = ["Block", "Context", "Item", "Shares"]
+__all__ = ["NOTE", "Block", "Context", "Entry", "Item", "Kind", "Shares"]
+
+NOTE = {"role": "user", "content": "(Earlier messages are not shown.)"}  # opens what would begin with the assistant
+
+Kind: TypeAlias = Literal["message", "placeholder", "moved", "note", "episodes", "scratchpad", "recalled"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,46 @@ class Block:
 
     text: str
     steps: Sequence[Step] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A message of a context, and where it comes from.
+
+    Attributes:
+        message: The message itself.
+        kind: `"message"`; or what stands in the place of a result that is missing (`"placeholder"`), the images of a
+            result, which only a user's message may have (`"moved"`), the note that earlier messages are not shown, or
+            the block of `"episodes"`, of the `"scratchpad"`, or of what was `"recalled"`.
+        input: The index of the message in the list that `fit` was given; None where it was not in it.
+        steps: The steps that say it.
+        shortened: True if the message is not whole.
+        native: The message's own form at its provider, if it came with one under the key `native`.
+    """
+
+    message: Message
+    kind: Kind = "message"
+    input: int | None = None
+    steps: tuple[Step, ...] = ()
+    shortened: bool = False
+    native: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Item:
+    """The place of a step in the context, its tokens, and the reason.
+
+    `tier` is `"fixed"`, `"episodes"`, `"window"`, `"scratchpad"`, `"recall"` or `"out"`.
+    """
+
+    tier: str
+    step: Step
+    tokens: int
+    score: float | None = None
+    why: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Item {self.tier}: {self.tokens} tokens: {self.step!r}>"
 
 
 @dataclass(frozen=True)

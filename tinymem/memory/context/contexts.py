@@ -6,25 +6,28 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.memory.context.assembly import assemble
-from tinymem.memory.context.blocks import episodes_block, scratchpad_block
-from tinymem.memory.context.context import Context, Shares
+from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.history import History
 from tinymem.memory.context.window import window_of
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
 from tinymem.recall import Recall
 from tinymem.recall.fusion import Filter
+from tinymem.recall.render import fenced
 from tinymem.recall.search import Search
 from tinymem.steps.step import STYLES, Style
+from tinymem.steps.types import ScratchpadStep
 from tinymem.window.query import default_query
 from tinymem.window.sending import Sending
 
-__all__ = ["Contexts"]
+__all__ = ["Contexts", "episodes_block"]
 
+FENCE = 32  # tokens of a fence, about: what it really takes is counted
 WHOLE = 0.85  # share of a context up to which a history is shown whole; the rest is for recall
 
 
@@ -53,7 +56,8 @@ class Contexts:
     ) -> None:
         self._window, self._archive, self._search, self._opened = window, archive, search, opened
         self._sending = {style: Sending(archive.counter, style, extra_keys) for style in STYLES}
-        self._episodes, self._scratchpad = episodes_block(episodes, archive), scratchpad_block(scratchpad, archive)
+        self._episodes = partial(episodes_block, episodes, archive)
+        self._scratchpad = partial(scratchpad_block, scratchpad, archive)
 
     def of_window(self, query: str | None, budget: int, when: datetime, style: Style, shares: Shares) -> Context:
         """Build the context of the memory's own window, episodes and scratchpad."""
@@ -90,3 +94,28 @@ class Contexts:
             return found if found.is_relevant else replace(found, text="", tokens=0, items=())
 
         return recall
+
+
+def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:
+    """Make the block of episodes: the whole history, what is old in outline."""
+    shown = episodes.within(tokens - FENCE)
+    while shown:
+        body = "\n".join(map(str, shown))
+        text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)
+        if archive.counter.count(text) <= tokens:
+            return Block(text, [episodes.as_step(episode) for episode in shown])
+        shown = shown[1:]
+    return Block("")
+
+
+def scratchpad_block(scratchpad: AgentMemory, archive: Archive, tokens: int) -> Block:
+    """Make the block of the scratchpad."""
+    room = tokens - FENCE
+    while scratchpad and room > 0:
+        body = scratchpad.to_context(room)
+        text = fenced("scratchpad", "of this agent", body, archive.key)
+        needed = archive.counter.count(text)
+        if not body or needed <= tokens:
+            return Block(text, [ScratchpadStep(body)]) if body else Block("")
+        room -= needed - tokens
+    return Block("")

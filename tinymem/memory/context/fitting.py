@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, MessageError, shown
-from tinymem.memory.context.choice import NOTE
+from tinymem.memory.context.context import NOTE
 from tinymem.memory.context.history import History
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
 from tinymem.messages.chains import bodies_of, body_of

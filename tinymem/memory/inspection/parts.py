@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinymem.memory.context.context import Context
-from tinymem.memory.context.entries import Entry
+from tinymem.memory.context.context import Context, Entry
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import TokenCounter
 
