@@ -19,7 +19,6 @@ from memories import python
 from strategies import MODERATE, actions, texts
 
 import tinymem.memory.working.execution
-import tinymem.memory.working.history
 import tinymem.memory.working.templates
 import tinymem.memory.working.working
 from tinymem import ActionStep, HierarchicalMemory, Step, TaskStep, ToolCall, WorkingMemory, count_tokens
@@ -595,7 +594,6 @@ def test_a_killed_process_loses_no_step_that_was_added(tmp_path: Path) -> None:
         tinymem.memory.working.working,
         tinymem.memory.working.execution,
         tinymem.memory.working.templates,
-        tinymem.memory.working.history,
     ],
 )
 def test_the_examples_in_the_docstrings_are_true(module: Any) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinymem.errors import BudgetError, InputError, StepError, shown
 from tinymem.memory.working.execution import ITERATION, as_action, iteration_of
-from tinymem.memory.working.history import history
 from tinymem.memory.working.templates import Renderer, renderer_from
+from tinymem.messages.fitting import longest
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message, counter_from
 from tinymem.messages.validity import repair
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import some_tokens, whole_number
-from tinymem.steps.content import Content, checked, is_empty
+from tinymem.steps.content import Content, checked, is_empty, shorten
 from tinymem.steps.ids import new_id
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.step import Message, Step, StepT
@@ -157,13 +157,13 @@ class WorkingMemory:
         """Resume the unfinished task of the memory, unless another is given; a new prompt replaces the old one."""
         kept = self._unfinished()
         found = next((step for step in reversed(kept) if isinstance(step, TaskStep)), None)
-        if kept and (task is None or (found is not None and self._as_kept(task) == found.task)):
+        if kept and (task is None or (found is not None and self._apply_redaction(task) == found.task)):
             self._task, self._session = found, kept[-1].session
             self._steps = [_numbered(step) for step in kept if isinstance(step, ActionStep)]
             if found is None:
                 return
             old = found.metadata.get(PROMPT)
-            if self._prompt is None or self._as_kept(self._prompt) == old:
+            if self._prompt is None or self._apply_redaction(self._prompt) == old:
                 self._prompt = old
             else:
                 self._begin(found.task, self._prompt, found.session or new_id())
@@ -173,7 +173,7 @@ class WorkingMemory:
                 logger.info("task %s was not finished; its %d steps are archived", kept[-1].session, held)
             self._begin(task, self._prompt, new_id())
 
-    def _as_kept(self, content: Content) -> Content:
+    def _apply_redaction(self, content: Content) -> Content:
         """Return `content` as the memory writes it down."""
         return content if self._memory is None else self._memory.as_kept(TaskStep(content)).task
 
@@ -233,7 +233,7 @@ class WorkingMemory:
         room = self.max_tokens if max_tokens is None else some_tokens("max_tokens", max_tokens)
         if not (steps := self.steps) and self._counter.count(NO_STEPS) <= room:
             return NO_STEPS
-        return history(steps, most, room, self._render, self._counter)
+        return render_history(steps, most, room, self._render, self._counter)
 
     def get_full_context(self) -> list[Message]:
         """Return the messages to send: the system prompt, the task, and the history in the rest of `max_tokens`.
@@ -253,7 +253,7 @@ class WorkingMemory:
             if needed > self.max_tokens:
                 raise BudgetError(needed, self.max_tokens, {"reply": PER_REPLY, **costs})
             room = self.max_tokens - needed - PER_MESSAGE - self._counter.count("user")
-            text = history(self._steps, None, room, self._render, self._counter)
+            text = render_history(self._steps, None, room, self._render, self._counter)
             return [*messages, {"role": "user", "content": text}] if text.strip() else messages
 
     def __len__(self) -> int:
@@ -266,3 +266,50 @@ class WorkingMemory:
 def _numbered(step: ActionStep) -> ActionStep:
     """Number the step within its task; the memory counts all steps of all tasks."""
     return step.evolve(step_number=iteration_of(step))
+
+
+def render_history(
+    steps: Sequence[ActionStep],
+    most: int | None,
+    max_tokens: int,
+    render: Callable[[ActionStep], str],
+    counter: TokenCounter,
+) -> str:
+    """Render the newest of `steps`, at most `most` of them (None: all), in at most `max_tokens`.
+
+    A newest step that is too long alone is shortened; "" when nothing of it fits.
+    """
+    shown: list[str] = []
+    room = max_tokens
+    for step in reversed(steps if most is None else steps[max(0, len(steps) - most) :]):
+        shown.append(render(step))
+        room -= counter.count(shown[-1])
+        if room < 0:  # one more than fits
+            break
+    shown.reverse()
+    while shown:
+        text = _join(shown, len(steps) - len(shown))
+        if counter.count(text) <= max_tokens:
+            return text
+        if len(shown) == 1:
+            return _shorten(steps[-1], shown[0], len(steps) - 1, max_tokens, render, counter)
+        del shown[0]
+    return ""
+
+
+def _shorten(
+    step: ActionStep, text: str, before: int, room: int, render: Callable[[ActionStep], str], counter: TokenCounter
+) -> str:
+    """Shorten the texts of the step, or else its rendered `text`; keep the note of what came before if it fits."""
+    attempts: list[Callable[[int], str]] = [
+        lambda length: _join([render(step.shortened(length))], before),
+        lambda length: _join([shorten(text, length)], before),
+        lambda length: shorten(text, length),
+    ]
+    found = (longest(make, room, counter) for make in attempts)
+    return next(filter(None, found), "")
+
+
+def _join(texts: Sequence[str], before: int) -> str:
+    note = [f"({before} earlier steps are not shown)"] if before else []
+    return "\n\n".join([*note, *texts])
