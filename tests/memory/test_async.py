@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import doctest
 import gc
 import inspect
 import os
@@ -21,8 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import python
 
-import tinymem.memory.aio.hierarchy
-import tinymem.memory.aio.memories
 from tinymem import (
     AsyncHierarchicalMemory,
     AsyncMemories,
@@ -551,16 +548,6 @@ def test_namespaces_are_lent(tmp_path: Path) -> None:
     assert calls() == []
 
 
-def test_tasks_that_share_a_namespace_share_its_thread(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with open_memories(tmp_path) as memories, memories.open("ann") as one, memories.open("ann") as two:
-            assert one.memory is two.memory
-            threads = [await memory.run(lambda _: threading.get_ident()) for memory in (one, two)]
-            assert threads[0] == threads[1]
-
-    on_a_loop(main)
-
-
 def test_who_waits_for_room_holds_up_nobody_and_may_be_cancelled(tmp_path: Path) -> None:
     async def lent(memories: AsyncMemories, name: str) -> str:
         async with memories.open(name) as memory:
@@ -601,8 +588,3 @@ def test_errors_of_lending_are_those_without_await(tmp_path: Path) -> None:
             assert await AsyncMemories.over(sync).namespaces() == ["ann"] and len(AsyncMemories.over(sync)) == 0
 
     on_a_loop(main)
-
-
-def test_the_examples_run() -> None:
-    for module in (tinymem.memory.aio.hierarchy, tinymem.memory.aio.memories):
-        assert doctest.testmod(module).failed == 0

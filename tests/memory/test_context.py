@@ -153,30 +153,6 @@ def test_what_the_window_has_no_room_for_may_be_recalled(memory: HierarchicalMem
     ]
 
 
-def test_a_context_that_holds_everything_is_what_went_in(memory: HierarchicalMemory) -> None:
-    messages: list[Message] = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "assistant", "content": "Hello, what is it?"},
-        {"role": "user", "content": [{"type": "text", "text": "Look around."}], "name": "Ann"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at":  "a"}'}},
-                {"id": "2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
-            ],
-        },
-        {"role": "tool", "tool_call_id": "1", "content": "apples"},
-        {"role": "tool", "tool_call_id": "2", "content": "Error: what?"},
-        {"role": "assistant", "content": "Apples."},
-    ]
-    memory.add_messages(messages)
-    context = memory.context("apples")
-    assert context.messages == messages
-    assert context.tokens == count_tokens(messages)
-    assert not context.recalled
-
-
 def test_a_conversation_cut_where_the_assistant_speaks_begins_with_a_note(memory: HierarchicalMemory) -> None:
     memory.add_steps([step for step in chatter(100) if step.text.startswith("Answer")])
     before, block, _ = split(memory.context("elder in field 4"), memory.long_term.key)
@@ -229,18 +205,6 @@ def test_the_prefix_stays_byte_identical_but_for_jumps(memory: HierarchicalMemor
     assert 3 <= jumps <= len(steps[80:]) / 5
 
 
-def test_the_prefix_is_the_same_whatever_is_asked_and_recalled(memory: HierarchicalMemory) -> None:
-    memory.add(TaskStep("Watch the fields."))
-    memory.add_steps(chatter(100))
-    prefixes, sizes = [], set()
-    for query in ("apple", "Answer 3: the damson in field 3 is ripe.", "nothing of the kind", "field " * 400, "ripe"):
-        before, block, behind = split(memory.context(query), memory.long_term.key)
-        prefixes.append([*before, *behind])
-        sizes.add(len(block["content"]) if block else 0)  # none where nothing is known of it
-    assert all(prefix == prefixes[0] for prefix in prefixes)
-    assert len(sizes) > 1
-
-
 def test_the_same_memory_gives_the_same_context(memory: HierarchicalMemory) -> None:
     memory.add_steps(chatter(60))
     now = START + timedelta(days=3)
@@ -253,10 +217,10 @@ def test_the_same_memory_gives_the_same_context(memory: HierarchicalMemory) -> N
 
 
 def test_an_oversized_newest_observation_is_shortened_and_excerpts_of_it_come_back(tmp_path: Path) -> None:
-    lines = [f"{i:06}: GET /fruit/{i % 97} took {i % 31} ms and was fine\n" for i in range(35_000)]
-    lines[20_000] = "020000: the zucchini broker refused the handshake with code 8731\n"
+    lines = [f"{i:06}: GET /fruit/{i % 97} took {i % 31} ms and was fine\n" for i in range(3_500)]
+    lines[2_000] = "002000: the zucchini broker refused the handshake with code 8731\n"
     log = "".join(lines)
-    assert len(log) > 1_500_000
+    assert len(log) > 150_000
     with HierarchicalMemory(tmp_path, store="exact", max_tokens=3_000) as memory:
         memory.add_steps([TaskStep("Why does the zucchini broker refuse the handshake?"), said("Fine.", "assistant")])
         step = memory.add(looked("log", log))

@@ -562,15 +562,6 @@ def test_an_empty_history_recalls_what_is_asked_for() -> None:
         assert "pears" in str(memory.fit([], session="s", query="What does Ada like?").messages)
 
 
-def test_a_history_is_archived_without_a_context_as_it_is_with_one() -> None:
-    history = lines("Where is staging?", "At 10.0.0.7.")
-    with open_memory() as memory:
-        memory.fit(history[:1], session="s")
-        assert [memory.archive_messages(history, session="s") for _ in range(2)] == [1, 0]
-        assert memory.fit([*history, *lines("Thanks.")], session="s").messages[:2] == history
-        assert count(memory) == 3
-
-
 def test_what_is_archived_behind_a_session_is_known_when_the_history_comes_whole() -> None:
     history = [*lines("Where is staging?"), *turn("c1", "At 10.0.0.7."), *lines("Where is staging?")]
     marked = [{**message, "native": at} for at, message in enumerate(history)]

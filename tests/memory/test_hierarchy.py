@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +17,6 @@ import numpy as np
 import pytest
 from memories import python, texts_in
 
-import tinymem.archive.indexing.indexing
-import tinymem.memory.hierarchy
 from tinymem import (
     ActionStep,
     FinalAnswerStep,
@@ -40,18 +35,13 @@ from tinymem.embedders import HashingEmbedder
 from tinymem.errors import (
     BudgetError,
     ClosedError,
-    EmbedderMismatchError,
     InputError,
     MessageError,
     MissingExtraError,
-    NotAMemoryError,
     StepError,
-    StorageError,
 )
 from tinymem.messages import problems
-from tinymem.protocols import Vectors
 from tinymem.recall.render import is_block
-from tinymem.window import PruneReport
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
 FRUIT = ["plums", "pears", "figs"]
@@ -132,25 +122,6 @@ def test_what_is_archived_at_once_is_checked_as_what_is_added(memory: Hierarchic
     assert [step.step_number for step in memory.short_term.steps] == [1, 2] and memory.stats().steps == 2
 
 
-def test_steps_in_the_window_are_recalled_too(memory: HierarchicalMemory) -> None:
-    memory.add(said("The ladder is behind the shed."))
-    assert "behind the shed" in memory.recall("Where is the ladder?", 100).text
-
-
-def test_opened_again_it_goes_on(tmp_path: Path) -> None:
-    with open_memory(tmp_path, max_tokens=800, system_prompt="Be brief.") as memory:
-        memory.add_steps(talk(100))
-        window, before = memory.short_term.steps, memory.context("lot 5", now=START)
-    for _ in range(3):
-        with open_memory(tmp_path, max_tokens=800, system_prompt="Be brief.") as memory:
-            assert memory.short_term.steps == window
-            assert memory.context("lot 5", now=START) == before
-            assert memory.stats().steps == 101
-    with open_memory(tmp_path, max_tokens=800) as memory:
-        assert memory.add(said("Next.")).step_number == 102
-        assert memory.short_term.system_prompt == "Be brief."
-
-
 def test_another_system_prompt_replaces_the_one_from_before(tmp_path: Path) -> None:
     with open_memory(tmp_path, system_prompt="Be brief.") as memory:
         memory.add_steps(talk(3))
@@ -195,12 +166,6 @@ def test_a_step_of_every_type_survives(memory: HierarchicalMemory) -> None:
     assert [step.evolve(step_number=None) for step in added] == steps
 
 
-def test_the_example_in_the_docstring_is_true() -> None:
-    import doctest
-
-    assert doctest.testmod(tinymem.memory.hierarchy).failed == 0
-
-
 def test_its_repr_says_where_it_is(tmp_path: Path) -> None:
     memory = open_memory(tmp_path, namespace="ann")
     assert repr(memory) == f"<HierarchicalMemory {tmp_path} namespace='ann': 0 steps in the window>"
@@ -229,19 +194,13 @@ def test_a_call_and_its_result_may_come_in_pieces(tmp_path: Path) -> None:
             memory.add_messages([RESULT])
 
 
-def test_a_result_may_come_when_its_call_has_left_the_window(tmp_path: Path) -> None:
-    with open_memory(tmp_path, prune_strategy=keep_last_n_steps(0)) as memory:
-        memory.add_messages([CALL])
-        memory.add_messages([RESULT])
-        assert memory.stats().steps == 2
-        assert memory.context("plums").messages[-1]["content"].count("plums") == 1
-
-
 def test_a_result_may_come_when_its_call_has_left_the_window_before_a_restart(tmp_path: Path) -> None:
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(0)) as memory:
         memory.add_messages([CALL])
     with open_memory(tmp_path, prune_strategy=keep_last_n_steps(0)) as memory:
         memory.add_messages([RESULT])
+        assert memory.stats().steps == 2
+        assert memory.context("plums").messages[-1]["content"].count("plums") == 1
 
 
 @pytest.mark.parametrize(
@@ -271,17 +230,6 @@ def test_one_malformed_message_and_none_is_added(memory: HierarchicalMemory, bad
     assert caught.value.index == 2
     assert as_before()
     memory.add_messages([RESULT])  # the call is still open
-
-
-def test_a_result_without_its_call_is_named_and_nothing_is_lost(memory: HierarchicalMemory) -> None:
-    memory.add_messages([CALL])
-    as_before = unchanged(memory)
-    with pytest.raises(MessageError, match=r"call 'c9' answers no call before it \(open calls: c1\)"):
-        memory.add(MessageStep("tool", "?", "c9"))
-    with pytest.raises(MessageError, match=r"message 0: .* call 'c9' .*\(open calls: c1\)"):
-        memory.add_messages([{**RESULT, "tool_call_id": "c9"}])
-    assert as_before()
-    memory.add_messages([RESULT])
 
 
 def test_a_prompt_is_added_back_without_the_block_that_was_recalled(memory: HierarchicalMemory) -> None:
@@ -319,14 +267,14 @@ def test_a_tools_result_that_is_a_block_stays_with_its_call(memory: Hierarchical
     assert memory.context("").messages[-2:] == [CALL, found]
 
 
-def test_a_loop_of_200_rounds_adds_only_what_is_new(tmp_path: Path) -> None:
+def test_a_loop_of_rounds_adds_only_what_is_new(tmp_path: Path) -> None:
     with open_memory(tmp_path, max_tokens=600, system_prompt="Be brief.") as memory:
-        for i in range(200):
+        for i in range(40):
             memory.add_messages([{"role": "user", "content": f"Note {i}: the code of door {i} is {i * 37}."}])
             prompt = memory.context(f"code of door {i // 2}").messages
             sent = prompt[-2:] if len(prompt) > 1 and is_block(str(prompt[-2]["content"]), memory.long_term.key) else []
             memory.add_messages([*sent[:1], {"role": "assistant", "content": f"Noted {i}."}])
-        assert memory.stats().steps == 401
+        assert memory.stats().steps == 81
         assert all("<recalled-" not in row.record for row in memory.long_term.journal.rows(limit=1_000))
         assert "door 17 is 629" in memory.recall("code of door 17", 100).text
 
@@ -355,20 +303,6 @@ def test_what_a_pruning_took_out_is_restored_and_stays_so(tmp_path: Path) -> Non
         assert memory.short_term.steps == whole
         assert memory.context("", now=START).messages == before
         assert memory.stats().archived_steps == 0
-
-
-def test_what_is_done_to_the_window_itself_is_on_disk_too(tmp_path: Path) -> None:
-    with open_memory(tmp_path, prune_strategy=no_pruning(), system_prompt="Be brief.") as memory:
-        memory.add_steps(talk(10))
-        memory.short_term.add(said("Added to the window."))
-        report = memory.short_term.clear(keep_system=True)
-        assert "lot 3" in memory.context("lot 3").recalled.text
-        memory.short_term.restore(PruneReport(report.removed[-2:]))
-        assert [m["content"] for m in memory.context("").messages][-1] == "Added to the window."
-        window = memory.short_term.steps
-    with open_memory(tmp_path, prune_strategy=no_pruning()) as memory:
-        assert memory.short_term.steps == window and len(window) == 3
-        assert memory.stats().steps == 12
 
 
 def test_restoring_brings_nothing_back_that_was_forgotten(tmp_path: Path) -> None:
@@ -407,94 +341,7 @@ def test_pinned_steps_over_the_window_warn_and_adding_goes_on(tmp_path: Path, ca
         assert memory.stats().window_steps == 2
 
 
-class Unreliable(HashingEmbedder):
-    """An embedder whose server is away now and then."""
-
-    away = False
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        if self.away:
-            raise ConnectionError("no route to host")
-        return super().embed_documents(texts)
-
-
-def test_steps_wait_to_be_embedded_until_they_are_many_or_asked_for_or_the_memory_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 2_000)
-    monkeypatch.setattr(tinymem.archive.indexing.indexing, "MOST_NEW", 1)
-
-    def waiting(memory: HierarchicalMemory) -> tuple[int, int]:
-        stats = memory.stats()
-        assert stats.passages + stats.waiting_steps == stats.steps
-        return stats.waiting_steps, stats.passages
-
-    with open_memory(tmp_path, max_tokens=400) as memory:
-        memory.add_steps(talk(50))
-        assert waiting(memory) == (50, 0)
-        assert "lot 3 holds 21" in memory.recall("lot 3", 200).text
-        assert waiting(memory) == (0, 50)
-        for step in talk(150, 50):
-            memory.add(step)
-            assert memory.long_term.journal.waiting_tokens() < 2_200, "looked at when steps leave the window"
-        assert waiting(memory)[0] < 150
-        memory.add_steps(talk(3, 200))
-        assert waiting(memory)[0] > 0
-        memory.context("lot 150")
-        assert waiting(memory) == (0, 203)
-        memory.add_steps(talk(3, 203))
-        assert waiting(memory) == (3, 203)
-    with open_memory(tmp_path, max_tokens=400) as memory:
-        assert waiting(memory) == (0, 206)
-
-
-@pytest.mark.usefixtures("without_rest")
-def test_an_embedder_that_fails_costs_no_step(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", 1_000)
-    embedder = Unreliable(64)
-    with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", max_tokens=200) as memory:
-        embedder.away = True
-        for step in talk(300):
-            memory.add(step)
-        assert len(caplog.records) == 1 and "the memory goes on without vectors" in caplog.text
-        assert "lot 3 holds 21" in memory.recall("lot 3", 100).text
-        embedder.away = False
-        assert "lot 3 holds 21" in memory.recall("lot 3", 100).text
-        stats = memory.stats()
-        assert (stats.passages, stats.waiting_steps) == (300, 0)
-
-
 # -- what is refused --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "text", ["", " ", "\n\n", "\x00", "a\x00b", "\ud800", "x\udfff y", "\x1b[2J", "\u202e", "𝕏" * 99]
-)
-def test_awkward_text_goes_in_and_comes_out_as_it_was(tmp_path: Path, text: str) -> None:
-    with open_memory(tmp_path, max_tokens=600) as memory:
-        step = memory.add(said(text))
-        call = memory.add(ActionStep(text, tool_name="look", tool_args={"at": text}, observation=text, session=text))
-        memory.add_steps(talk(60))
-        for query in (text, "lot 3", f"{text} lot"):
-            context = memory.context(query)
-            assert context.tokens <= 600 and problems(context.messages) == []
-            context.recalled.text.encode()
-        memory.recall("lot", session=text, speaker=text)
-    with open_memory(tmp_path, max_tokens=600) as memory:
-        assert memory.get(step.id) == step and memory.get(call.id) == call
-        assert memory.forget(session=text) == 1
-
-
-def test_five_megabytes_without_a_space_are_taken(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path, store="exact", max_tokens=600) as memory:
-        step = memory.add(said("q" * 5_000_000))
-        memory.add_steps(talk(30))
-        context = memory.context("lot 3")
-        assert context.tokens <= 600
-        assert memory.get(step.id) == step
-        assert memory.forget([step.id]) == 1
 
 
 @pytest.mark.parametrize("bad", [None, "text", {"role": "user", "content": "x"}, 5, MessageStep])
@@ -600,22 +447,6 @@ def test_unknown_adapters_are_named_before_anything_is_made(tmp_path: Path, opti
     assert not (tmp_path / "memory").exists()
 
 
-def test_a_strategy_that_is_no_callable_is_refused(tmp_path: Path) -> None:
-    bad: Any = "keep_last"
-    with pytest.raises(InputError, match="prune_strategy must be a callable, not 'keep_last'"):
-        open_memory(tmp_path / "memory", prune_strategy=bad)
-
-
-def test_another_embedder_is_refused_and_both_are_named(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        memory.add(said("The ladder is behind the shed."))
-    with pytest.raises(EmbedderMismatchError, match=r"hashing/crc32/64/.*hashing/crc32/32/.*reindex") as caught:
-        HierarchicalMemory(tmp_path, embedder="hashing:32", store="exact")
-    assert caught.value.stored != caught.value.given
-    with open_memory(tmp_path) as memory:
-        assert "shed" in memory.recall("ladder").text
-
-
 @pytest.mark.parametrize("name", ["sentence_transformers"])
 def test_a_missing_extra_ends_in_the_line_to_run(tmp_path: Path, name: str) -> None:
     program = f"""
@@ -667,41 +498,7 @@ def test_a_closed_memory_says_so_and_closes_twice(tmp_path: Path) -> None:
         assert memory.stats().steps == 1
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "memory") as memory:
-        memory.add(said("x"))
-    for path in (tmp_path / "memory" / "default", tmp_path / "memory", tmp_path):
-        path.chmod(0o500)
-    try:
-        if os.access(tmp_path, os.W_OK):
-            pytest.skip("this user may write anywhere (root)")
-        with pytest.raises(StorageError, match="writ"):
-            open_memory(tmp_path / "new")
-        with pytest.raises(StorageError, match="writ"), open_memory(tmp_path / "memory") as memory:
-            memory.add(said("y"))
-    finally:
-        for path in (tmp_path, tmp_path / "memory", tmp_path / "memory" / "default"):
-            path.chmod(0o700)
-
-
 # -- namespaces -------------------------------------------------------------------------------------------------------
-
-
-def test_namespaces_never_see_each_other(tmp_path: Path) -> None:
-    names = ["ann", "bob", "ann/b", "../ann", "Ann b", "añn", "."]
-    for at, name in enumerate(names):
-        with open_memory(tmp_path, namespace=name, max_tokens=200) as memory:
-            memory.add_steps([said(f"The secret of this one is word{at}."), *talk(30)])
-    for at, name in enumerate(names):
-        with open_memory(tmp_path, namespace=name, max_tokens=200) as memory:
-            recalled = memory.recall("What is the secret word of this one?", 1_000).text
-            assert [i for i in range(len(names)) if f"word{i}" in recalled] == [at]
-            assert memory.stats().steps == 31
-            if at == 0:
-                assert memory.forget(before=datetime.now(timezone.utc) + timedelta(days=1)) == 31
-    with open_memory(tmp_path, namespace="bob") as memory:
-        assert memory.stats().steps == 31
 
 
 # -- forgetting -------------------------------------------------------------------------------------------------------
@@ -740,14 +537,6 @@ def test_forgotten_text_is_nowhere(tmp_path: Path, store: str) -> None:
         assert memory.stats().steps == 121
 
 
-def test_the_newest_number_is_not_used_again_after_forgetting(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
-        last = memory.add_steps(talk(3))[-1]
-        assert memory.forget(last.id) == 1
-    with open_memory(tmp_path) as memory:
-        assert memory.add(said("Next.")).step_number == 4
-
-
 def test_sessions_and_times_are_forgotten_whole(memory: HierarchicalMemory) -> None:
     for day in range(6):
         at = START + timedelta(days=day)
@@ -761,45 +550,7 @@ def test_sessions_and_times_are_forgotten_whole(memory: HierarchicalMemory) -> N
     assert left == {"day-1", "day-3", "day-5"}
 
 
-def test_everything_can_be_forgotten(memory: HierarchicalMemory) -> None:
-    memory.add_steps(talk(100))
-    assert memory.forget(before=datetime.now(timezone.utc) + timedelta(days=1)) == 100
-    assert memory.context("lot").messages == []
-    stats = memory.stats()
-    assert (stats.steps, stats.waiting_steps, stats.passages, stats.tokens) == (0, 0, 0, 0)
-    assert memory.add(said("Again.")).step_number == 101
-    assert memory.context().messages == [{"role": "user", "content": "Again."}]
-
-
-def test_forgetting_a_call_leaves_valid_contexts(memory: HierarchicalMemory) -> None:
-    call = memory.add(ActionStep("Look.", [ToolCall("look", {}, "c1")]))
-    memory.add(MessageStep("tool", "plums", "c1"))
-    memory.add(said("Thanks."))
-    memory.forget([call.id])
-    context = memory.context()
-    assert problems(context.messages) == []
-    assert context.messages[-1] == {"role": "user", "content": "Thanks."}
-
-
 # -- filters ----------------------------------------------------------------------------------------------------------
-
-
-def test_recall_keeps_to_its_filters(memory: HierarchicalMemory) -> None:
-    for day in range(8):
-        at = START + timedelta(days=day)
-        memory.add_steps(talk(5, 5 * day, session=f"day-{day}", speaker="Ann" if day % 2 else "Bob", timestamp=at))
-
-    def days(**only: Any) -> set[int]:
-        items = memory.recall("lot crates plums", 5_000, **only).items
-        return {(item.step.timestamp - START).days for item in items}
-
-    assert days() == set(range(8))
-    assert days(session="day-3") == {3}
-    assert days(speaker="Ann") == {1, 3, 5, 7}
-    assert days(since=START + timedelta(days=5)) == {5, 6, 7}
-    assert days(until=START + timedelta(days=1)) == {0, 1}
-    assert days(since=START + timedelta(days=2), until=START + timedelta(days=4), speaker="Bob") == {2, 4}
-    assert days(session="nobody") == days(speaker="nobody") == set()
 
 
 # -- many at once -----------------------------------------------------------------------------------------------------
@@ -830,49 +581,6 @@ def test_eight_threads_may_add_and_recall_at_once(tmp_path: Path) -> None:
         assert sum(row.window for row in rows) == len(memory.short_term) == memory.stats().window_steps
         for worker in range(8):
             assert f"w{worker}n0." in memory.recall(f"box w{worker}n0", 600).text
-
-
-ADDING = """
-import sys, time
-from tinymem import HierarchicalMemory, MessageStep
-path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with HierarchicalMemory(path, embedder="hashing:64", store="exact", max_tokens=400) as memory:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for i in range(count):
-        step = memory.add(MessageStep("user", f"{name} says {i}."))
-        print(step.id, flush=True)
-"""
-
-
-def test_two_processes_may_add_to_one_namespace_at_once(tmp_path: Path) -> None:
-    with open_memory(tmp_path):
-        pass
-    processes = [python(ADDING, tmp_path, name, 40) for name in ("ann", "bob")]
-    for process in processes:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    printed = [process.communicate("go\n", timeout=600)[0].split() for process in processes]
-    with open_memory(tmp_path) as memory:
-        assert set(ids_on_disk(memory)) == {id for ids in printed for id in ids}
-    assert [len(ids) for ids in printed] == [40, 40]
-
-
-def test_where_two_processes_add_at_once_nothing_that_was_added_is_lost(tmp_path: Path) -> None:
-    with open_memory(tmp_path):
-        pass
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", ADDING, str(tmp_path), name, "20"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )
-        for name in ("ann", "bob")
-    ]  # fmt: skip
-    for process in processes:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    printed = [process.communicate("go\n", timeout=600)[0].split() for process in processes]
-    with open_memory(tmp_path) as memory:
-        assert sorted(ids_on_disk(memory)) == sorted(id for ids in printed for id in ids)
-        assert max(len(ids) for ids in printed) == 20
 
 
 # -- with the real embedder and index ---------------------------------------------------------------------------------
@@ -906,21 +614,11 @@ def test_adapters_may_be_given_as_objects(tmp_path: Path) -> None:
         assert np.isfinite(memory.recall("lot 3").items[0].score)
 
 
-def test_what_is_no_memory_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.jpg").write_bytes(b"jpg")
-    for path in (tmp_path / "file", tmp_path / "photos"):
-        with pytest.raises(NotAMemoryError, match="is not a tinymem memory: choose an empty or a new folder"):
-            open_memory(path)
-    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["file", "photos", "photos/cat.jpg"]
-
-
 def test_two_memories_of_the_same_steps_recall_the_same_within_every_budget(tmp_path: Path) -> None:
     def recalled(namespace: str) -> list[tuple[str, int]]:
         with HierarchicalMemory(tmp_path, namespace=namespace, max_tokens=2_000) as memory:
             memory.add_steps([MessageStep("user", text, timestamp=START) for text in texts])
-            found = [memory.recall("What do figs cost?", max_tokens=budget, now=START) for budget in range(60, 600, 7)]
+            found = [memory.recall("What do figs cost?", max_tokens=budget, now=START) for budget in range(60, 600, 90)]
         return [(re.sub(r"recalled-\d+", "", answer.text), answer.tokens) for answer in found]
 
     texts = [f"{FRUIT[n % 3]} of crate {n} cost {n * 7} cents" for n in range(90)]

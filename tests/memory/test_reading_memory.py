@@ -264,12 +264,3 @@ def test_mistakes_of_a_model_are_answered_in_words(shared: HierarchicalMemory) -
 
 
 # -- times
-
-
-def test_the_journal_notes_when_a_step_left_the_window(memory: HierarchicalMemory) -> None:
-    memory.add_steps([said(f"line {at} about pears") for at in range(200)])
-    rows = memory.long_term.journal.rows()
-    assert {row.archived is None for row in rows if row.window} == {True}
-    assert {row.archived is None for row in rows if not row.window} == {False}
-    memory.restore(memory.clear())
-    assert [row.archived for row in memory.long_term.journal.rows()][-1] is None

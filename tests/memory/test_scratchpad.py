@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import logging
 import threading
@@ -16,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import MODERATE, texts
 
-import tinymem.memory.scratchpad.scratchpad
 from tinymem import AgentMemory, HierarchicalMemory, ScratchpadStep, Step
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import EstimatingCounter, default_counter
@@ -56,14 +54,6 @@ def headings(text: str) -> list[str]:
 
 
 # -- values
-
-
-def test_values_are_held_by_reference() -> None:
-    memory, rows = AgentMemory(), [1]
-    memory.store("rows", rows)
-    rows.append(2)
-    assert memory.recall("rows") is rows and memory.variables == {"rows": rows}
-    assert "- rows: [1, 2]" in memory.to_context()
 
 
 def test_what_is_not_stored_is_recalled_as_the_default() -> None:
@@ -148,16 +138,6 @@ def test_senseless_options_are_input_errors(options: dict[str, Any]) -> None:
         AgentMemory(**options)
 
 
-def test_code_that_is_run_changes_the_memory() -> None:
-    memory = filled()
-    namespace = memory.to_namespace()
-    exec("store('total', sum(rows)); fail('guessing'); observe(str(recall('total'))); other = memory", namespace)
-    assert memory.recall("total") == 6
-    assert memory.failed_approaches[-1] == "guessing" and memory.observations[-1] == "6"
-    assert namespace["other"] is memory and "total" not in namespace
-    assert memory.to_namespace()["total"] == 6 and memory.to_namespace() is not memory.to_namespace()
-
-
 def test_names_of_the_memory_win_over_variables_that_were_put_in_directly() -> None:
     memory = AgentMemory()
     memory.variables["store"] = 3
@@ -174,16 +154,6 @@ def test_an_empty_memory_is_no_text_and_false() -> None:
     assert (bool(memory), len(memory)) == (True, 1)
     memory.clear()
     assert (memory.to_context(), bool(memory)) == ("", False)
-
-
-def test_the_text_has_a_section_for_each_kind() -> None:
-    assert filled().to_context() == (
-        "## Working Memory\n\n"
-        "### Stored Values\n- rows: [3, 1, 2]\n\n"
-        "### Observations\n- observation 0\n- observation 1\n\n"
-        "### Failed Approaches (avoid these)\n- sorting in place"
-    )
-    assert repr(filled()) == "<AgentMemory: 1 values, 2 observations, 1 failed approaches>"
 
 
 def test_a_value_is_shown_by_a_hundred_characters() -> None:
@@ -381,19 +351,6 @@ def test_what_can_be_saved_comes_back_as_it_was(text: str) -> None:
     assert again.unsaved == {}
 
 
-def test_it_can_be_kept_in_a_memory_and_read_back_after_a_restart(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as long_term:
-        journal = long_term.long_term.journal
-        memory = AgentMemory(on_change=lambda: journal.keep({"pad": memory.dump()}))
-        memory.store("size", (2, 3))
-        memory.store("df", Frame())
-        memory.observe("two rows\nof three")
-    with open_memory(tmp_path) as long_term:
-        memory = AgentMemory.load(long_term.long_term.journal.setting("pad") or "")
-    assert memory.recall("size") == (2, 3) and memory.observations == ["two rows\nof three"]
-    assert "Not kept over the restart: df (Frame)" in memory.to_context()
-
-
 def test_what_cannot_be_saved_is_named_until_it_is_stored_again() -> None:
     memory = AgentMemory()
     memory.store("df", Frame())
@@ -506,7 +463,3 @@ def test_reading_waits_for_no_update_that_waits_in_a_callback() -> None:
     may_go_on.set()
     writer.join()
     assert read and "- a" in read[0]
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(tinymem.memory.scratchpad.scratchpad).failed == 0

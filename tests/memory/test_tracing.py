@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -16,11 +15,9 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from work import calls_of
 
 from tinymem import HierarchicalMemory, MessageStep, ScratchpadStep
 from tinymem.errors import InputError
-from tinymem.memory.tracing import traced
 
 CANARY = "canary7391"
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -100,12 +97,6 @@ def test_a_span_stands_below_that_of_the_agent(memory: HierarchicalMemory, expor
     assert span.parent is not None and span.parent.span_id == parent.get_span_context().span_id
 
 
-def test_a_method_keeps_its_name_its_words_and_its_signature() -> None:
-    assert HierarchicalMemory.recall.__name__ == "recall"
-    assert "query" in inspect.signature(HierarchicalMemory.recall).parameters
-    assert (inspect.getdoc(HierarchicalMemory.forget) or "").startswith("Remove steps for good")
-
-
 # -- without it -------------------------------------------------------------------------------------------------------
 
 QUIETLY = """
@@ -148,16 +139,3 @@ print(json.dumps(calls_of(plain.other) - calls_of(plain.one)))
 def test_without_a_provider_a_call_is_a_handful_of_calls() -> None:
     out, _ = python(COSTS).communicate(timeout=600)
     assert 0 < json.loads(out) < 20
-
-
-def test_a_span_costs_little(memory: HierarchicalMemory) -> None:
-    class Named:
-        namespace = "ann"
-
-        @traced("search_memory")
-        def nothing(self) -> int:
-            return 0
-
-    named = Named()
-    named.nothing()
-    assert calls_of(named.nothing) < 500
