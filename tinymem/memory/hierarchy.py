@@ -174,11 +174,11 @@ class HierarchicalMemory(StepCollection):
                 self._lock = window.lock
                 self._scratchpad = KeptScratchpad(archive, self.archive, redact)
                 self._filters = Filters(archive.journal, redact)
-                self._reading = Reading(archive, namespace, self._opened)
-                self._search = Search(archive, held=self._opened)
+                self._reading = Reading(archive, namespace, self._while_open)
+                self._search = Search(archive, held=self._while_open)
                 self._fitting = Fitting(window, archive.key, counter)
                 scratchpad = self._scratchpad.memory
-                self._contexts = Contexts(window, episodes, archive, scratchpad, self._search, keys, self._opened)
+                self._contexts = Contexts(window, episodes, archive, scratchpad, self._search, keys, self._while_open)
                 self._upkeep = Upkeep(window, archive, retention)
                 if prompt is not None:
                     window.begin_with(prompt)
@@ -190,7 +190,7 @@ class HierarchicalMemory(StepCollection):
                 raise
 
     @contextmanager
-    def _opened(self) -> Iterator[None]:
+    def _while_open(self) -> Iterator[None]:
         """Hold the lock of a memory that is open."""
         with release_when_interrupted(), self._lock:
             self._check_open()
@@ -246,7 +246,7 @@ class HierarchicalMemory(StepCollection):
         return added
 
     def _add_resolving(self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_instead: Add) -> list[Step]:
-        with self._opened():
+        with self._while_open():
             added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", add, add_instead)
             self._upkeep.settle(len(added))
         if is_replaced:
@@ -288,7 +288,7 @@ class HierarchicalMemory(StepCollection):
         ...     [len(memory.add_messages(history, session="s1", on_conflict="skip")) for _ in range(2)]
         [1, 0]
         """
-        with self._opened():
+        with self._while_open():
             given = some("messages", chat_messages(messages, format))
             own = {at: one for at, one in enumerate(given) if not is_own_message(one, self.long_term.key)}
             try:
@@ -308,7 +308,7 @@ class HierarchicalMemory(StepCollection):
         ...     memory.add_message("user", "Which port is it?", speaker="Ann")
         <MessageStep #1: Which port is it?>
         """
-        with self._opened():
+        with self._while_open():
             step = self.short_term.add_message(role, content, **more)
             self._upkeep.settle(1)
         self._upkeep.finish()
@@ -330,7 +330,7 @@ class HierarchicalMemory(StepCollection):
         one_of("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
             return self._add_resolving(given, on_conflict, self.short_term.archive, self.short_term.archive)
-        with self._opened():
+        with self._while_open():
             added = self.short_term.archive(given)
             self._upkeep.settle(len(added))
         self._upkeep.finish()
@@ -370,7 +370,7 @@ class HierarchicalMemory(StepCollection):
         ...     [memory.archive_messages(history, session="s1") for _ in range(2)]
         [1, 0]
         """
-        with self._opened():
+        with self._while_open():
             one_of("on_conflict", on_conflict, "skip", "add")
             about = facts_about(self._filters.name("session", session), now, metadata)
             if on_conflict == "add":
@@ -404,13 +404,13 @@ class HierarchicalMemory(StepCollection):
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the window, oldest first; `stats().steps` counts those of the archive too."""
-        with self._opened():
+        with self._while_open():
             self.short_term.catch_up()
             return self.short_term.steps
 
     def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
         """Render the window as chat messages, whatever their tokens; `context` has a budget, and recalls."""
-        with self._opened():
+        with self._while_open():
             self.short_term.catch_up()
             return self.short_term.to_messages(summary_mode, style)
 
@@ -431,21 +431,21 @@ class HierarchicalMemory(StepCollection):
         Raises:
             InputError: It is no strategy, or returned no window; nothing has changed then.
         """
-        with self._opened():
+        with self._while_open():
             report = self.short_term.prune(strategy)
             self._upkeep.settle(0)
             return report
 
     def clear(self, keep_system: bool = False) -> PruneReport:
         """Empty the window, or all but its system prompts; what is in the archive stays, as the report says."""
-        with self._opened():
+        with self._while_open():
             report = self.short_term.clear(keep_system)
             self._upkeep.settle(0)
             return replace(report, archived=self.long_term.journal.counts()["steps"] - report.kept)
 
     def restore(self, report: PruneReport) -> None:
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
-        with self._opened():
+        with self._while_open():
             self.short_term.restore(report)
 
     @property
@@ -554,7 +554,7 @@ class HierarchicalMemory(StepCollection):
         (True, 1)
         """
         limits = {"since": since, "until": until, "sessions": sessions, "speaker": speaker, "tool": tool, "type": type}
-        with self._opened():
+        with self._while_open():
             only = self._filters.make(**limits, where=where)
             budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
             asked = None if query is None else a_text("query", query)
@@ -622,7 +622,7 @@ class HierarchicalMemory(StepCollection):
         ['The staging server is at 10.0.0.7.']
         """
         limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
-        with self._opened():
+        with self._while_open():
             only = self._filters.make(**limits, where=where)
             when = an_aware_time("now", now) or utc_now()
             budget = some_tokens("max_tokens", max_tokens)
@@ -652,7 +652,7 @@ class HierarchicalMemory(StepCollection):
         ...     memory.explain("Where is staging?").recalled.items[0].step == step
         True
         """
-        with self._opened():
+        with self._while_open():
             when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
         return self._search.explain(a_text("query", query), budget, when, whole_number("next_best", next_best))
 
@@ -665,7 +665,7 @@ class HierarchicalMemory(StepCollection):
         Raises:
             InputError: There is none.
         """
-        with self._opened():
+        with self._while_open():
             return self._reading.get(id)
 
     def open(self, id: str | int, start: int = 0, *, max_tokens: int = 1_000) -> str:
@@ -715,7 +715,7 @@ class HierarchicalMemory(StepCollection):
         ...     [step.text for step in memory.history(newest=True, limit=2)]
         ['c', 'b']
         """
-        with self._opened():
+        with self._while_open():
             named = None if session is None else self._filters.name("session", session)
             number = None if after is None else self._reading.number_behind(after)
             left = None if limit is None else whole_number("limit", limit)
@@ -747,7 +747,7 @@ class HierarchicalMemory(StepCollection):
 
     def stats(self) -> Stats:
         """Count what the namespace holds."""
-        with self._opened():
+        with self._while_open():
             self.short_term.catch_up()
             return stats_of(self.long_term, self.namespace, self._store_name)
 
@@ -783,7 +783,7 @@ class HierarchicalMemory(StepCollection):
         Raises:
             StorageError: The file cannot be written.
         """
-        with self._opened():
+        with self._while_open():
             self._scratchpad.keep()
         return export_journal(self.long_term.journal, file, vectors, progress)
 
@@ -835,7 +835,7 @@ class HierarchicalMemory(StepCollection):
         """
         a_callable("progress", progress)
         limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
-        with self._opened():
+        with self._while_open():
             named = [clean(id) for id in some_texts("ids", [ids] if isinstance(ids, str) else ids)]
             only, end = self._filters.make(**limits, where=where), an_aware_time("before", before)
             if not named and only == Filter() and end is None:
@@ -872,7 +872,7 @@ class HierarchicalMemory(StepCollection):
             StorageError: As in `forget`.
         """
         a_callable("progress", progress)
-        with self._opened():
+        with self._while_open():
             report = self._upkeep.retain(retention, an_aware_time("now", now) or utc_now(), dry_run)
         self._upkeep.purge(None if dry_run else progress)
         return replace(report, bytes_after=self.long_term.journal.size())

@@ -27,7 +27,7 @@ MAX_OPEN = 64  # each takes three file descriptors, or about ten once it has an 
 TIMEOUT = 30.0
 
 
-class _Held:
+class _Slot:
     """A namespace that is open, being opened (`memory` is None), or being closed (`leaves`); `users` have it now."""
 
     def __init__(self) -> None:
@@ -85,14 +85,14 @@ class Memories:
         self.path = shown_address(self._where) if isinstance(self._where, str) else self._where
         self._options: dict[str, Any] = {
             "embedder": None if embedder is None else embedder_from(embedder),
-            "store": _named(store),
+            "store": _check_store_name(store),
             "counter": counter_from(counter),
             "summarizer": summarizer_from(summarizer),
             **options,
         }
         self._embedders: dict[str, Embedder] = {}  # those that namespaces remember, by name
         self._changed = threading.Condition()
-        self._held: dict[str, _Held] = {}  # the least recently used one first
+        self._slots: dict[str, _Slot] = {}  # the least recently used one first
         self._closed = False
 
     @contextmanager
@@ -105,12 +105,12 @@ class Memories:
             StorageError: No other can be closed to make room within `timeout` seconds.
             ClosedError: All were closed.
         """
-        held = self._taken(namespace)
+        slot = self._borrow(namespace)
         try:
-            assert held.memory is not None
-            yield held.memory
+            assert slot.memory is not None
+            yield slot.memory
         finally:
-            self._give_back(namespace, held)
+            self._give_back(namespace, slot)
 
     def namespaces(self) -> list[str]:
         """List the namespaces that are there, open or not, in order."""
@@ -123,42 +123,42 @@ class Memories:
         """
         with self._changed:
             self._closed = True
-            idle = [(name, held) for name, held in self._held.items() if held.is_idle]
-            for _, held in idle:
-                held.leaves = True
+            idle = [(name, slot) for name, slot in self._slots.items() if slot.is_idle]
+            for _, slot in idle:
+                slot.leaves = True
             self._changed.notify_all()
-        errors = [self._close(name, held) for name, held in idle]
+        errors = [self._close(name, slot) for name, slot in idle]
         if error := next(filter(None, errors), None):
             raise error
 
     # -- lending ------------------------------------------------------------------------------------------------------
 
-    def _taken(self, namespace: str) -> _Held:
-        """Return what is held of `namespace`, with one user more."""
+    def _borrow(self, namespace: str) -> _Slot:
+        """Return the slot of `namespace`, with one user more."""
         folder_name(namespace)
         deadline = time.monotonic() + self._timeout
         while True:
-            name, held = self._place(namespace, deadline)
-            if held.leaves:  # another one, which makes room
-                self._close(name, held)
-            elif held.memory is None:
-                return self._opened(namespace, held)
+            name, slot = self._find_place(namespace, deadline)
+            if slot.leaves:  # another one, which makes room
+                self._close(name, slot)
+            elif slot.memory is None:
+                return self._open_memory(namespace, slot)
             else:
-                return held
+                return slot
 
-    def _place(self, namespace: str, deadline: float) -> tuple[str, _Held]:
-        """Return what is held of `namespace`, with one user more; or a new place for it; or one to be closed first."""
+    def _find_place(self, namespace: str, deadline: float) -> tuple[str, _Slot]:
+        """Return the slot of `namespace`, with one user more; or a new one; or that of another, to be closed first."""
         with self._changed:
             while not self._closed:
-                held = self._held.get(namespace)
-                if held is None and len(self._held) < self._max_open:
-                    held = self._held[namespace] = _Held()
-                    return namespace, held
-                if held is not None and held.memory is not None and not held.leaves:
-                    held.users += 1
-                    self._held[namespace] = self._held.pop(namespace)
-                    return namespace, held
-                if held is None and (idle := next((one for one in self._held.items() if one[1].is_idle), None)):
+                slot = self._slots.get(namespace)
+                if slot is None and len(self._slots) < self._max_open:
+                    slot = self._slots[namespace] = _Slot()
+                    return namespace, slot
+                if slot is not None and slot.memory is not None and not slot.leaves:
+                    slot.users += 1
+                    self._slots[namespace] = self._slots.pop(namespace)
+                    return namespace, slot
+                if slot is None and (idle := next((one for one in self._slots.items() if one[1].is_idle), None)):
                     idle[1].leaves = True
                     return idle
                 self._wait(deadline)
@@ -168,45 +168,45 @@ class Memories:
         """Until something is opened, given back or closed."""
         if not self._changed.wait(min(max(0, deadline - time.monotonic()), threading.TIMEOUT_MAX)):
             raise StorageError(
-                f"{len(self._held)} namespaces of {self.path} were in use for {self._timeout:g} s: raise max_open "
+                f"{len(self._slots)} namespaces of {self.path} were in use for {self._timeout:g} s: raise max_open "
                 f"({self._max_open}), or leave their with blocks sooner"
             )
 
-    def _opened(self, namespace: str, held: _Held) -> _Held:
+    def _open_memory(self, namespace: str, slot: _Slot) -> _Slot:
         try:
-            options = {**self._options, "embedder": self._options["embedder"] or self._remembered(namespace)}
+            options = {**self._options, "embedder": self._options["embedder"] or self._embedder_of(namespace)}
             memory = HierarchicalMemory(self._where, namespace=namespace, **options)
         except BaseException:
             self._remove(namespace)
             raise
         with self._changed:
-            held.memory = memory
+            slot.memory = memory
             self._changed.notify_all()
-        return held
+        return slot
 
-    def _remembered(self, namespace: str) -> Embedder:
+    def _embedder_of(self, namespace: str) -> Embedder:
         name = name_at(self._where, namespace)
         if name not in self._embedders:
             self._embedders.setdefault(name, remembered_embedder(name))
         return self._embedders[name]
 
-    def _give_back(self, namespace: str, held: _Held) -> None:
+    def _give_back(self, namespace: str, slot: _Slot) -> None:
         with self._changed:
-            held.users -= 1
-            is_done = held.memory is not None and (self._closed or held.memory.closed)
-            held.leaves = held.users == 0 and is_done
+            slot.users -= 1
+            is_done = slot.memory is not None and (self._closed or slot.memory.closed)
+            slot.leaves = slot.users == 0 and is_done
             self._changed.notify_all()
-        if held.leaves:
-            self._close(namespace, held)
+        if slot.leaves:
+            self._close(namespace, slot)
 
-    def _close(self, namespace: str, held: _Held) -> Exception | None:
+    def _close(self, namespace: str, slot: _Slot) -> Exception | None:
         """Close a memory that leaves, without the lock, and log an error instead of raising it.
 
         Its files are closed in any case, and the error does not concern the caller, who wants another namespace.
         """
         try:
-            assert held.memory is not None
-            held.memory.close()
+            assert slot.memory is not None
+            slot.memory.close()
         except Exception as error:
             warn_hourly(logger, self.path, "a namespace was closed, but %s", without_content(error))
             return error
@@ -216,12 +216,12 @@ class Memories:
 
     def _remove(self, namespace: str) -> None:
         with self._changed:
-            del self._held[namespace]
+            del self._slots[namespace]
             self._changed.notify_all()
 
     def __len__(self) -> int:
         """The number of namespaces that are open."""
-        return len(self._held)
+        return len(self._slots)
 
     def __enter__(self) -> Memories:
         return self
@@ -235,7 +235,7 @@ class Memories:
         )
 
 
-def _named(store: str) -> str:
+def _check_store_name(store: str) -> str:
     """The name of a store; which one it is, is known once a memory is opened."""
     if not isinstance(store, str):
         raise InputError("store must be a name, as 'chroma': an object would hold the vectors of all namespaces")

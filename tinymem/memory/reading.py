@@ -21,10 +21,12 @@ PAGE = 500  # steps of a history that are read at once
 
 
 class Reading:
-    """The steps of a namespace as its journal has them; `opened` holds the lock of a memory that is open."""
+    """The steps of a namespace as its journal has them; `while_open` holds the lock of a memory that is open."""
 
-    def __init__(self, archive: Archive, namespace: str, opened: Callable[[], AbstractContextManager[None]]) -> None:
-        self._archive, self._namespace, self._opened = archive, namespace, opened
+    def __init__(
+        self, archive: Archive, namespace: str, while_open: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._archive, self._namespace, self._while_open = archive, namespace, while_open
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole; the lock must be held."""
@@ -45,7 +47,7 @@ class Reading:
         journal = self._archive.journal
         while limit is None or limit > 0:
             count = PAGE if limit is None else min(limit, PAGE)
-            with self._opened():
+            with self._while_open():
                 if newest:
                     rows = journal.newest(count, *(() if number is None else (number,)), session=session)
                 else:

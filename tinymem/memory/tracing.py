@@ -43,9 +43,9 @@ def traced(
 ) -> Callable[[Callable[Concatenate[SelfT, P], ResultT]], Callable[Concatenate[SelfT, P], ResultT]]:
     """Make each call of a method a span; its object has a `namespace`."""
 
-    def decorated(method: Callable[Concatenate[SelfT, P], ResultT]) -> Callable[Concatenate[SelfT, P], ResultT]:
+    def decorate(method: Callable[Concatenate[SelfT, P], ResultT]) -> Callable[Concatenate[SelfT, P], ResultT]:
         @wraps(method)
-        def called(self: SelfT, /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
+        def traced_method(self: SelfT, /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
             trace = _trace()
             if trace is None:
                 return method(self, *args, **kwargs)
@@ -59,16 +59,16 @@ def traced(
                     span.set_attribute("error.type", type(error).__qualname__)
                     span.set_status(trace.StatusCode.ERROR)
                     raise
-                if (count := _records(result)) is not None:
+                if (count := _count_records(result)) is not None:
                     span.set_attribute("gen_ai.memory.record.count", count)
                 return result
 
-        return called
+        return traced_method
 
-    return decorated
+    return decorate
 
 
-def _records(result: object) -> int | None:
+def _count_records(result: object) -> int | None:
     """Count the records of a result: steps that were added or forgotten, excerpts of a Recall or in a Context."""
     for name in ("recalled", "items", "removed"):
         result = getattr(result, name, result)

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import NOTE, Block, Context, Entry, Item, Kind, Shares
-from tinymem.memory.context.shortening import changed, least, shortened_to
+from tinymem.memory.context.shortening import least, shorten_group, shortened_ids
 from tinymem.memory.context.window import Given, Window, with_request
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
@@ -71,7 +71,9 @@ def assemble(
     wanted = {*window.fixed, *(one.first for one in choice.earlier)} - {one.first for one in choice.newest}
     before = [one for one in window.groups if one.first in wanted]
     lead = [*takewhile(lambda one: one.first in window.fixed, before)]
-    cut = {*window.partial, *_cut(choice)}
+    cut = {*window.partial}
+    for newest, original in zip(choice.newest, choice.whole, strict=False):
+        cut |= shortened_ids(newest, original)
     start, middle = entries_of(lead, given, cut), entries_of(before[len(lead) :], given, cut)
     tail = entries_of(choice.newest, given, cut, choice.whole)
     used = PER_REPLY + sum(one.tokens for one in [*before, *choice.newest])
@@ -81,15 +83,19 @@ def assemble(
     left -= sum(count_message(message, counter) for message in pad)
     covered, history = _block(None if whole == 1 else episodes, min(left, int(shares.episodes * room)), sending)
     left -= sum(count_message(message, counter) for message in history)
-    hidden = _all_there([*before, *choice.newest], cut, given)
+    hidden = _numbers_shown([*before, *choice.newest], cut, given)
     recalled = recall(left - _overhead(sending), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
     block: list[Message] = [{"role": "user", "content": recalled.text}] if recalled.text else []
     used += sum(count_message(message, counter) for message in (*history, *pad, *block))
     found = {item.step.id: item.step for item in recalled.items}
-    stable = [*start, *_own_entries("episodes", history, covered), *middle]
-    changing = [*_own_entries("scratchpad", pad, noted), *_own_entries("recalled", block, found.values()), *tail]
+    stable = [*start, *_block_entries("episodes", history, covered), *middle]
+    changing = [
+        *_block_entries("scratchpad", pad, noted),
+        *_block_entries("recalled", block, found.values()),
+        *tail,
+    ]
     if opening := _note([*stable, *changing], choice.note, budget - used):
-        stable[(at := _beginning(stable)) : at] = _own_entries("note", [dict(NOTE)])
+        stable[(at := _start_of_conversation(stable)) : at] = _block_entries("note", [dict(NOTE)])
     visible = [one for one in [*choice.earlier, *choice.newest] if one.first not in window.fixed]
     tiers = {
         "fixed": _priced(fixed),
@@ -116,7 +122,7 @@ def _overhead(sending: Sending) -> int:
     return PER_MESSAGE + sending.counter.count("user")
 
 
-def _beginning(entries: Sequence[Entry]) -> int:
+def _start_of_conversation(entries: Sequence[Entry]) -> int:
     """Return the place where the conversation begins, behind what the system says."""
     roles = (one.message["role"] for one in entries)
     return next((i for i, role in enumerate(roles) if role not in ("system", "developer")), len(entries))
@@ -124,16 +130,18 @@ def _beginning(entries: Sequence[Entry]) -> int:
 
 def _note(entries: Sequence[Entry], note: int, room: int) -> int:
     """Return `note` if it fits `room` and the messages begin with the assistant, which not every API takes; else 0."""
-    begun = entries[_beginning(entries) :]
+    begun = entries[_start_of_conversation(entries) :]
     return note if 0 <= note <= room and begun and begun[0].message["role"] == "assistant" else 0
 
 
 def _cut(window: Choice) -> set[str]:
     """Return the ids of the steps of the newest group that are not shown whole."""
-    return {id for newest, whole in zip(window.newest, window.whole, strict=False) for id in changed(newest, whole)}
+    return {
+        id for newest, whole in zip(window.newest, window.whole, strict=False) for id in shortened_ids(newest, whole)
+    }
 
 
-def _all_there(sent: Iterable[SentGroup], cut: Collection[str], given: Given | None) -> set[int]:
+def _numbers_shown(sent: Iterable[SentGroup], cut: Collection[str], given: Given | None) -> set[int]:
     """Return the numbers of the steps that are shown with all that was said in them."""
     there = [step for one in sent for step in one.group if step.is_sent and step.id not in cut]
     if given is not None:
@@ -187,7 +195,7 @@ def choose(window: Window, room: int, share: int, whole_up_to: float) -> Choice:
         return Choice(earlier, whole, whole, note)
     if is_free:
         left = room - note
-        newest = whole if whole[0].tokens <= left else [shortened_to(whole[0], left // 2, left, window.sending)]
+        newest = whole if whole[0].tokens <= left else [shorten_group(whole[0], left // 2, left, window.sending)]
         newest = [one for one in newest if one.tokens <= left]
         room -= sum(one.tokens for one in newest)
     end = max((window.positions[step.id] for one in whole for step in one.group), default=0)
@@ -221,7 +229,7 @@ def _from_start(
 # -- the messages of the groups, and the report of their steps
 
 
-def _own_entries(kind: Kind, messages: Iterable[Message], steps: Iterable[Step] = ()) -> list[Entry]:
+def _block_entries(kind: Kind, messages: Iterable[Message], steps: Iterable[Step] = ()) -> list[Entry]:
     """Return the entries of messages that the memory adds."""
     return [Entry(message, kind, None, tuple(steps)) for message in messages]
 

@@ -41,7 +41,7 @@ class Contexts:
         scratchpad: Its scratchpad.
         search: Finds what bears on a query.
         extra_keys: Keys of messages that the provider wants back.
-        opened: Holds the lock of a memory that is open.
+        while_open: Holds the lock of a memory that is open.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class Contexts:
         scratchpad: AgentMemory,
         search: Search,
         extra_keys: Sequence[str],
-        opened: Callable[[], AbstractContextManager[None]],
+        while_open: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._window, self._archive, self._search, self._opened = window, archive, search, opened
+        self._window, self._archive, self._search, self._while_open = window, archive, search, while_open
         self._sending = {style: Sending(archive.counter, style, extra_keys) for style in STYLES}
         self._episodes = partial(episodes_block, episodes, archive)
         self._scratchpad = partial(scratchpad_block, scratchpad, archive)
 
     def of_window(self, query: str | None, budget: int, when: datetime, style: Style, shares: Shares) -> Context:
         """Build the context of the memory's own window, episodes and scratchpad."""
-        with self._opened():
+        with self._while_open():
             self._window.catch_up()
             steps = self._window.steps
             positions, partial = {**self._window.positions}, {*self._window.shortened}

@@ -100,7 +100,7 @@ class Fitting:
         """Archive messages behind what a session has, prompts too, and return the number of steps that were added."""
         messages = conversation_from(items, format).messages
         own = [at for at, message in enumerate(messages) if not self._is_added(message)]
-        steps = [as_message(step) for step in _converted([messages[at] for at in own], own, about)]
+        steps = [as_message(step) for step in _convert([messages[at] for at in own], own, about)]
         marked = [step.evolve(metadata=about.metadata) for step in steps] if about.metadata else steps
         window = self._window
         return len(window.archive_new(lambda: arrivals(marked, False, window.as_kept, window, window.head_of)))
@@ -115,7 +115,7 @@ class Fitting:
         begin = history.ends[-1] if history.ends else 0
         at = [len(history.prompts) + place for place in history.own[begin:]]
         messages = [history.conversation.messages[index] for index in at]
-        steps = [as_message(step) for step in _converted(messages, at, about, history.steps)]
+        steps = [as_message(step) for step in _convert(messages, at, about, history.steps)]
         spans, known = _spans(steps), with_nodes - begin
         bodies = self._bodies(steps, spans, messages, known)
         added = self._archive(history, steps, spans, bodies, about)
@@ -178,7 +178,7 @@ def _prompts(
     found = []
     for at, message in enumerate(messages):
         is_known = at < len(before) and before[at][0] == message
-        (step,) = [before[at][1]] if is_known else _converted([message], [at], about)
+        (step,) = [before[at][1]] if is_known else _convert([message], [at], about)
         found.append((message, step))
     return found
 
@@ -192,27 +192,25 @@ def _numbered(node: Node, given: Mapping[str, Any], numbers: Mapping[str, int]) 
     return Node(node.link, number, number if row.place is None else row.place, node.link == id)
 
 
-def _converted(
-    messages: Sequence[Message], at: Sequence[int], about: About, history: Sequence[Step] = ()
-) -> list[Step]:
+def _convert(messages: Sequence[Message], at: Sequence[int], about: About, history: Sequence[Step] = ()) -> list[Step]:
     """Make steps of messages, whose indices in the caller's list are `at`; results whose call was cut off are taken."""
-    pending = _waiting(messages, history)
+    pending = _calls_waiting(messages, history)
     try:
         return steps_from_messages(messages, session=about.session, timestamp=about.when, pending=pending)
     except MessageError as error:
         raise as_given(error, at) from error
 
 
-def _waiting(messages: Sequence[Message], history: Sequence[Step]) -> list[str | OpenCall]:
+def _calls_waiting(messages: Sequence[Message], history: Sequence[Step]) -> list[str | OpenCall]:
     """Return the calls, of earlier steps or cut off, that results among these messages answer."""
     results = [message for message in messages if message["role"] in ("tool", "function")]
-    if not _cut_off(messages, set()) and all(message.get("tool_call_id") for message in results):
+    if not _calls_cut_off(messages, set()) and all(message.get("tool_call_id") for message in results):
         return []
     pending = pending_calls(history, open_calls(history))
-    return [*pending, *_cut_off(messages, {call.given or call.id for call in pending})]
+    return [*pending, *_calls_cut_off(messages, {call.given or call.id for call in pending})]
 
 
-def _cut_off(messages: Sequence[Mapping[str, Any]], known: set[str]) -> list[str]:
+def _calls_cut_off(messages: Sequence[Mapping[str, Any]], known: set[str]) -> list[str]:
     """Return the ids of the calls whose results come without them."""
     found: list[str] = []
     for message in messages:
@@ -239,9 +237,7 @@ def as_message(step: Step) -> Step:
     """Return a task or a prompt as a message: in a history, only the newest task is one."""
     if isinstance(step, (TaskStep, SystemPromptStep)):
         content = step.task if isinstance(step, TaskStep) else step.content
-        return MessageStep(step.to_messages()[0]["role"], content, **_common(step))
+        names = ("id", "timestamp", "session", "speaker", "step_number", "overlay")
+        common: dict[str, Any] = {name: getattr(step, name) for name in names}
+        return MessageStep(step.to_messages()[0]["role"], content, **common)
     return step
-
-
-def _common(step: Step) -> dict[str, Any]:
-    return {name: getattr(step, name) for name in ("id", "timestamp", "session", "speaker", "step_number", "overlay")}

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
-from tinymem.memory.context.window import Window, fitted_request
+from tinymem.memory.context.window import Window, fit_request
 from tinymem.messages.conversion import groups
 from tinymem.messages.formats.items import ItemConversation
 from tinymem.messages.recognition import Node
@@ -49,7 +49,7 @@ class History:
         self._places: dict[str, tuple[int, int, set[int]]] = {}
         self._asked: list[int] = []  # places of the steps that a user said
         self._form: tuple[str, str] = "", ""  # of what is rendered: its style, and its provider's format
-        self._rendered: Rendered | None = None
+        self._rendered: RenderedGroups | None = None
 
     def cut(self, count: int) -> int:
         """Keep what was made of the first messages behind the prompts, less an action that may get more results.
@@ -81,7 +81,7 @@ class History:
             self._asked.append(len(self.steps))
         self.steps.append(step)
         self.ends.append(begin + len(nodes))
-        self._places[step.id] = begin, begin + len(nodes), _whole(nodes)
+        self._places[step.id] = begin, begin + len(nodes), _numbers_of_whole(nodes)
 
     # -- as a context asks for it
 
@@ -121,7 +121,7 @@ class History:
         if self._task is not None:
             at = rendered.place_of(self._task)
             whole = rendered.groups[at]
-            request, partial = fitted_request(whole, budget, rendered.sending)
+            request, partial = fit_request(whole, budget, rendered.sending)
             fixed.add(request.first)
             if at < first:
                 front.append(request)
@@ -130,11 +130,14 @@ class History:
         steps = [*(step for _, step in self.prompts), *self.steps]
         return Window(rendered.sending, steps, [*front, *shown], fixed, positions, partial, self)
 
-    def _as_sent(self, sending: Sending) -> Rendered:
+    def _as_sent(self, sending: Sending) -> RenderedGroups:
         assert self.conversation is not None
         form = sending.style, self.conversation.format
         if self._rendered is None or self._form != form:
-            self._form, self._rendered = form, Rendered(sending.like(self._tokens_beside, self.conversation.format))
+            self._form, self._rendered = (
+                form,
+                RenderedGroups(sending.like(self._tokens_beside, self.conversation.format)),
+            )
         self._rendered.follow(self.steps)
         return self._rendered
 
@@ -145,14 +148,14 @@ class History:
         return self.conversation.tokens_beside(inputs[place], self._counter) if place < len(inputs) else 0
 
 
-def _whole(nodes: Sequence[Node]) -> set[int]:
+def _numbers_of_whole(nodes: Sequence[Node]) -> set[int]:
     """Return the numbers of the steps that stand whole in these messages."""
     runs = [(number, [*some]) for number, some in groupby(nodes, lambda node: node.number)]
     once = [number for number, _ in runs]
     return {number for number, some in runs if number and some[-1].ends and once.count(number) == 1}
 
 
-class Rendered:
+class RenderedGroups:
     """The groups of a history as they are sent, each rendered once while the history grows.
 
     Attributes:

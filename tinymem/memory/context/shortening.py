@@ -14,12 +14,12 @@ from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep, TaskStep
 from tinymem.window.sending import Sending, SentGroup
 
-__all__ = ["changed", "least", "shortened_to"]
+__all__ = ["least", "shorten_group", "shortened_ids"]
 
 Place = tuple[int, int]  # of a file: its step in the group, and its number among the files of the step
 
 
-def shortened_to(whole: SentGroup, tokens: int, with_files: int, sending: Sending) -> SentGroup:
+def shorten_group(whole: SentGroup, tokens: int, with_files: int, sending: Sending) -> SentGroup:
     """Return a group as it is if it has at most so many tokens, else shortened to them.
 
     Texts are cut, arguments of calls only where nothing else helps. A group with files, images or audio may have
@@ -41,10 +41,10 @@ def shortened_to(whole: SentGroup, tokens: int, with_files: int, sending: Sendin
 
 def least(whole: SentGroup, sending: Sending) -> SentGroup:
     """Return the least that can be shown of a group."""
-    return shortened_to(whole, 0, 0, sending)
+    return shorten_group(whole, 0, 0, sending)
 
 
-def changed(shown: SentGroup, whole: SentGroup) -> set[str]:
+def shortened_ids(shown: SentGroup, whole: SentGroup) -> set[str]:
     """Return the ids of the steps that are not shown whole."""
     pairs = zip(shown.group, whole.group, strict=True) if shown is not whole else ()
     return {step.id for step, original in pairs if step != original}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tinymem.memory.context.shortening import changed, shortened_to
+from tinymem.memory.context.shortening import shorten_group, shortened_ids
 from tinymem.messages.conversion import groups
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step
@@ -14,7 +14,7 @@ from tinymem.steps.types import TaskStep
 from tinymem.window.sending import Sending, SentGroup
 from tinymem.window.strategy import critical
 
-__all__ = ["Given", "Window", "current_task", "fitted_request", "fixed_steps", "window_of", "with_request"]
+__all__ = ["Given", "Window", "current_task", "fit_request", "fixed_steps", "window_of", "with_request"]
 
 REQUEST = 0.5  # share of a context that the newest request has at most, once something was done for it
 FILES = 0.75  # and with its files
@@ -72,7 +72,7 @@ def with_request(window: Window, room: int) -> Window:
     Where the least of it is more than the whole room, it is left out.
     """
     at = next(at for at, one in enumerate(window.groups) if one.first == window.request)
-    request, cut = fitted_request(window.groups[at], room, window.sending)
+    request, cut = fit_request(window.groups[at], room, window.sending)
     if request.tokens > room:
         return replace(window, request=None)
     groups = [*window.groups[:at], request, *window.groups[at + 1 :]]
@@ -80,10 +80,10 @@ def with_request(window: Window, room: int) -> Window:
     return replace(window, groups=groups, fixed={*window.fixed, request.first}, partial=partial, request=None)
 
 
-def fitted_request(whole: SentGroup, budget: int, sending: Sending) -> tuple[SentGroup, set[str]]:
+def fit_request(whole: SentGroup, budget: int, sending: Sending) -> tuple[SentGroup, set[str]]:
     """Return the newest request, shortened to its share of the budget, and the ids of what is not whole then."""
-    request = shortened_to(whole, int(REQUEST * budget), int(FILES * budget), sending)
-    return request, changed(request, whole)
+    request = shorten_group(whole, int(REQUEST * budget), int(FILES * budget), sending)
+    return request, shortened_ids(request, whole)
 
 
 def fixed_steps(steps: Sequence[Step]) -> list[Step]:

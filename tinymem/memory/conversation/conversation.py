@@ -184,7 +184,7 @@ class ConversationMemory:
         Raises:
             BudgetError: The newest message, shortened, is still over the budget.
         """
-        return [message_of(step) for step in self._newest(max_tokens, session, _as_said)]
+        return [message_of(step) for step in self._newest(max_tokens, session, _render_plainly)]
 
     def to_messages(
         self, max_tokens: int | None = None, *, session: str | None = None, ids: bool = False
@@ -201,7 +201,7 @@ class ConversationMemory:
         """
 
         def sent(step: MessageStep) -> list[ChatMessage]:
-            return _sent(step, ids)
+            return _render_for_api(step, ids)
 
         return [message for step in self._newest(max_tokens, session, sent) for message in sent(step)]
 
@@ -215,7 +215,7 @@ class ConversationMemory:
         for step in newest_first(self._journal, None if session is None else a_text("session", session)):
             cost = self._tokens(show(step)) if len(step.text) <= LONGEST_TOKEN * left else left + 1
             if cost > left:
-                return found[::-1] if left < room else [self._shortened(step, budget, show)]
+                return found[::-1] if left < room else [self._shorten(step, budget, show)]
             found.append(step)
             left -= cost
         return found[::-1]
@@ -223,9 +223,7 @@ class ConversationMemory:
     def _tokens(self, messages: list[ChatMessage]) -> int:
         return sum(count_message(message, self._counter) for message in messages)
 
-    def _shortened(
-        self, step: MessageStep, budget: int, show: Callable[[MessageStep], list[ChatMessage]]
-    ) -> MessageStep:
+    def _shorten(self, step: MessageStep, budget: int, show: Callable[[MessageStep], list[ChatMessage]]) -> MessageStep:
         """Cut one message to what fits."""
 
         def tokens(most: int) -> int:
@@ -295,12 +293,12 @@ def _check_role(role: str) -> None:
         raise InputError(f"role must be one of {', '.join(ROLES)}, not {shown(role)}")
 
 
-def _as_said(step: MessageStep) -> list[ChatMessage]:
+def _render_plainly(step: MessageStep) -> list[ChatMessage]:
     """Render the message by its role and content alone."""
     return [{"role": step.role, "content": step.content}]
 
 
-def _sent(step: MessageStep, ids: bool) -> list[ChatMessage]:
+def _render_for_api(step: MessageStep, ids: bool) -> list[ChatMessage]:
     """Render the message as the chat APIs take it, an empty one not at all, a lone tool result as text."""
     messages = repair(step.to_messages(style="observation"))
     return [{**m, "content": joined(f"[{clean(step.id)}]", m["content"])} for m in messages] if ids else messages

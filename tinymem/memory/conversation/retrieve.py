@@ -107,18 +107,18 @@ class RetrieveMessage:
     ) -> str:
         if names := ", ".join(sorted(unknown)):
             raise InputError(f"{NAME} has no argument {names:.{SHOWN}}, only {', '.join(PARAMETERS)}.")
-        id, wanted = _given("nanoid", nanoid), _given("query", query)
+        id, wanted = _text_or_empty("nanoid", nanoid), _text_or_empty("query", query)
         if bool(id) == bool(wanted):
             raise InputError(f"Give nanoid or query, one of the two. {self._offer()}")
         budget = some_tokens("max_tokens", DEFAULT if max_tokens is None else max_tokens)
         budget = max(LEAST, min(budget, self._memory.max_tokens))
         if wanted:
-            return self._found(wanted, budget)
-        return self._fetched(id.strip("[] \n"), whole_number("start", start or 0), budget)
+            return self._search(wanted, budget)
+        return self._fetch(id.strip("[] \n"), whole_number("start", start or 0), budget)
 
     # -- by id --------------------------------------------------------------------------------------------------------
 
-    def _fetched(self, nanoid: str, start: int, budget: int) -> str:
+    def _fetch(self, nanoid: str, start: int, budget: int) -> str:
         try:
             step = message_step(self._memory, nanoid)
         except InputError as error:
@@ -142,22 +142,22 @@ class RetrieveMessage:
 
     # -- by what it says ----------------------------------------------------------------------------------------------
 
-    def _found(self, query: str, budget: int) -> str:
+    def _search(self, query: str, budget: int) -> str:
         least = max(budget - HEADS, DEFAULT)  # a passage over the budget is cut below instead of passed over
         recalled = self._memory.recall(query, least, type=MessageStep.type)
         items = sorted(recalled.items, key=lambda item: -item.score)
-        while len(items) > 1 and self._tokens(self._listed(items)) > budget:
+        while len(items) > 1 and self._tokens(self._render_list(items)) > budget:
             items.pop()
         if not items:
             return f"Nothing that was said bears on {query!r:.{SHOWN}}: try other words. {self._offer()}"
-        text = self._listed(items)
+        text = self._render_list(items)
         if self._tokens(text) <= budget:
             return text
         step = items[0].step
         assert isinstance(step, MessageStep)
         return self._part(step, items[0].start, budget)
 
-    def _listed(self, items: Sequence[Excerpt]) -> str:
+    def _render_list(self, items: Sequence[Excerpt]) -> str:
         """Render excerpts in order of time, each under the head of its message."""
         in_order = sorted(items, key=lambda item: (item.step.step_number or 0, item.start))
         lines = [(_head(item.step), _excerpt(item)) for item in in_order if isinstance(item.step, MessageStep)]
@@ -190,7 +190,7 @@ def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
     return step
 
 
-def _given(name: str, value: str | None) -> str:
+def _text_or_empty(name: str, value: str | None) -> str:
     """Return a text, or "" for none: models send null or an empty string for what they leave open."""
     text = "" if value is None else a_text(name, value)
     return "" if is_empty(text) else text

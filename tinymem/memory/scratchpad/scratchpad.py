@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, dumped, loaded, sorted_out
 from tinymem.errors import InputError, kind_of, own_place, shown, trace_of, warn_hourly
-from tinymem.memory.scratchpad.sections import Section, packed
+from tinymem.memory.scratchpad.sections import Section, pack_sections
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.steps.checks import a_callable, a_text, some_texts, some_tokens, whole_number
@@ -77,7 +77,10 @@ class AgentMemory:
         on_change: Callable[[], object] | None = None,
         counter: TokenCounter | str | None = None,
     ) -> None:
-        self.variables: dict[str, Any] = _variables(variables)
+        self.variables: dict[str, Any] = {}
+        if variables is not None and not isinstance(variables, Mapping):
+            raise InputError(f"variables must be a mapping of names to values, not {kind_of(variables)}")
+        self.variables |= {_check_variable(name): value for name, value in (variables or {}).items()}
         self.observations: list[str] = some_texts("observations", () if observations is None else observations)
         self.failed_approaches: list[str] = some_texts(
             "failed_approaches", () if failed_approaches is None else failed_approaches
@@ -100,7 +103,7 @@ class AgentMemory:
             InputError: The name is no identifier, a keyword, of the form `__name__`, or one that `to_namespace` uses:
                 memory, store, recall, observe or fail.
         """
-        key = _variable(name)
+        key = _check_variable(name)
         with self._update():
             self.variables[key] = value
             self._lost.pop(key, None)
@@ -136,11 +139,11 @@ class AgentMemory:
     def _shorten(self, kind: str, held: list[str], most: int | None) -> None:
         """Archive the oldest of `held` beyond `most`."""
         over = [] if most is None else held[: max(0, len(held) - most)]
-        if over and self._archived(kind, over):
+        if over and self._archive_texts(kind, over):
             with self._lock:
                 del held[: len(over)]
 
-    def _archived(self, kind: str, texts: Sequence[str]) -> bool:
+    def _archive_texts(self, kind: str, texts: Sequence[str]) -> bool:
         if self._archive is None:
             logger.debug("dropped %d of kind %s over the bound: no archive was given", len(texts), kind)
             return True
@@ -191,7 +194,7 @@ class AgentMemory:
             Section("Observations", list(map(as_text, state.observations)), keeps_newest=True),
             Section("Failed Approaches (avoid these)", list(map(as_text, state.failed_approaches)), keeps_newest=True),
         )
-        return packed("Working Memory", sections, (1, 0, 2), room, self._counter)
+        return pack_sections("Working Memory", sections, (1, 0, 2), room, self._counter)
 
     def _state(self) -> Saved:
         """Copy what is held now, the values by reference."""
@@ -251,7 +254,7 @@ class AgentMemory:
         )
 
 
-def _variable(name: str) -> str:
+def _check_variable(name: str) -> str:
     """Check and normalise a name as Python does in code (NFKC)."""
     a_text("name", name)
     key = unicodedata.normalize("NFKC", name)
@@ -260,13 +263,6 @@ def _variable(name: str) -> str:
     if key in OWN_NAMES or (key.startswith("__") and key.endswith("__")):
         raise InputError(f"the name {shown(key)} is taken by the scratchpad or by Python: choose another")
     return key
-
-
-def _variables(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Copy the variables that a scratchpad starts with, their names checked as in `store`."""
-    if given is not None and not isinstance(given, Mapping):
-        raise InputError(f"variables must be a mapping of names to values, not {kind_of(given)}")
-    return {_variable(name): value for name, value in (given or {}).items()}
 
 
 def _shown_name(name: object) -> str:

@@ -76,10 +76,10 @@ class ExecutionResult:
             _text_or_none(f"ExecutionResult.{name}", getattr(self, name))
         if self.execution_time is not None:
             a_number("ExecutionResult.execution_time", self.execution_time)
-        _by_name("local_variables", self.local_variables)
-        _by_name("more", self.more)
+        _check_names("local_variables", self.local_variables)
+        _check_names("more", self.more)
         object.__setattr__(self, "result", _copy("result", self.result))
-        object.__setattr__(self, "local_variables", _kept(self.local_variables))
+        object.__setattr__(self, "local_variables", _kept_variables(self.local_variables))
         object.__setattr__(self, "more", {name: _copy(f"more[{shown(name)}]", it) for name, it in self.more.items()})
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,14 +96,14 @@ class ExecutionResult:
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> ExecutionResult:
         """Read what `to_dict` wrote. Raises StepError, with the name of the field that is wrong."""
-        fields = dict(_known("a result", record, [*RESULT_FIELDS, REPRS]))
+        fields = dict(_check_fields("a result", record, [*RESULT_FIELDS, REPRS]))
         reprs = fields.pop(REPRS, {})
         if not isinstance(reprs, Mapping) or not all(isinstance(text, str) for text in reprs.values()):
             raise StepError(f"{REPRS} must be a mapping of names to reprs, not {kind_of(reprs)}")
         fields["result"] = _decoded("result", fields.get("result"))
         for name in ("local_variables", "more"):
             values = fields.get(name, {})
-            _by_name(name, values)
+            _check_names(name, values)
             fields[name] = {key: _decoded(f"{name}[{shown(key)}]", value) for key, value in values.items()}
         fields["local_variables"].update((name, _Repr(text)) for name, text in reprs.items())
         return ExecutionResult(**fields)
@@ -148,13 +148,13 @@ def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | N
     if isinstance(step, ActionStep):
         execution_result(step)  # refuses what is malformed now, not when it is shown
         return step, None
-    given = _known("a step", step, FIELDS)
+    given = _check_fields("a step", step, FIELDS)
     if all(given.get(name) is None for name in FIELDS[1:]):
         raise StepError("a step needs one of thought, action and result, and this has none")
     number = None if given.get("step_number") is None else whole_number("step_number", given["step_number"])
     result = _result(given.get("result"))
     acted = ActionStep(_text_or_none("thought", given.get("thought")), **_action(given.get("action"), result))
-    return acted.evolve(metadata=_record(acted, result)), number
+    return acted.evolve(metadata=_record_of(acted, result)), number
 
 
 def iteration_of(step: ActionStep) -> int | None:
@@ -168,7 +168,7 @@ def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
     came = {} if result is None else {"observation": result.text, "error": result.error}
     if not isinstance(action, Mapping):
         return {"code": _text_or_none("action", action), **came}
-    call = _known("action", action, ("tool", "arguments"))
+    call = _check_fields("action", action, ("tool", "arguments"))
     arguments = call.get("arguments", {})
     if not isinstance(arguments, (str, Mapping)):
         raise StepError(f"action.arguments must be a mapping or JSON text, not {type(arguments).__name__}")
@@ -179,7 +179,7 @@ def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
     return {"tool_name": tool, "tool_args": arguments, **came}
 
 
-def _record(step: ActionStep, result: ExecutionResult | None) -> dict[str, Any]:
+def _record_of(step: ActionStep, result: ExecutionResult | None) -> dict[str, Any]:
     """Return metadata with the part of the result that `step` itself does not have."""
     if result is None:
         return {}
@@ -203,14 +203,14 @@ def _result(value: object) -> ExecutionResult | None:
         raise StepError(
             f"result must be an ExecutionResult, a dict of its fields or a text, not {type(value).__name__}"
         )
-    _by_name("result", value)
+    _check_names("result", value)
     given = {name: it for name, it in value.items() if name in RESULT_FIELDS and it is not None}
-    _by_name("more", given.get("more", {}))
+    _check_names("more", given.get("more", {}))
     more = {name: it for name, it in value.items() if name not in RESULT_FIELDS}
     return ExecutionResult(**{**given, "more": {**given.get("more", {}), **more}})
 
 
-def _known(name: str, given: object, fields: Any) -> Mapping[str, Any]:
+def _check_fields(name: str, given: object, fields: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise StepError(f"{name} must be a mapping, not {type(given).__name__}")
     if unknown := [key for key in given if key not in fields]:
@@ -240,13 +240,13 @@ def _decoded(name: str, value: Any) -> Any:
         raise StepError(f"{name}: {error}") from error
 
 
-def _by_name(name: str, values: Any) -> None:
+def _check_names(name: str, values: Any) -> None:
     """Raise StepError unless `values` maps names to values."""
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
         raise StepError(f"ExecutionResult.{name} must be a mapping of names to values, not {kind_of(values)}")
 
 
-def _kept(variables: Mapping[str, Any]) -> dict[str, Any]:
+def _kept_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Copy the values that can be kept; after them come the short reprs of the others."""
     kept = {name: _value_or_repr(value) for name, value in variables.items()}
     return dict(sorted(kept.items(), key=lambda item: isinstance(item[1], _Repr)))
