@@ -118,15 +118,6 @@ def test_an_id_that_is_taken_is_not_given_again(
     assert conversation.get("a" * 10).content == "x"
 
 
-def test_a_message_is_what_it_was_and_cannot_be_changed(conversation: ConversationMemory) -> None:
-    content = [{"type": "text", "text": "before"}]
-    message = conversation.add_message("user", content)
-    content[0]["text"] = "after"
-    assert message.text == "before" == conversation.get(message.nanoid).text
-    with pytest.raises(AttributeError):
-        message.role = "system"  # type: ignore[misc]
-
-
 def test_looking_up_a_message_or_the_newest_costs_the_same_however_many_there_are(
     conversation: ConversationMemory,
 ) -> None:
@@ -146,12 +137,9 @@ def test_looking_up_a_message_or_the_newest_costs_the_same_however_many_there_ar
     ("role", "content", "more", "says"),
     [
         ("tool", "12 passed", {}, "'tool' answers a call .* add_messages"),
-        ("function", "12 passed", {}, "'function' answers a call"),
         ("wizard", "x", {}, "role must be one of user, assistant, system, developer, not 'wizard'"),
-        (None, "x", {}, "role must be one of"),
         (["user"], "x", {}, "role must be one of"),
         ("user", None, {}, "content must be a string or a list of content parts, not None"),
-        ("user", 5, {}, "content must be a string or a list of content parts, not int"),
         ("user", ["text"], {}, "must be a string or a list of content parts"),
         ("user", [{"type": "text", "text": b"x"}], {}, "cannot be saved"),
         ("user", "x", {"session": 5}, "session must be a string"),
@@ -249,16 +237,6 @@ def test_senseless_options_are_input_errors(
     assert [*tmp_path.iterdir()] == []
 
 
-def test_without_a_path_nothing_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with ConversationMemory() as conversation:
-        conversation.add_message("user", "The code is 4711.")
-        with ConversationMemory() as other:
-            assert len(other) == 0 and len(conversation) == 1
-        assert conversation.messages[0].text == "The code is 4711."
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_its_tokens_are_its_own_or_those_of_the_open_memory(tmp_path: Path) -> None:
     with open_memory(tmp_path, max_tokens=500) as memory:
         assert ConversationMemory(memory=memory).max_tokens == 500
@@ -348,14 +326,6 @@ def test_the_history_is_the_messages_themselves_in_their_tokens(conversation: Co
         assert count_tokens(said[-len(history) :]) <= budget < count_tokens(said[-len(history) - 1 :])
 
 
-def test_the_history_of_one_task_is_apart(conversation: ConversationMemory) -> None:
-    for i in range(60):
-        conversation.add_message("user", f"Remark {i}.", session=f"task {i % 3}")
-    assert texts(conversation.to_messages(session="task 1")) == [f"Remark {i}." for i in range(1, 60, 3)]
-    assert texts(conversation.to_messages(22, session="task 1")) == ["Remark 55.", "Remark 58."]
-    assert conversation.to_messages(session="task 9") == []
-
-
 def test_with_ids_each_message_says_by_which_id_it_is_fetched(conversation: ConversationMemory) -> None:
     plain = conversation.add_message("user", "Which port?")
     parts = conversation.add_message("assistant", [{"type": "text", "text": "8080"}])
@@ -433,12 +403,6 @@ def test_tokens_are_counted_by_the_counter_of_the_memory(tmp_path: Path) -> None
 
 
 # -- search -----------------------------------------------------------------------------------------------------------
-
-
-def test_what_bears_on_a_question_is_found_with_its_id(conversation: ConversationMemory) -> None:
-    added = talk(conversation, 100)
-    found = conversation.search("lot 17 crates", 200)
-    assert found.tokens <= 200 and added[17].nanoid in {item.step.id for item in found.items}
 
 
 def test_a_search_can_be_held_to_a_task_a_speaker_and_a_time(conversation: ConversationMemory) -> None:
@@ -552,13 +516,9 @@ def test_an_unknown_id_is_answered_with_ids_that_are_close_or_new(conversation: 
         ({"nanoid": "", "query": None}, "Give nanoid or query, one of the two."),
         ({"nanoid": "a", "query": "b"}, "Give nanoid or query, one of the two."),
         ({"nanoid": 5}, "nanoid must be a string, not int"),
-        ({"nanoid": ["a"]}, "nanoid must be a string, not list"),
         ({"query": {"text": "a"}}, "query must be a string, not dict"),
         ({"query": "a", "max_tokens": "many"}, "max_tokens must be a number of tokens of 1 or more, not 'many'"),
-        ({"query": "a", "max_tokens": -1}, "max_tokens must be a number of tokens"),
-        ({"query": "a", "max_tokens": True}, "max_tokens must be a number of tokens"),
         ({"nanoid": "ID", "start": "here"}, "start must be a whole number of 0 or more, not 'here'"),
-        ({"nanoid": "ID", "start": -3}, "start must be a whole number of 0 or more"),
         ({"nanoid": "ID", "start": 10**30}, "start must be below 17, which is how many characters the message has."),
         ({"id": "a"}, "retrieve_message has no argument id, only nanoid, query, max_tokens, start."),
         ({"nanoid": "\ud800" * 100_000}, "no message has the id "),

@@ -29,7 +29,7 @@ from tinymem.steps.step import Style
 
 Chat = list[dict[str, Any]]
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
-FEWER = settings(MODERATE, max_examples=30)  # each opens several memories
+FEWER = settings(MODERATE, max_examples=20)  # each opens several memories
 SYSTEM = {"role": "system", "content": "Be brief."}
 
 

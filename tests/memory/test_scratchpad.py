@@ -56,12 +56,6 @@ def headings(text: str) -> list[str]:
 # -- values
 
 
-def test_what_is_not_stored_is_recalled_as_the_default() -> None:
-    memory = AgentMemory()
-    memory.store("nothing", None)
-    assert (memory.recall("rows"), memory.recall("rows", 7), memory.recall("nothing", 7)) == (None, 7, None)
-
-
 @pytest.mark.parametrize(
     "name",
     ["", "1st", "a b", "a-b", "class", "None", "memory", "store", "recall", "observe", "fail", "__builtins__",
@@ -327,14 +321,6 @@ def test_what_on_change_raises_is_raised_and_the_update_stays() -> None:
     assert memory.observations == ["a"]
 
 
-def test_a_refused_update_calls_nobody() -> None:
-    seen: list[int] = []
-    memory = AgentMemory(on_change=lambda: seen.append(1))
-    with pytest.raises(InputError):
-        memory.store("class", 1)
-    assert seen == []
-
-
 # -- over a restart
 
 
@@ -414,11 +400,6 @@ DUMPED = json.loads(filled().dump())
 def test_a_text_that_is_no_dump_is_a_format_error_that_names_what_is_wrong(text: str, named: str) -> None:
     with pytest.raises(FormatError, match=named):
         AgentMemory.load(text)
-
-
-def test_only_texts_are_loaded() -> None:
-    with pytest.raises(InputError, match="text must be a string, not bytes"):
-        AgentMemory.load(b"{}")  # type: ignore[arg-type]
 
 
 # -- threads

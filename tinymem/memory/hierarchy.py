@@ -15,11 +15,11 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.folders import check_name
 from tinymem.archive.stats import Stats, stats_of
-from tinymem.errors import ClosedError, InputError, MessageError, shown
+from tinymem.errors import ClosedError, InputError, shown
 from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
-from tinymem.memory.context.fitting import Fitting, as_given, facts_about
+from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.filters import Filters, passes
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
@@ -246,6 +246,7 @@ class HierarchicalMemory(StepCollection):
         return added
 
     def _add_resolving(self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_instead: Add) -> list[Step]:
+        """Add steps of which some may be there; `add_instead` adds in the transaction in which these are forgotten."""
         with self._while_open():
             added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", add, add_instead)
             self._upkeep.settle(len(added))
@@ -291,13 +292,11 @@ class HierarchicalMemory(StepCollection):
         with self._while_open():
             given = some("messages", chat_messages(messages, format))
             own = {at: one for at, one in enumerate(given) if not is_own_message(one, self.long_term.key)}
-            try:
+            with indices_given([*own]):
                 added = self.short_term.add_messages(
                     own.values(), session=session, timestamp=timestamp, on_conflict=on_conflict
                 )
-                self._upkeep.settle(len(added))
-            except MessageError as error:
-                raise as_given(error, [*own]) from error
+            self._upkeep.settle(len(added))
         self._upkeep.finish()
         return added
 

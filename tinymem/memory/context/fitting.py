@@ -8,7 +8,8 @@ the caller's, come with every call, and are not archived.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from types import NoneType
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep, TaskStep
 
-__all__ = ["About", "Fitting", "as_given", "as_message", "facts_about"]
+__all__ = ["About", "Fitting", "as_message", "facts_about", "indices_given"]
 
 PROMPTS = ("system", "developer")  # roles of what stands before a conversation
 REMEMBERED = 64  # sessions whose histories are held, so that what was seen is not read again
@@ -51,11 +52,15 @@ def facts_about(session: str, now: Time | None, metadata: Mapping[str, Any] | No
     return About(session, an_aware_time("now", now) or utc_now(), metadata or {})
 
 
-def as_given(error: MessageError, at: Sequence[int]) -> MessageError:
-    """Return an error about a message with its index in the caller's list; `at` has those of the messages read."""
-    if error.index is None or at[error.index] == error.index:
-        return error
-    return MessageError(str(error).partition(": ")[2], at[error.index])
+@contextmanager
+def indices_given(at: Sequence[int]) -> Iterator[None]:
+    """Raise errors about messages with their indices in the caller's list, which are `at` of the messages inside."""
+    try:
+        yield
+    except MessageError as error:
+        if error.index is None or at[error.index] == error.index:
+            raise
+        raise MessageError(str(error).partition(": ")[2], at[error.index]) from error
 
 
 class Fitting:
@@ -195,10 +200,8 @@ def _numbered(node: Node, given: Mapping[str, Any], numbers: Mapping[str, int]) 
 def _convert(messages: Sequence[Message], at: Sequence[int], about: About, history: Sequence[Step] = ()) -> list[Step]:
     """Make steps of messages, whose indices in the caller's list are `at`; results whose call was cut off are taken."""
     pending = _calls_waiting(messages, history)
-    try:
+    with indices_given(at):
         return steps_from_messages(messages, session=about.session, timestamp=about.when, pending=pending)
-    except MessageError as error:
-        raise as_given(error, at) from error
 
 
 def _calls_waiting(messages: Sequence[Message], history: Sequence[Step]) -> list[str | OpenCall]:

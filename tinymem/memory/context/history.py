@@ -134,10 +134,8 @@ class History:
         assert self.conversation is not None
         form = sending.style, self.conversation.format
         if self._rendered is None or self._form != form:
-            self._form, self._rendered = (
-                form,
-                RenderedGroups(sending.like(self._tokens_beside, self.conversation.format)),
-            )
+            self._form = form
+            self._rendered = RenderedGroups(sending.like(self._tokens_beside, self.conversation.format))
         self._rendered.follow(self.steps)
         return self._rendered
 
