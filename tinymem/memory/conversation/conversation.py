@@ -120,14 +120,11 @@ class ConversationMemory:
         more: dict[str, Any] = {} if timestamp is None else {"timestamp": an_aware_time("timestamp", timestamp)}
         more["session"] = None if session is None else a_text("session", session)
         more["speaker"] = None if speaker is None else a_text("speaker", speaker)
-        step = MessageStep(role, content, id=self._new_id(), **more)
-        self.memory.archive([step])
-        return message_of(step)
-
-    def _new_id(self) -> str:
         while self._journal.numbers([nanoid := new_nanoid()]):
             pass  # taken, which is rare
-        return nanoid
+        step = MessageStep(role, content, id=nanoid, **more)
+        self.memory.archive([step])
+        return message_of(step)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 

@@ -185,7 +185,11 @@ class AgentMemory:
         """
         room = None if max_tokens is None else some_tokens("max_tokens", max_tokens)
         state = self._state()
-        values = [f"{_shown_name(name)}: {short_repr(value, mark='...')}" for name, value in state.variables.items()]
+        names = (one_line(name)[:100] if isinstance(name, str) else short_repr(name) for name in state.variables)
+        values = [
+            f"{name}: {short_repr(value, mark='...')}"
+            for name, value in zip(names, state.variables.values(), strict=True)
+        ]
         if state.lost:
             lost = ", ".join(f"{one_line(name)} ({what.type})" for name, what in state.lost.items())
             values.append(f"Not kept over the restart: {lost}")
@@ -263,10 +267,6 @@ def _check_variable(name: str) -> str:
     if key in OWN_NAMES or (key.startswith("__") and key.endswith("__")):
         raise InputError(f"the name {shown(key)} is taken by the scratchpad or by Python: choose another")
     return key
-
-
-def _shown_name(name: object) -> str:
-    return one_line(name)[:100] if isinstance(name, str) else short_repr(name)
 
 
 def _bound(name: str, most: int | None) -> int | None:
