@@ -57,9 +57,9 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
 
     def _take(self) -> None:
         super()._take()
-        if self._worker is not self.memory._worker:  # it was for the opening alone
-            self._worker.end()
-            self._worker = self.memory._worker
+        if self._worker is not self.memory._worker:
+            opening_worker, self._worker = self._worker, self.memory._worker
+            self._worker.take_over(opening_worker)
 
     # -- attributes ---------------------------------------------------------------------------------------------------
 

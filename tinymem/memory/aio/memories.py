@@ -57,8 +57,10 @@ class AsyncMemories(Facade[Memories]):
         lent, opening_worker = self.memories.open(namespace), Worker()
         try:
             memory = await opening_worker.run(lent.__enter__, "abandon", lambda _: lent.__exit__(None, None, None))
-        finally:
+        except BaseException:
             opening_worker.end()
+            raise
+        memory._worker.take_over(opening_worker)
         try:
             yield AsyncHierarchicalMemory.over(memory)
         finally:

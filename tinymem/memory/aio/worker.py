@@ -85,6 +85,13 @@ class Worker:
             future.set_exception(error)
         return future
 
+    def take_over(self, other: Worker) -> None:
+        """Go on with the thread of another worker, which ends: with its thread, where this one has its own already."""
+        with self._lock, other._lock:
+            if self._pool is None and not self._has_ended:
+                self._pool, other._pool = other._pool, None
+        other.end()
+
     def end(self) -> None:
         """End the thread once it has made the calls that wait."""
         with self._lock:
