@@ -35,7 +35,7 @@ TOGETHER = 1_000  # steps that are added at once
 STAGES = {
     "embed the new step": ["archive.embedding:EmbeddingQueue.catch_up"],
     "extend the catalog": ["archive.archive:Archive.catalog"],
-    "filter": ["recall.fusion:Filter.allowed"],
+    "filter": ["recall.catalog:Catalog.allowed"],
     "analyse the question": ["archive.embedding:analyse"],
     "full-text search": ["stores.sqlite.passages:Passages.search_text"],
     "candidates": ["recall.search:Search._scored"],

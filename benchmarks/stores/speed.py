@@ -17,7 +17,7 @@ from benchmarks.speed.steps import questions
 from benchmarks.speed.worker import own
 from benchmarks.stores.fill import LARGE, SMALL, opened
 from tinymem import HierarchicalMemory
-from tinymem.recall.fusion import Filter
+from tinymem.stores.filter import Filter
 
 __all__ = ["server", "sizes", "speed"]
 
@@ -107,7 +107,7 @@ def _scored(memory: HierarchicalMemory, text: str) -> tuple[float, float]:
     catalog = past.catalog
     query = past.question(text, catalog, datetime.now(timezone.utc))()
     start, processor = time.perf_counter(), time.process_time()
-    search._scored(query, Filter().allowed(catalog), catalog)
+    search._scored(query, catalog.allowed(Filter()), catalog)
     return time.perf_counter() - start, time.process_time() - processor
 
 

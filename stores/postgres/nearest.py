@@ -6,12 +6,13 @@ alone. Only the owner of the tables can make it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
-from tinymem.stores.postgres.server.values import HIGHEST, Half
+from tinymem.stores.filter import Condition
+from tinymem.stores.postgres.server.values import Half
 
-__all__ = ["BREADTH", "INDEXED_FROM", "STEPS", "Limits", "index_name", "index_sql", "nearest", "within"]
+__all__ = ["BREADTH", "INDEXED_FROM", "STEPS", "index_name", "index_sql", "nearest", "within", "within_spans"]
 
 Statement: TypeAlias = "tuple[str, Mapping[str, Any]]"
 
@@ -27,96 +28,67 @@ _INDEX = (
     "CREATE INDEX CONCURRENTLY {name} ON passages USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) "
     "WITH (m = {links}, ef_construction = {candidates}) WHERE namespace = {namespace}"
 )
-# How many passages are within the limits, kept for the statements behind it in the same transaction.
+# How many passages are within a filter, kept for the statements behind it in the same transaction.
 _WITHIN = """
 SELECT passages, set_config('tinymem.within', passages::text, true)
 FROM (SELECT count(*) AS passages FROM passages p {joined} WHERE p.namespace = %(ns)s{where}) held
 """
 _FEW_WITHIN = "current_setting('tinymem.within')::bigint <= {few}"
-_CONDITIONS = {
-    "session": "s.session = %(session)s",
-    "speaker": "s.speaker = %(speaker)s",
-    "type": "s.type = %(type)s",
-    "since": "s.time >= %(since)s",
-    "until": "s.time <= %(until)s",
-    "numbers": "s.number = ANY(%(numbers)s::bigint[])",
-}
-_SESSIONS = "s.session >= %(session)s AND s.session < %(session_end)s"
-_TOOL = "%(tool)s = ANY(string_to_array(p.tools, E'\\n'))"
 STEPS = "JOIN steps s ON s.namespace = p.namespace AND s.number = p.step"
 # Hidden steps are left out later: they count when it is asked how close the closest is.
 _AND_HIDDEN = "%(most)s + (SELECT count(*) FROM passages WHERE namespace = %(ns)s AND step = ANY(%(hidden)s::bigint[]))"
 
 
-class Limits(NamedTuple):
-    """Conditions for steps `s` and for passages `p`, each with an AND before it, and their values."""
-
-    of_steps: str = ""
-    of_passages: str = ""
-    values: Mapping[str, Any] = {}
-
-    @classmethod
-    def of(cls, limits: Mapping[str, Any]) -> Limits:
-        """Return the conditions of limits as `Sought` has them."""
-        given = dict(limits)
-        where = {name: _CONDITIONS[name] for name in given if name != "tool"}
-        if given.get("session", "").endswith("*"):
-            where["session"] = _SESSIONS
-            given |= {"session": given["session"][:-1], "session_end": given["session"][:-1] + HIGHEST}
-        return cls(_and(where.values()), _and([_TOOL] if "tool" in given else []), given)
-
-    def dated(self, spans: Sequence[tuple[float, float]]) -> Limits:
-        """Return these limits within spans of time, each from its start to before its end."""
-        starts = {f"from{at}": start for at, (start, _) in enumerate(spans)}
-        ends = {f"to{at}": end for at, (_, end) in enumerate(spans)}
-        among = " OR ".join(f"(s.time >= %(from{at})s AND s.time < %(to{at})s)" for at in range(len(spans)))
-        return Limits(f"{self.of_steps} AND ({among})", self.of_passages, {**self.values, **starts, **ends})
-
-    def __bool__(self) -> bool:
-        return bool(self.of_steps or self.of_passages)
+def within_spans(condition: Condition, spans: Sequence[tuple[float, float]]) -> Condition:
+    """Return a condition within spans of time, each from its start to before its end."""
+    starts = {f"from{at}": start for at, (start, _) in enumerate(spans)}
+    ends = {f"to{at}": end for at, (_, end) in enumerate(spans)}
+    among = " OR ".join(f"(s.time >= %(from{at})s AND s.time < %(to{at})s)" for at in range(len(spans)))
+    return Condition(
+        f"{condition.of_steps} AND ({among})", condition.of_passages, {**condition.values, **starts, **ends}
+    )
 
 
-def _and(conditions: Iterable[str]) -> str:
-    return "".join(f" AND {condition}" for condition in conditions)
-
-
-def within(namespace: int, limits: Limits) -> Statement:
-    """Return the statement that counts the passages within limits, which `nearest` must find before it."""
-    return _WITHIN.format(joined=STEPS, where=limits.of_steps + limits.of_passages), {"ns": namespace, **limits.values}
+def within(namespace: int, condition: Condition) -> Statement:
+    """Return the statement that counts the passages within a filter, which `nearest` must find before it."""
+    return _WITHIN.format(joined=STEPS, where=condition.of_steps + condition.of_passages), {
+        "ns": namespace,
+        **condition.values,
+    }
 
 
 def nearest(
     namespace: int,
     vectors: Sequence[Half],
     dimensions: int,
-    limits: Limits,
+    condition: Condition,
     hidden: Sequence[int],
     most: int,
     has_index: bool,
 ) -> Statement:
-    """Return the statement that finds the passages nearest to any of the vectors, within limits, and `hidden` ones.
+    """Return the statement that finds the passages nearest to any of the vectors, within a filter, and `hidden` ones.
 
-    Where few are within the limits they are compared one by one, index or not.
+    Where few are within it they are compared one by one, index or not.
     """
-    values: dict[str, Any] = {"ns": namespace, "hidden": list(hidden), "most": most, **limits.values}
+    values: dict[str, Any] = {"ns": namespace, "hidden": list(hidden), "most": most, **condition.values}
     values |= {f"v{at}": vector for at, vector in enumerate(vectors)}
     held = f"p.vector::halfvec({dimensions})"
     asked = [f"%(v{at})b::halfvec({dimensions})" for at in range(len(vectors))]
     most_of = _AND_HIDDEN if hidden else "%(most)s"
-    by_index = _by_index(held, asked, limits, most_of)
-    one_by_one = _one_by_one(held, asked, limits, most_of)
-    if not (has_index and limits):
+    by_index = _by_index(held, asked, condition, most_of)
+    one_by_one = _one_by_one(held, asked, condition, most_of)
+    if not (has_index and condition):
         return by_index.format(gate="") if has_index else one_by_one.format(gate=""), values
     few = _FEW_WITHIN.format(few=FEW)
     among_many, among_few = by_index.format(gate=f" AND NOT {few}"), one_by_one.format(gate=f" AND {few}")
     return f"{among_many} UNION ALL ({among_few})", values
 
 
-def _by_index(held: str, asked: Sequence[str], limits: Limits, most: str) -> str:
-    kept = limits.of_passages
-    if limits.of_steps:
+def _by_index(held: str, asked: Sequence[str], condition: Condition, most: str) -> str:
+    kept = condition.of_passages
+    if condition.of_steps:
         step = "s.namespace = p.namespace AND s.number = p.step"
-        kept += f" AND EXISTS (SELECT 1 FROM steps s WHERE {step}{limits.of_steps} OFFSET 0)"
+        kept += f" AND EXISTS (SELECT 1 FROM steps s WHERE {step}{condition.of_steps} OFFSET 0)"
     each = (
         f"(SELECT p.id FROM passages p WHERE p.namespace = %(ns)s{{gate}}{kept} "
         f"ORDER BY {held} <#> {vector} LIMIT {most})"
@@ -125,14 +97,14 @@ def _by_index(held: str, asked: Sequence[str], limits: Limits, most: str) -> str
     return " UNION ALL ".join(each)
 
 
-def _one_by_one(held: str, asked: Sequence[str], limits: Limits, most: str) -> str:
+def _one_by_one(held: str, asked: Sequence[str], condition: Condition, most: str) -> str:
     closest = f"least({', '.join(f'{held} <#> {vector}' for vector in asked)})"
-    among = f"passages p WHERE p.namespace = %(ns)s{{gate}}{limits.of_passages}"
-    if limits.of_steps:  # with OFFSET 0 the steps come first, or the planner may compare all passages
+    among = f"passages p WHERE p.namespace = %(ns)s{{gate}}{condition.of_passages}"
+    if condition.of_steps:  # with OFFSET 0 the steps come first, or the planner may compare all passages
         among = (
-            f"(SELECT s.number FROM steps s WHERE s.namespace = %(ns)s{{gate}}{limits.of_steps} OFFSET 0) s "
+            f"(SELECT s.number FROM steps s WHERE s.namespace = %(ns)s{{gate}}{condition.of_steps} OFFSET 0) s "
             "CROSS JOIN LATERAL (SELECT p.id, p.vector FROM passages p "
-            f"WHERE p.namespace = %(ns)s AND p.step = s.number{limits.of_passages} OFFSET 0) p"
+            f"WHERE p.namespace = %(ns)s AND p.step = s.number{condition.of_passages} OFFSET 0) p"
         )
     return f"SELECT p.id FROM {among} ORDER BY {closest}, p.id LIMIT {most}"
 

@@ -14,9 +14,10 @@ import numpy as np
 from tinymem.errors import warn_hourly
 from tinymem.protocols import Ids, PassageColumns, Slice, Sought, Survey
 from tinymem.stores.bm25 import ranked
+from tinymem.stores.filter import POSTGRES, Condition, Filter
 from tinymem.stores.postgres import nearest as search
 from tinymem.stores.postgres.fulltext import occurrences_of, unseen_in
-from tinymem.stores.postgres.nearest import BREADTH, STEPS, Limits, index_name, within
+from tinymem.stores.postgres.nearest import BREADTH, STEPS, index_name, within, within_spans
 from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.server.columns import columns_of, columns_sql
 from tinymem.stores.postgres.server.errors import guarded
@@ -49,7 +50,7 @@ SELECT i.code, i.passages, h.ids FROM identifiers i LEFT JOIN LATERAL holders(
 WHERE i.namespace = %(ns)s AND i.code = ANY(%(codes)s::bigint[])
 """
 _HIDDEN = "SELECT id FROM passages WHERE namespace = %(ns)s AND step = ANY(%(hidden)s::bigint[])"
-# The occurrences, and in a row of their own, the 0th, which of their passages are within limits.
+# The occurrences, and in a row of their own, the 0th, which of their passages are within a filter.
 _AMONG = f"""
 WITH found AS MATERIALIZED ({{occurrences}})
 SELECT * FROM found UNION ALL
@@ -107,13 +108,13 @@ class Slices(Passages):
     def sliced(self, sought: Sought) -> Slice:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
         with self._lock, guarded(self._location):
-            limits = Limits.of(sought.limits)
-            head, found = self._read_whole(*self._searches(sought, limits))
+            condition = (sought.only or Filter()).condition(POSTGRES)
+            head, found = self._read_whole(*self._searches(sought, condition))
             (_, texts, hidden, named, *near), share = found, 1.0
-            if limits:
+            if condition:
                 share = near.pop(0)[0][0] / max(head.passages, 1)
             occurrences = [occurrences_of(columns) for nth, *columns in texts if nth > 0]
-            among = _among(texts, hidden) if limits or sought.hidden else None
+            among = _among(texts, hidden) if condition or sought.hidden else None
             mean = head.words / max(head.passages, 1) or 1.0
             lexical = ranked(occurrences, head.passages, mean, among, unseen=unseen_in(texts))
             signals = [lexical.ids.tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
@@ -128,29 +129,29 @@ class Slices(Passages):
             seen = self._seen(passages) if passages and sought.is_stretch else ()
             return Slice(passages, lexical, share, counts, seen)
 
-    def _searches(self, sought: Sought, limits: Limits) -> Iterator[tuple[str, Any]]:
+    def _searches(self, sought: Sought, condition: Condition) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
         yield BREADTH if self._is_indexed else ("SELECT 1", {})
-        yield self._lexical(sought.topic, limits)
+        yield self._lexical(sought.topic, condition)
         yield _HIDDEN, {"ns": self._id, "hidden": list(sought.hidden)}
         yield _NAMED, {"ns": self._id, "codes": sought.named.tolist(), "most": sought.most_named}
         place = self._id, halves(sought.vectors), sought.vectors.shape[1]
-        if limits:
-            yield within(self._id, limits)
-        yield search.nearest(*place, limits, sought.hidden, sought.best, self._is_indexed)
-        if limits:  # the closest of all is what the others are compared with
-            yield search.nearest(*place, Limits(), sought.hidden, 1, self._is_indexed)
+        if condition:
+            yield within(self._id, condition)
+        yield search.nearest(*place, condition, sought.hidden, sought.best, self._is_indexed)
+        if condition:  # the closest of all is what the others are compared with
+            yield search.nearest(*place, Condition(), sought.hidden, 1, self._is_indexed)
         if sought.spans:
-            yield search.nearest(*place, limits.dated(sought.spans), sought.hidden, sought.best, False)
+            yield search.nearest(*place, within_spans(condition, sought.spans), sought.hidden, sought.best, False)
 
-    def _lexical(self, topic: str, limits: Limits) -> tuple[str, Any]:
-        """Return the statement that finds the occurrences of the words, and which of them are within limits."""
+    def _lexical(self, topic: str, condition: Condition) -> tuple[str, Any]:
+        """Return the statement that finds the occurrences of the words, and which of them are within a filter."""
         stems = self._sought(topic)
         sql, values = self._occurrences(stems, [0] * len(stems))
-        if not limits:
+        if not condition:
             return sql, values
-        where = limits.of_steps + limits.of_passages
-        return _AMONG.format(occurrences=sql, where=where), {**values, **limits.values}
+        where = condition.of_steps + condition.of_passages
+        return _AMONG.format(occurrences=sql, where=where), {**values, **condition.values}
 
     def _seen(self, passages: PassageColumns) -> list[tuple[int, int, int | None]]:
         """Return where the identifiers of passages come up first."""
@@ -159,7 +160,7 @@ class Slices(Passages):
 
 
 def _among(texts: Sequence[tuple[Any, ...]], hidden: Sequence[tuple[int]]) -> Ids:
-    """Return those of the passages found that may come back, in order: those within limits, but for hidden ones."""
+    """Return those of the passages found that may come back, in order: those within a filter, but for hidden ones."""
     kept = [ids for nth, ids, *_ in texts if nth == 0] or [ids for _, ids, *_ in texts]
     every = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids for ids in kept if ids is not None)]))
     return np.setdiff1d(every, np.array([id for (id,) in hidden], np.int64))

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from dataclasses import replace
 
 from tinymem.errors import InputError
 from tinymem.protocols import StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.stores.filter import POSTGRES, Filter
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.errors import guarded
-from tinymem.stores.postgres.server.values import HIGHEST, Planned
+from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["Steps"]
 
 _COLUMNS = "number, id, type, session, speaker, time, tokens, position, record, in_window, view, milestone, archived"
 _OUTLINE = "number, id, type, session, tokens, in_window"
 _END = 1 << 62  # above every number
-_LIMITS = {
-    **{name: f"{name} = %s" for name in ("session", "speaker", "type")},
-    **{"since": "time >= %s", "until": "time <= %s", "before": "time < %s"},
-}
-_LABELLED = " AND number IN (SELECT step FROM labels WHERE namespace = steps.namespace AND name = %s AND value = %s)"
 _ADD = Planned(f"INSERT INTO steps (namespace, {_COLUMNS}) VALUES (%s{', %s' * 13})")
 _LABEL = Planned("INSERT INTO labels (namespace, name, value, step) VALUES (%s, %s, %s, %s)")
 _WINDOW = Planned(f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND in_window AND number > %s ORDER BY number")
@@ -77,18 +73,21 @@ class Steps(Database):
 
     def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after`, in order."""
-        where, values = _within({"session": session} if session is not None else {})
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND number > %s{where} ORDER BY number LIMIT %s"
-        return [StepRow(*row) for row in self._read(sql, (self._id, after, *values, limit))]
+        only = Filter(session=session).condition(POSTGRES)
+        where = f"namespace = %(ns)s AND number > %(after)s{only.of_steps}"
+        sql = f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY number LIMIT %(most)s"
+        values = {"ns": self._id, "after": after, "most": limit, **only.values}
+        return [StepRow(*row) for row in self._read(sql, values)]
 
     def newest(
         self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers below `before`, the newest first."""
-        wanted = {"type": type, "session": session}
-        where, values = _within({name: value for name, value in wanted.items() if value is not None})
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE namespace = %s AND number < %s{where} ORDER BY number DESC LIMIT %s"
-        return [StepRow(*row) for row in self._read(sql, (self._id, before, *values, limit))]
+        only = Filter(type=type, session=session).condition(POSTGRES)
+        where = f"namespace = %(ns)s AND number < %(before)s{only.of_steps}"
+        sql = f"SELECT {_COLUMNS} FROM steps s WHERE {where} ORDER BY number DESC LIMIT %(most)s"
+        values = {"ns": self._id, "before": before, "most": limit, **only.values}
+        return [StepRow(*row) for row in self._read(sql, values)]
 
     def newest_of(self, session: str | None) -> str | None:
         """Return the id of the session's newest step other than a system prompt."""
@@ -121,11 +120,11 @@ class Steps(Database):
         sql = "SELECT id FROM steps WHERE namespace = %s AND id = ANY(%s::text[])"
         return {id for (id,) in self._read(sql, (self._id, list(ids)))} if ids else set()
 
-    def matching(self, limits: Mapping[str, str | float], labels: Sequence[tuple[str, str]] = ()) -> list[int]:
-        """Return the numbers of the steps within all `limits` that have all `labels`, in order."""
-        where, values = _within(limits)
-        sql = f"SELECT number FROM steps WHERE namespace = %s{where}{_LABELLED * len(labels)} ORDER BY number"
-        return [number for (number,) in self._read(sql, [self._id, *values, *chain.from_iterable(labels)])]
+    def matching(self, only: Filter) -> list[int]:
+        """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
+        where = replace(only, tool=None).condition(POSTGRES)
+        sql = f"SELECT number FROM steps s WHERE namespace = %(ns)s{where.of_steps} ORDER BY number"
+        return [number for (number,) in self._read(sql, {"ns": self._id, **where.values})]
 
     def count(self, type: str) -> int:
         """Count the steps of a type."""
@@ -200,16 +199,3 @@ class Steps(Database):
                 self._write(still, view, self._id, number)
             self._count_up(WINDOW_CHANGES)
             return [number for number in dict.fromkeys(order) if number in taken]
-
-
-def _within(limits: Mapping[str, str | float]) -> tuple[str, list[str | float]]:
-    """Return conditions for limits, and their values; a session that ends in * stands for all that begin so."""
-    where, values = "", list[str | float]()
-    for name, value in limits.items():
-        if name == "session" and isinstance(value, str) and value.endswith("*"):
-            where += " AND session >= %s AND session < %s"
-            values += [value[:-1], value[:-1] + HIGHEST]
-        else:
-            where += f" AND {_LIMITS[name]}"
-            values.append(value)
-    return where, values

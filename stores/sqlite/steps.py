@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from dataclasses import replace
 
 from tinymem.errors import FormatError, InputError
 from tinymem.protocols import StepOutline, StepRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.stores.filter import SQLITE, Filter
 from tinymem.stores.sqlite.database import Database
 
 __all__ = ["Steps"]
@@ -20,12 +21,6 @@ _NAME = (str, type(None))
 _TIME = (int, float, type(None))
 _STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int, _TIME)  # the types of its columns
 _OUTLINE = (int, str, str, _NAME, int, int)
-_LIMITS = {
-    **{name: f"{name} = ?" for name in ("session", "speaker", "type")},
-    **{"since": "time >= ?", "until": "time <= ?", "before": "time < ?"},
-}
-_LABELLED = " AND number IN (SELECT step FROM labels WHERE name = ? AND value = ?)"
-_HIGHEST = "\U0010ffff"  # the character behind all others
 
 
 class Steps(Database):
@@ -66,18 +61,17 @@ class Steps(Database):
 
     def rows(self, after: int = 0, limit: int = 1000, *, session: str | None = None) -> list[StepRow]:
         """Return up to `limit` steps with numbers above `after`, in order."""
-        where, values = _within({"session": session} if session is not None else {})
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE number > ?{where} ORDER BY number LIMIT ?"
-        return [StepRow(*row) for row in self._along(sql, (after, *values, limit), _STEP)]
+        only = Filter(session=session).condition(SQLITE)
+        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number > ?{only.of_steps} ORDER BY number LIMIT ?"
+        return [StepRow(*row) for row in self._along(sql, (after, *only.values.values(), limit), _STEP)]
 
     def newest(
         self, limit: int, before: int = _END, *, type: str | None = None, session: str | None = None
     ) -> list[StepRow]:
         """Return up to `limit` steps with numbers below `before`, the newest first."""
-        wanted = {"type": type, "session": session}
-        where, values = _within({name: value for name, value in wanted.items() if value is not None})
-        sql = f"SELECT {_COLUMNS} FROM steps WHERE number < ?{where} ORDER BY number DESC LIMIT ?"
-        return [StepRow(*row) for row in self._along(sql, (before, *values, limit), _STEP, down=True)]
+        only = Filter(type=type, session=session).condition(SQLITE)
+        sql = f"SELECT {_COLUMNS} FROM steps s WHERE number < ?{only.of_steps} ORDER BY number DESC LIMIT ?"
+        return [StepRow(*row) for row in self._along(sql, (before, *only.values.values(), limit), _STEP, down=True)]
 
     def newest_of(self, session: str | None) -> str | None:
         """Return the id of the session's newest step other than a system prompt."""
@@ -103,11 +97,11 @@ class Steps(Database):
         """Return the ids among these that belong to a step."""
         return {id for (id,) in self._each("SELECT id FROM steps WHERE id IN ({})", ids)}
 
-    def matching(self, limits: Mapping[str, str | float], labels: Sequence[tuple[str, str]] = ()) -> list[int]:
-        """Return the numbers of the steps within all `limits` that have all `labels`, in order."""
-        where, values = _within(limits)
-        sql = f"SELECT number FROM steps WHERE 1{where}{_LABELLED * len(labels)} ORDER BY number"
-        return [number for (number,) in self._read(sql, [*values, *chain.from_iterable(labels)], (int,))]
+    def matching(self, only: Filter) -> list[int]:
+        """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
+        where = replace(only, tool=None).condition(SQLITE)
+        sql = f"SELECT number FROM steps s WHERE true{where.of_steps} ORDER BY number"
+        return [number for (number,) in self._read(sql, [*where.values.values()], (int,))]
 
     def count(self, type: str) -> int:
         """Count the steps of a type."""
@@ -171,16 +165,3 @@ class Steps(Database):
             db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
             self._count_up(WINDOW_CHANGES)
             return taken
-
-
-def _within(limits: Mapping[str, str | float]) -> tuple[str, list[str | float]]:
-    """Return conditions for limits, and their values; a session that ends in * stands for all that begin so."""
-    where, values = "", list[str | float]()
-    for name, value in limits.items():
-        if name == "session" and isinstance(value, str) and value.endswith("*"):
-            where += " AND session >= ? AND session < ?"
-            values += [value[:-1], value[:-1] + _HIGHEST]
-        else:
-            where += f" AND {_LIMITS[name]}"
-            values.append(value)
-    return where, values

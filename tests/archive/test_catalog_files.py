@@ -23,8 +23,8 @@ from tinymem.errors import StorageError
 from tinymem.protocols import EmbeddedPassage
 from tinymem.protocols.settings import EMBEDDER_CHANGES
 from tinymem.recall.catalog import COLUMNS, PLACE, Catalog
-from tinymem.recall.fusion import Filter
 from tinymem.recall.query.identifiers import Seen
+from tinymem.stores.filter import Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
 
 FILES = (*COLUMNS, "names", "seen")
@@ -59,7 +59,7 @@ def check(archive: Archive) -> Catalog:
     expected = Catalog(found.dimensions)
     while rows := archive.journal.passages(expected.last_id):
         expected.extend(rows)
-    kept, empty = (np.flatnonzero(some) for some in (Filter().allowed(found), ~Filter().allowed(found)))
+    kept, empty = (np.flatnonzero(some) for some in (found.allowed(Filter()), ~found.allowed(Filter())))
     for name in COLUMNS:
         assert is_mapped(found.columns[name].array), name
     for name in ("vectors", "id", "step", "time"):

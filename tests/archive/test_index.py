@@ -24,10 +24,10 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
 from tinymem.errors import ClosedError, StorageError
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.fusion import Filter
 from tinymem.recall.search import Search
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.stores.exact import ExactStore
+from tinymem.stores.filter import Filter
 from tinymem.testing import exact_neighbours
 
 PASSAGES = 240  # of the archives here

@@ -20,6 +20,7 @@ from tinymem import HierarchicalMemory
 from tinymem.cli.demo import RECORDING
 from tinymem.cli.ingestion.ingest import BATCH, ingest_files
 from tinymem.messages.conversion import messages_from_steps
+from tinymem.stores.filter import Filter
 
 unix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of Unix")
 Chat = list[dict[str, Any]]
@@ -93,7 +94,7 @@ def test_more_runs_in_a_file_and_the_same_words_in_another_are_new(tmp_path: Pat
     with open_memory(tmp_path / "m") as memory:
         assert ingest(memory, write(a, chat(0, 5))) == [(5, 0)]
         assert ingest(memory, write(a, chat(0, 5), chat(0, 4)), write(b, chat(0, 5))) == [(4, 5), (5, 0)]
-        assert memory.long_term.journal.matching({"session": "a.jsonl#2"}) == [6, 7, 8, 9]
+        assert memory.long_term.journal.matching(Filter(session="a.jsonl#2")) == [6, 7, 8, 9]
 
 
 def test_an_edited_run_adds_the_edit(tmp_path: Path) -> None:

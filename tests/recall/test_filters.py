@@ -2,89 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
-from strategies import MODERATE
 
-from tinymem.errors import InputError
 from tinymem.protocols import Ids
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import QUESTION, Filter, Scored, published
+from tinymem.recall.fusion import QUESTION, Scored, published
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.search import Search
 from tinymem.steps.actions import ToolCall
 from tinymem.steps.step import Step
-from tinymem.steps.types import ActionStep, FinalAnswerStep, MessageStep
+from tinymem.steps.types import ActionStep, FinalAnswerStep
+from tinymem.stores.filter import Filter
 from tinymem.testing import unit_vectors
-
-SESSIONS, SPEAKERS = (None, "a", "b", ""), (None, "Ana", "Ben")
-
-
-@MODERATE
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 20), st.sampled_from(SESSIONS), st.sampled_from(SPEAKERS)), min_size=1, max_size=20
-    ),
-    st.none() | st.integers(-1, 21),
-    st.none() | st.integers(-1, 21),
-    st.sampled_from([*SESSIONS, "nobody's"]),
-    st.sampled_from([*SPEAKERS, "Nobody"]),
-    st.sets(st.integers(1, 20), max_size=4),
-)
-def test_a_filter_lets_through_exactly_what_it_says(
-    rows: list[tuple[int, str | None, str | None]],
-    since: int | None,
-    until: int | None,
-    session: str | None,
-    speaker: str | None,
-    hidden: set[int],
-) -> None:
-    catalog = catalog_of(
-        np.zeros((len(rows), 4), np.float32),
-        time=[START.timestamp() + second for second, _, _ in rows],
-        session=[session for _, session, _ in rows],
-        speaker=[speaker for _, _, speaker in rows],
-    )
-
-    def moment(second: int | None) -> datetime | None:
-        return None if second is None else START + timedelta(seconds=second)
-
-    allowed = Filter(moment(since), moment(until), session, speaker).allowed(catalog, hidden)
-    assert allowed.tolist() == [
-        (since is None or second >= since)
-        and (until is None or second <= until)
-        and session in (None, its_session)
-        and speaker in (None, its_speaker)
-        and number not in hidden
-        for number, (second, its_session, its_speaker) in enumerate(rows, 1)
-    ]
-
-
-def test_time_zones_are_only_other_names_for_a_moment() -> None:
-    catalog = catalog_of(np.zeros((3, 4), np.float32), time=[START.timestamp() + hour * 3_600 for hour in range(3)])
-    tokyo = (START + timedelta(hours=1)).astimezone(timezone(timedelta(hours=9)))
-    assert Filter(since=tokyo).allowed(catalog).tolist() == [False, True, True]
-    assert Filter(until=tokyo).allowed(catalog).tolist() == [True, True, False]
-
-
-@pytest.mark.parametrize("limits", [{"since": True}, {"until": [datetime(2025, 1, 1)]}, {"since": "2025"}])
-def test_what_is_no_time_is_an_input_error(limits: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="must be a datetime"):
-        Filter(**limits)
-
-
-@pytest.mark.parametrize("limits", [{"session": 5}, {"speaker": b"Ana"}, {"tool": 5}, {"type": MessageStep}])
-def test_a_name_that_is_no_string_is_an_input_error(limits: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="must be a string"):
-        Filter(**limits)
 
 
 def test_steps_are_found_by_the_tools_they_call_and_by_type(tmp_path: Path) -> None:

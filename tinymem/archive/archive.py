@@ -29,13 +29,13 @@ from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorSt
 from tinymem.protocols.settings import REWRITES
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.fusion import Filter
 from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.slices import Outline, gather_slice
 from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.step import Step
+from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import open_journal
 

@@ -8,13 +8,12 @@ from typing import Any
 from tinymem.archive.rows import LONGEST_LABEL, label_of
 from tinymem.errors import InputError, shown
 from tinymem.protocols import Journal
-from tinymem.recall.fusion import Filter
-from tinymem.steps.checks import a_text, an_aware_time
+from tinymem.steps.checks import a_text
 from tinymem.steps.content import clean
 from tinymem.steps.redaction import Redact, free
-from tinymem.steps.step import Step
+from tinymem.stores.filter import Filter
 
-__all__ = ["Filters", "passes"]
+__all__ = ["Filters"]
 
 
 class Filters:
@@ -43,13 +42,13 @@ class Filters:
         for name, value in limits.items():
             if value is None:
                 continue
-            if name in ("since", "until"):
-                given[name] = an_aware_time(name, value)
+            if name in ("since", "until", "before"):
+                given[name] = value
             else:
                 field = "session" if name == "sessions" else name
                 given[field] = a_text(name, value) if name == "type" else self.name(name, value)
         if where is not None and (labels := self._labels(where)):
-            given["numbers"] = tuple(self._journal.matching({}, labels))
+            given["numbers"] = tuple(self._journal.matching(Filter(labels=tuple(labels))))
         return Filter(**given)
 
     def _labels(self, where: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -66,13 +65,3 @@ class Filters:
                 )
             labels.append((clean(name), label))
         return labels
-
-
-def passes(step: Step, only: Filter) -> bool:
-    """Return True if a filter by session and metadata lets a step through."""
-    session = None if step.session is None else clean(step.session)
-    if only.session is not None and only.session.endswith("*"):
-        is_in = session is not None and session.startswith(clean(only.session[:-1]))
-    else:
-        is_in = only.session is None or session == clean(only.session)
-    return is_in and (only.numbers is None or step.step_number in only.numbers)

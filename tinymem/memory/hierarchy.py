@@ -20,7 +20,7 @@ from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
-from tinymem.memory.filters import Filters, passes
+from tinymem.memory.filters import Filters
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
 from tinymem.memory.scratchpad.kept import KeptScratchpad
@@ -33,7 +33,6 @@ from tinymem.messages.tokens import count_tokens, counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter, VectorStore
 from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.fusion import Filter
 from tinymem.recall.render import is_own_message
 from tinymem.recall.search import NEXT_BEST, Search
 from tinymem.registry import embedder_from, is_in_memory, known_store, shared_store, store_from, summarizer_from
@@ -58,6 +57,7 @@ from tinymem.steps.redaction import Redact, redact_from
 from tinymem.steps.step import STYLES, Message, Step, StepT, Style, some_steps
 from tinymem.steps.terminal import many
 from tinymem.steps.types import SystemPromptStep
+from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import is_address
 from tinymem.upkeep.exporting import Exported, export_journal
@@ -740,7 +740,7 @@ class HierarchicalMemory(StepCollection):
         self._filters.make(**filters)
         return memory_tools(
             partial(self.recall, **filters), self.get, self.open,
-            lambda step: passes(step, self._filters.make(**filters)),
+            lambda step: self._filters.make(**filters).accepts(step),
             counter=self.long_term.counter, most=self.max_tokens, worker=self._worker, where=self.path,
         )  # fmt: skip
 
@@ -833,13 +833,13 @@ class HierarchicalMemory(StepCollection):
         1
         """
         a_callable("progress", progress)
-        limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
+        limits = {"session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._while_open():
             named = [clean(id) for id in some_texts("ids", [ids] if isinstance(ids, str) else ids)]
-            only, end = self._filters.make(**limits, where=where), an_aware_time("before", before)
-            if not named and only == Filter() and end is None:
+            only = self._filters.make(since=since, until=until, before=before, where=where, **limits)
+            if not named and only == Filter():
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
-            numbers = chosen(self.long_term, named, only, end)
+            numbers = chosen(self.long_term, named, only)
             if dry_run or not numbers:
                 return len(numbers)
             self._upkeep.remove(numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tinymem.errors import FormatError
 from tinymem.protocols.adapters import Ids, Vectors
@@ -27,6 +27,9 @@ from tinymem.protocols.rows import (
     TermCheck,
     VectorCheck,
 )
+
+if TYPE_CHECKING:
+    from tinymem.stores.filter import Filter
 
 __all__ = ["Journal", "Slicing", "Waiting"]
 
@@ -133,12 +136,8 @@ class Journal(Protocol):
     def held(self, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that steps have."""
 
-    def matching(self, limits: Mapping[str, str | float], labels: Sequence[tuple[str, str]] = ()) -> list[int]:
-        """Return the numbers of the steps within all `limits` that have all `labels`, in order.
-
-        `session`, `speaker` and `type` must be equal; `since` (at or after), `until` (at or before) and `before` are in
-        seconds since 1970.
-        """
+    def matching(self, only: Filter) -> list[int]:
+        """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
 
     def count(self, type: str) -> int:
         """Count the steps of a type."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols.adapters import Ids, Vectors
+
+if TYPE_CHECKING:
+    from tinymem.stores.filter import Filter
 
 __all__ = ["EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
            "PassageRow", "Place", "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
@@ -210,7 +213,7 @@ class Sought:
         vectors: `(m, dimensions)`, of the nearest.
         named: Identifiers, of which all passages are wanted unless they are more than `most_named`.
         spans: Spans of time, start and end in seconds, whose nearest are wanted as well.
-        limits: What steps must be like, as for `Journal.matching`, and `tool`, a tool that they call, or `numbers`.
+        only: The filter that steps must be within; None for all.
         hidden: Numbers of steps that are not wanted.
         best: The number of passages that each signal is to give,
         around: and of those of them whose steps before and after are wanted too.
@@ -222,7 +225,7 @@ class Sought:
     vectors: Vectors
     named: npt.NDArray[np.uint32]
     spans: Sequence[tuple[float, float]] = ()
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    only: Filter | None = None
     hidden: Sequence[int] = ()
     best: int = 240
     around: int = 60

@@ -5,8 +5,9 @@ Row i of every array is the same passage. Rows are in the order of the journal, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from tinymem.errors import kind_of
 from tinymem.protocols import Ids, PassageColumns, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
+from tinymem.stores.filter import Filter
 
 __all__ = ["COLUMNS", "KINDS", "Catalog", "Growing", "NameCodes", "Names", "columns",
            "restore_overflowed"]  # fmt: skip
@@ -200,6 +202,15 @@ class Catalog:
         for first, end in reversed(self.removed):
             last = first if end == last else last
         return last - 1
+
+    def allowed(self, only: Filter, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
+        """Mark the rows that may be recalled: `(len(self),)`; those of `hidden` steps (numbers) may not."""
+        allowed = only.mask(self)
+        gone = np.array(sorted(hidden), np.int64)
+        spans = (np.searchsorted(self.step, gone, side) for side in ("left", "right"))
+        for first, end in chain(zip(*spans, strict=True), self.removed):
+            allowed[first:end] = False
+        return allowed
 
     def extend(self, rows: Sequence[Any]) -> None:
         """Append passages as `Journal.passages` returns them.

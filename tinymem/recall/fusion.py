@@ -10,30 +10,23 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property, partial
 from importlib import resources
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.errors import InputError, shown
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES
 from tinymem.recall.packing import Ranked
-from tinymem.recall.passages import tool_name
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.relevance import Signals, calibration, gate, has_to_do
-from tinymem.steps.checks import an_aware_time
-from tinymem.steps.content import clean
 
-__all__ = ["Filter", "Fusion", "Scored", "price_of", "published", "weighed_as"]
+__all__ = ["Fusion", "Scored", "price_of", "published", "weighed_as"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
@@ -88,77 +81,6 @@ PRICE = 0.7  # log-odds that a passage must be better for each factor e in its t
 def price_of(length: Any) -> Any:
     """Return the log-odds that `length` characters cost in the ranking, or an array of lengths."""
     return PRICE * np.log(length / 4 + 6)
-
-
-@dataclass(frozen=True)
-class Filter:
-    """The limits of a recall; None does not limit.
-
-    Attributes:
-        since: The time of the earliest step, itself included.
-        until: The time of the latest step, itself included.
-        session: The session of the steps; one that ends in * stands for all that begin with what is before it.
-        speaker: The speaker of the steps.
-        tool: The name of a tool that the steps call.
-        type: The type of the steps, as `"action"`.
-        numbers: The numbers of the steps, in order.
-    """
-
-    since: datetime | None = None
-    until: datetime | None = None
-    session: str | None = None
-    speaker: str | None = None
-    tool: str | None = None
-    type: str | None = None
-    numbers: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        for name, time in (("since", self.since), ("until", self.until)):
-            object.__setattr__(self, name, an_aware_time(name, time))
-        for name in ("session", "speaker", "tool", "type"):
-            text = getattr(self, name)
-            if text is not None and not isinstance(text, str):
-                raise InputError(f"{name} must be a string, not {shown(text)}")
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        """The limits that are set, as `tinymem.protocols.Sought` has them."""
-        texts = {"session": self.session, "speaker": self.speaker, "type": self.type}
-        limits: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
-        times = {"since": self.since, "until": self.until}
-        limits |= {name: time.timestamp() for name, time in times.items() if time is not None}
-        if self.tool is not None:
-            limits["tool"] = tool_name(self.tool)
-        return limits if self.numbers is None else {**limits, "numbers": list(self.numbers)}
-
-    def allowed(self, catalog: Catalog, hidden: Collection[int] = ()) -> npt.NDArray[np.bool_]:
-        """Mark the rows of the catalog that may be recalled: `(len(catalog),)`; `hidden` steps (numbers) may not."""
-        allowed = np.ones(len(catalog), np.bool_)
-        gone = np.array(sorted(hidden), np.int64)
-        spans = (np.searchsorted(catalog.step, gone, side) for side in ("left", "right"))
-        for first, end in chain(zip(*spans, strict=True), catalog.removed):
-            allowed[first:end] = False
-        if self.since is not None:
-            allowed &= catalog.time >= self.since.timestamp()
-        if self.until is not None:
-            allowed &= catalog.time <= self.until.timestamp()
-        if self.numbers is not None:
-            allowed &= np.isin(catalog.step, np.array(self.numbers, np.int64))
-        if self.session is not None and self.session.endswith("*"):
-            begins = clean(self.session[:-1])
-            held = [code for name, code in catalog.sessions.names.items() if name.startswith(begins)]
-            allowed &= np.isin(catalog.session, held)
-        for wanted, codes, names in (
-            (self.session if not (self.session or "").endswith("*") else None, catalog.session, catalog.sessions.names),
-            (self.speaker, catalog.speaker, catalog.speakers.names),
-            (self.type, catalog.type, catalog.types.names),
-        ):
-            if wanted is not None:
-                allowed &= codes == names.get(clean(wanted), -2)
-        if self.tool is not None:
-            held = [code for tools, code in catalog.toolsets.names.items() if tool_name(self.tool) in tools.split("\n")]
-            allowed &= np.isin(catalog.tools, held)
-        return allowed
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from tinymem.recall.render import between, own_blocks
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
+from tinymem.stores.filter import tool_name
 
-__all__ = ["cut", "is_question", "kind_of_passage", "passages_of", "slices", "tool_name"]
+__all__ = ["cut", "is_question", "kind_of_passage", "passages_of", "slices"]
 
 WHOLE = 800
 TARGET = 400
@@ -25,7 +26,7 @@ LEAST = 240
 MOST = 600
 MAX_PASSAGES = 20_000  # of one part: an observation of 50 MB gets longer passages, not more of them
 
-MOST_TOOLS, LONGEST_TOOL = 64, 200  # names that stand with each passage of a step that calls them; their characters
+MOST_TOOLS = 64  # names that stand with each passage of a step that calls them
 
 SHORT = 300  # characters of an announcement, at most
 _ANNOUNCED = re.compile(
@@ -90,11 +91,6 @@ def kind_of_passage(part: Part, text: str) -> str:
     """
     is_announcement = part.kind == "thought" and len(text) < SHORT and _ANNOUNCED.search(text.strip())
     return "announcement" if is_announcement else part.kind
-
-
-def tool_name(name: str) -> str:
-    """Return a tool's name as it is stored with passages."""
-    return clean(name[:LONGEST_TOOL]).replace("\n", " ")  # a name a line
 
 
 def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None) -> list[PassageRow]:

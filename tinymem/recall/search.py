@@ -16,13 +16,14 @@ from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import features
-from tinymem.recall.fusion import Filter, Fusion, Scored, published, weighed_as
+from tinymem.recall.fusion import Fusion, Scored, published, weighed_as
 from tinymem.recall.packing import FENCE, UNRELATED, OpenedSteps, Ranked, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.results import Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
+from tinymem.stores.filter import Filter
 
 __all__ = ["NEXT_BEST", "NOTHING", "Past", "Search"]
 
@@ -178,7 +179,7 @@ class Search:
         only = only or Filter()
         with self._held():
             catalog = past.catalog
-            allowed = only.allowed(catalog, hidden)
+            allowed = catalog.allowed(only, hidden)
             if not text.strip() or not (allowed.any() or isinstance(catalog, Outline)):
                 return Explanation(text, budget, Recall("", 0, (), past.trouble), ())
             question = past.question(text, catalog, now)
@@ -186,7 +187,7 @@ class Search:
         with self._held():
             if not past.holds(catalog) or len(catalog) != len(allowed):  # changed meanwhile
                 catalog = past.catalog
-                allowed = only.allowed(catalog, hidden)
+                allowed = catalog.allowed(only, hidden)
             if query.vectors.shape[1] == catalog.dimensions:
                 packed = self._packed(self._scored(query, allowed, catalog, only, hidden), text, budget, limits)
                 if packed is not None:

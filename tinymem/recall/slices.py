@@ -13,9 +13,9 @@ import numpy.typing as npt
 from tinymem.protocols import Ids, Slice, Slicing, Sought, Survey
 from tinymem.recall.candidates import AROUND, NAMED, NEAREST, Candidates, gather
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.fusion import Filter
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import Codes, Seen
+from tinymem.stores.filter import Filter
 
 __all__ = ["Outline", "gather_slice"]
 
@@ -57,12 +57,12 @@ def gather_slice(
 ) -> tuple[Catalog, Candidates]:
     """Return the slice of a memory that has the candidates for a question, and the candidates among its rows."""
     sought = Sought(
-        query.topic, query.vectors, query.named, query.spans, only.limits, sorted(hidden),
+        query.topic, query.vectors, query.named, query.spans, only, sorted(hidden),
         NEAREST, AROUND, NAMED, query.is_stretch,
     )  # fmt: skip
     found = journal.sliced(sought)
     catalog = _catalog(found, outline)
-    return catalog, gather(query, catalog, found.lexical, only.allowed(catalog, hidden), None, found.share)
+    return catalog, gather(query, catalog, found.lexical, catalog.allowed(only, hidden), None, found.share)
 
 
 def _catalog(found: Slice, outline: Outline) -> Catalog:

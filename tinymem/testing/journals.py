@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
 
 from tinymem.errors import ClosedError, InputError
 from tinymem.protocols import LinkedMessage, LinkRow, SummaryRow
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
+from tinymem.stores.filter import Filter
 from tinymem.testing.passages import PASSAGE_CHECKS
 from tinymem.testing.rows import SENTENCES, OpenJournal, put, row
 from tinymem.testing.samples import HOSTILE, require, require_equal, require_error
@@ -85,10 +87,10 @@ def finds_steps(open_journal: OpenJournal) -> None:
         require_equal([row.number for row in journal.newest(9, session="a")], [4, 2])
         require_equal([journal.newest_of(session) for session in ("a", "b", None)], ["id-4", "id-5", None])
         require_equal([row.number for row in journal.outline(1, 3)], [2, 3])
-        require_equal(journal.matching({}), [1, 2, 3, 4, 5])
-        require_equal(journal.matching({"type": "message", "session": "a"}), [2, 4])
-        require_equal(journal.matching({"since": 102.0, "until": 104.0}), [2, 3, 4])
-        require_equal(journal.matching({"before": 102.0}), [1])
+        require_equal(journal.matching(Filter()), [1, 2, 3, 4, 5])
+        require_equal(journal.matching(Filter(type="message", session="a")), [2, 4])
+        require_equal(journal.matching(Filter(since=_at(102), until=_at(104))), [2, 3, 4])
+        require_equal(journal.matching(Filter(before=_at(102))), [1])
         require_equal([row.number for row in journal.rows(2, 9, session="b")], [3, 5])
         require_equal((journal.count("message"), journal.count("action")), (3, 0))
         tallied = [(kind.session, kind.type, kind.steps, kind.first, kind.last) for kind in journal.tally()]
@@ -105,13 +107,20 @@ def finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
         labels: list[Sequence[tuple[str, str]]] = [[ann, old], [ann], [old], [], []]
         rows = enumerate(zip(sessions, labels, strict=True), 1)
         journal.add([row(n, session=session, labels=some) for n, (session, some) in rows])
-        require_equal([journal.matching({}, some) for some in ([ann], [ann, old], [("user", "7")])], [[1, 2], [1], []])
-        require_equal(journal.matching({"session": "team/b"}, [ann]), [2])
-        found = [journal.matching({"session": f"{name}*"}) for name in ("team/", "tea")]
+        require_equal(
+            [journal.matching(Filter(labels=tuple(some))) for some in ([ann], [ann, old], [("user", "7")])],
+            [[1, 2], [1], []],
+        )
+        require_equal(journal.matching(Filter(session="team/b", labels=(ann,))), [2])
+        found = [journal.matching(Filter(session=f"{name}*")) for name in ("team/", "tea")]
         require_equal(found, [[1, 2], [1, 2, 3, 5]])
         require_equal([row.number for row in journal.newest(9, session="team/*")], [2, 1])
         journal.delete({1: []})
-        require_equal(journal.matching({}, [ann]), [2])
+        require_equal(journal.matching(Filter(labels=(ann,))), [2])
+
+
+def _at(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
 
 
 def keeps_the_window(open_journal: OpenJournal) -> None:

@@ -6,17 +6,14 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, a_place, folder_name, namespace_folder
 from tinymem.errors import NotAMemoryError, StorageError, TinymemError
-from tinymem.recall.fusion import Filter
-from tinymem.recall.passages import tool_name
-from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import a_text, one_of
 from tinymem.steps.serialization import STEP_TYPES
+from tinymem.stores.filter import Filter
 from tinymem.stores.journals import (
     check_unused,
     erase_shared,
@@ -33,21 +30,15 @@ _NUMBER = re.compile("[0-9]{1,18}")  # a step's number as text
 AT_ONCE = 500  # steps that are read to see which tools they call
 
 
-def chosen(archive: Archive, ids: Sequence[str], only: Filter, before: datetime | None) -> list[int]:
+def chosen(archive: Archive, ids: Sequence[str], only: Filter) -> list[int]:
     """Return the numbers of the steps with these ids, and of those that match all filters, if there is any."""
-    limits: dict[str, str | float] = {
-        name: value if isinstance(value, str) else value.timestamp()
-        for name, value in (*vars(only).items(), ("before", before))
-        if value is not None and name not in ("tool", "numbers")
-    }
     if only.type is not None:
         one_of("type", only.type, *STEP_TYPES)
-    is_any = limits or only.tool is not None or only.numbers is not None
-    found = archive.journal.matching(limits) if is_any else []
-    if only.numbers is not None:
-        found = sorted(set(found).intersection(only.numbers))
-    if only.tool is not None:
-        found = _calling(archive, found, only.tool)
+    found = archive.journal.matching(only) if only != Filter() else []
+    if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
+        calls = Filter(tool=only.tool)
+        pieces = (archive.fetch(found[at : at + AT_ONCE]) for at in range(0, len(found), AT_ONCE))
+        found = [number for piece in pieces for number, step in piece.items() if calls.accepts(step)]
     return sorted({*found, *archive.journal.numbers(ids)})
 
 
@@ -60,17 +51,6 @@ def number_of(archive: Archive, id: str | int) -> int:
     if numbers := archive.journal.numbers([a_text("id", id)]):
         return numbers[0]
     return int(id) if _NUMBER.fullmatch(id) else -1
-
-
-def _calling(archive: Archive, numbers: Sequence[int], tool: str) -> list[int]:
-    """Return the steps that call `tool`."""
-    found: list[int] = []
-    wanted = tool_name(tool)
-    for at in range(0, len(numbers), AT_ONCE):
-        steps = archive.fetch(numbers[at : at + AT_ONCE])
-        actions = ((number, step) for number, step in steps.items() if isinstance(step, ActionStep))
-        found += [number for number, step in actions if any(tool_name(call.name) == wanted for call in step.tool_calls)]
-    return found
 
 
 def forget_namespace(path: str | Path, namespace: str) -> None:

@@ -18,6 +18,7 @@ from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import whole_number
 from tinymem.steps.step import Step
+from tinymem.stores.filter import Filter
 from tinymem.upkeep.usefulness import usefulness
 
 __all__ = ["Retention", "RetentionReport", "Retired", "retain"]
@@ -135,21 +136,21 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
     return [*found.values()]
 
 
-def _ago(now: datetime, age: timedelta) -> float | None:
-    """Return the seconds since 1970 at that time; None for a time before all others."""
+def _ago(now: datetime, age: timedelta) -> datetime | None:
+    """Return that time; None for a time before all others."""
     try:
-        return (now - age).timestamp()
+        return now - age
     except OverflowError:
         return None
 
 
-def _from_before(archive: Archive, oldest: float) -> Iterator[Group]:
+def _from_before(archive: Archive, oldest: datetime) -> Iterator[Group]:
     """Return the groups that lie wholly before a time and are not exempt."""
-    if numbers := archive.journal.matching({"before": oldest}):
+    if numbers := archive.journal.matching(Filter(before=oldest)):
         for group, rows in _groups(archive):
             if rows[0].number > numbers[-1]:
                 return
-            if all(row.time < oldest for row in rows) and not _is_exempt(group, rows):
+            if all(row.time < oldest.timestamp() for row in rows) and not _is_exempt(group, rows):
                 yield rows
 
 

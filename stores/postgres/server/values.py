@@ -16,11 +16,10 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.types.string import StrDumper
 
-__all__ = ["HIGHEST", "Half", "Planned", "adapt", "halves", "hash_of"]
+__all__ = ["Half", "Planned", "adapt", "halves", "hash_of"]
 
 # PostgreSQL's texts hold no NUL, ours may.
 ESCAPE, NUL, LITERAL = "\x1a", "\x1a0", "\x1a1"
-HIGHEST = "\U0010ffff"  # the character behind all others
 ARRAY_HEAD = 20  # bytes before the first number of an array
 HEAD = 4  # bytes before the numbers of a vector on the wire: how many they are
 

@@ -22,6 +22,7 @@ from tinymem.protocols import Mark, PassageRow, Sought
 from tinymem.recall.catalog import ACT, KINDS, Catalog
 from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
+from tinymem.stores.filter import Condition
 from tinymem.testing import unit_vectors
 from tinymem.upkeep import doctor, migrate, rebuild, reindex
 
@@ -29,7 +30,7 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 
 from tinymem.stores.journals import migrate_tables  # noqa: E402
 from tinymem.stores.postgres.administration import INDEXING  # noqa: E402
-from tinymem.stores.postgres.nearest import BREADTH, Limits, index_name, nearest  # noqa: E402
+from tinymem.stores.postgres.nearest import BREADTH, index_name, nearest  # noqa: E402
 from tinymem.stores.postgres.server.pool import left, pool_of, sent  # noqa: E402
 from tinymem.stores.postgres.server.values import Planned, halves  # noqa: E402
 from tinymem.stores.postgres.statistics import ACTS  # noqa: E402
@@ -220,7 +221,7 @@ def indexed(open_journal: OpenJournal, postgres: PostgresServer, monkeypatch: py
 def plans(url: str, journal: Any, times: int = 1) -> list[str]:
     """The plans for the nearest vectors of a journal's namespace, as it asks for them."""
     vectors = unit_vectors(1)
-    sql, values = nearest(journal._id, halves(vectors), vectors.shape[1], Limits(), (), 240, True)
+    sql, values = nearest(journal._id, halves(vectors), vectors.shape[1], Condition(), (), 240, True)
     assert not isinstance(sql, Planned)
     made = []
     pool = pool_of(url, False, 30)

@@ -17,11 +17,11 @@ from tinymem.memory.context.history import History
 from tinymem.memory.context.window import window_of
 from tinymem.memory.scratchpad.scratchpad import AgentMemory
 from tinymem.recall import Recall
-from tinymem.recall.fusion import Filter
 from tinymem.recall.render import fenced
 from tinymem.recall.search import Search
 from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
+from tinymem.stores.filter import Filter
 from tinymem.window.query import default_query
 from tinymem.window.sending import Sending
 

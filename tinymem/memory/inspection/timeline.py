@@ -13,10 +13,11 @@ from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.survey import StepLine, line_values
 from tinymem.protocols import StepOutline, StepRow
-from tinymem.steps.checks import a_text, one_of, whole_number
+from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.ids import moment
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
+from tinymem.stores.filter import Filter
 
 __all__ = ["Segment", "Timeline", "TimelineStep"]
 
@@ -78,10 +79,9 @@ class Timeline:
         type: str | None = None,
         tier: str | None = None,
     ) -> None:
-        limits = {name: a_text(name, value) for name, value in (("session", session), ("type", type)) if value}
         self._journal = memory.long_term.journal
         self._fixed = {step.id for step in fixed_steps(memory.steps)}
-        numbers: Iterable[int] = self._journal.matching(limits)
+        numbers: Iterable[int] = self._journal.matching(Filter(session=session or None, type=type or None))
         if tier:
             one_of("tier", tier, *TIERS[1:])
             held = {row.number for row in self._journal.window()}

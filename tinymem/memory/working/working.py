@@ -21,6 +21,7 @@ from tinymem.steps.ids import new_id
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.step import Message, Step, StepT
 from tinymem.steps.types import SystemPromptStep, TaskStep
+from tinymem.stores.filter import Filter
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -181,7 +182,7 @@ class WorkingMemory:
         if self._memory is None:
             return []
         session = self._memory.long_term.journal.setting(OPEN_TASK)
-        numbers = self._memory.long_term.journal.matching({"session": session}) if session else []
+        numbers = self._memory.long_term.journal.matching(Filter(session=session)) if session else []
         found = self._memory.long_term.fetch(numbers)
         return [found[number] for number in sorted(found)]
 

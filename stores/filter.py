@@ -1,0 +1,203 @@
+"""A filter of steps: one list of limits, read in three ways.
+
+`Filter.accepts` asks a step at hand, `Filter.mask` the rows of a catalog, and `Filter.condition` an engine, in SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tinymem.errors import InputError, shown
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.checks import an_aware_time
+from tinymem.steps.content import clean
+
+if TYPE_CHECKING:
+    from tinymem.recall.catalog import Catalog
+    from tinymem.steps.step import Step
+
+__all__ = ["POSTGRES", "SQLITE", "Condition", "Engine", "Filter", "tool_name"]
+
+LONGEST_TOOL = 200  # characters of a tool's name that stand with a passage
+HIGHEST = "\U0010ffff"  # the character behind all others
+
+
+def tool_name(name: str) -> str:
+    """Return a tool's name as it is stored with passages."""
+    return clean(name[:LONGEST_TOOL]).replace("\n", " ")  # a name a line
+
+
+class Limit(NamedTuple):
+    """A limit of a filter: a column of a step, a relation, and the value on the other side of it."""
+
+    column: str
+    relation: str
+    value: Any
+
+
+# The relations as functions of the column's value and the limit's; all others are SQL of their own.
+HOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "<": operator.lt,
+    "begins": str.startswith,
+    "lists": lambda lines, line: line in lines.split("\n"),
+    "in": lambda number, numbers: number in numbers,
+}
+
+
+class Engine(NamedTuple):
+    """The SQL of an engine, where engines differ: `{}` stands for the places of values."""
+
+    place: str
+    array: Callable[[Sequence[int]], Any]
+    numbers: str
+    labels: str
+    tools: str
+
+
+SQLITE = Engine(
+    place="?",
+    array=json.dumps,
+    numbers="s.number IN (SELECT value FROM json_each({}))",
+    labels="s.number IN (SELECT step FROM labels WHERE name = {} AND value = {})",
+    tools="instr(char(10) || p.tools || char(10), char(10) || {} || char(10))",
+)
+POSTGRES = Engine(
+    place="%({})s",
+    array=list,
+    numbers="s.number = ANY({}::bigint[])",
+    labels="s.number IN (SELECT step FROM labels WHERE namespace = s.namespace AND name = {} AND value = {})",
+    tools="{} = ANY(string_to_array(p.tools, E'\\n'))",
+)
+
+
+class Condition(NamedTuple):
+    """Conditions for steps `s` and for passages `p`, each with an AND before it, and their values in order."""
+
+    of_steps: str = ""
+    of_passages: str = ""
+    values: Mapping[str, Any] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.of_steps or self.of_passages)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The limits of a recall, a listing or a forgetting; None does not limit.
+
+    Attributes:
+        since: The time of the earliest step, itself included.
+        until: The time of the latest step, itself included.
+        session: The session of the steps; one that ends in * stands for all that begin with what is before it.
+        speaker: The speaker of the steps.
+        tool: The name of a tool that the steps call.
+        type: The type of the steps, as `"action"`.
+        before: A time that all steps are before.
+        numbers: The numbers of the steps.
+        labels: Names and values (JSON) of metadata. Only a journal knows them, and finds the numbers.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    session: str | None = None
+    speaker: str | None = None
+    tool: str | None = None
+    type: str | None = None
+    before: datetime | None = None
+    numbers: tuple[int, ...] | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("since", "until", "before"):
+            object.__setattr__(self, name, an_aware_time(name, getattr(self, name)))
+        for name in ("session", "speaker", "tool", "type"):
+            text = getattr(self, name)
+            if text is not None and not isinstance(text, str):
+                raise InputError(f"{name} must be a string, not {shown(text)}")
+
+    @property
+    def limits(self) -> list[Limit]:
+        """The limits that are set, in the order in which they are cheap to apply."""
+        limits = [
+            Limit("time", relation, time.timestamp())
+            for relation, time in ((">=", self.since), ("<=", self.until), ("<", self.before))
+            if time is not None
+        ]
+        if self.numbers is not None:
+            limits.append(Limit("number", "in", self.numbers))
+        if self.session is not None and self.session.endswith("*"):
+            limits.append(Limit("session", "begins", clean(self.session[:-1])))
+        elif self.session is not None:
+            limits.append(Limit("session", "=", clean(self.session)))
+        names = ("speaker", self.speaker), ("type", self.type)
+        limits += [Limit(column, "=", clean(name)) for column, name in names if name is not None]
+        if self.tool is not None:
+            limits.append(Limit("tools", "lists", tool_name(self.tool)))
+        return limits + [Limit("labels", "has", label) for label in self.labels]
+
+    def accepts(self, step: Step) -> bool:
+        """Return True if a step is within all limits."""
+        calls = step.tool_calls if isinstance(step, ActionStep) else ()
+        texts = {"session": step.session, "speaker": step.speaker, "type": step.type}
+        values = {
+            **{name: None if text is None else clean(text) for name, text in texts.items()},
+            "tools": "\n".join(tool_name(call.name) for call in calls) if calls else None,
+            "time": step.timestamp.timestamp(),
+            "number": step.step_number,
+        }
+        return all(
+            (held := values[column]) is not None and HOLDS[relation](held, value)
+            for column, relation, value in self.limits
+        )
+
+    def mask(self, catalog: Catalog) -> npt.NDArray[np.bool_]:
+        """Mark the rows of a catalog that are within all limits: `(len(catalog),)`."""
+        names = {
+            "session": catalog.sessions, "speaker": catalog.speakers, "type": catalog.types, "tools": catalog.toolsets,
+        }  # fmt: skip
+        mask = np.ones(len(catalog), np.bool_)
+        for column, relation, value in self.limits:
+            if column == "time":
+                mask &= HOLDS[relation](catalog.time, value)
+            elif column == "number":
+                mask &= np.isin(catalog.step, np.array(value, np.int64))
+            elif relation == "=":
+                mask &= getattr(catalog, column) == names[column].names.get(value, -2)
+            else:
+                codes = [code for name, code in names[column].names.items() if HOLDS[relation](name, value)]
+                mask &= np.isin(getattr(catalog, column), codes)
+        return mask
+
+    def condition(self, engine: Engine) -> Condition:
+        """Return the limits in the SQL of an engine."""
+        values: dict[str, Any] = {}
+
+        def place(value: Any) -> str:
+            name = f"limit{len(values)}"
+            values[name] = value
+            return engine.place.format(name)
+
+        of_steps, of_passages = "", ""
+        for column, relation, value in self.limits:
+            if relation == "lists":
+                of_passages += f" AND {engine.tools.format(place(value))}"
+            elif relation == "has":
+                of_steps += f" AND {engine.labels.format(*map(place, value))}"
+            elif relation == "in":
+                of_steps += f" AND {engine.numbers.format(place(engine.array(value)))}"
+            elif relation == "begins":
+                of_steps += f" AND s.{column} >= {place(value)} AND s.{column} < {place(value + HIGHEST)}"
+            else:
+                of_steps += f" AND s.{column} {relation} {place(value)}"
+        return Condition(of_steps, of_passages, values)
