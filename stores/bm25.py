@@ -6,14 +6,17 @@ Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with FTS5'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tinymem.protocols import Ids, Lexical
+from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
-__all__ = ["MAX_HITS", "MAX_POSTINGS", "Occurrences", "ranked"]
+__all__ = ["MAX_HITS", "MAX_POSTINGS", "Occurrences", "hash_words", "ranked", "search_words"]
 
 MAX_POSTINGS = 12_000  # passages with the query's terms, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
@@ -68,3 +71,24 @@ def ranked(
         np.array(rarity, np.float32),
         missing / ((scale + missing) or 1),
     )
+
+
+def hash_words(text: str, most: int | None = None) -> npt.NDArray[np.uint32]:
+    """Hash each of the (first `most`) words of `text` that are no stop words: `(words,)` uint32."""
+    return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
+
+
+def search_words(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]]) -> Lexical:
+    """Search passages without an index, given as their ids and hashed words, for the rarest words of a query."""
+    asked = np.unique(hash_words(query, MAX_WORDS))
+    lengths = np.array([len(codes) for codes in passages], np.int64)
+    said, owners = np.concatenate([asked[:0], *passages]), np.repeat(np.arange(len(passages)), lengths)
+    at = np.searchsorted(asked, said)
+    is_hit = np.append(asked, 0)[at] == said
+    is_hit &= at < len(asked)
+    order = np.argsort(at[is_hit], kind="stable")
+    found, counts = owners[is_hit][order], np.bincount(at[is_hit], minlength=len(asked))
+    having = [one for one in np.split(found, np.cumsum(counts)[:-1]) if len(one)] if len(asked) else []
+    rarest = sorted(having, key=len)[:MAX_TERMS]
+    terms = (Occurrences(ids[rows], np.ones(len(rows), np.int64), lengths[rows]) for rows in rarest)
+    return ranked(terms, len(ids), float(lengths.sum()) / max(len(ids), 1) or 1.0, unseen=len(asked) - len(having))

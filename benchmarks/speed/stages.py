@@ -40,7 +40,7 @@ STAGES = {
     "full-text search": ["stores.sqlite.passages:Passages.search_text"],
     "candidates": ["recall.search:Search._scored"],
     "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
-    "features": ["recall.search:features"],
+    "features": ["recall.fusion:features"],
     "rank": ["recall.fusion:Scored.ranked"],
     "read steps": ["archive.archive:Archive.fetch"],
     "pack": ["recall.search:pack"],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import MODERATE
 
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, QUESTION, Fusion, published, weighed_as
+from tinymem.recall.fusion import KIND_NAMES, QUESTION, Fusion, published
 
 FEATURES = st.lists(st.floats(-2, 2, width=32), min_size=len(NAMES), max_size=len(NAMES))
 
@@ -43,15 +43,6 @@ def test_each_kind_has_weights_of_its_own() -> None:
     assert fusion.score(zeros, np.array([0, 1, 2, QUESTION], np.int8)).tolist() == [-1, 4, -1, -1]
     assert (fusion.weights.shape, fusion.weights.dtype) == ((4, len(NAMES)), np.dtype(np.float32))
     assert fusion.weights[QUESTION].tolist() == [0.5 + at for at in range(len(NAMES))]
-
-
-def test_kinds_are_told_apart_in_a_stretch_and_not_for_a_question() -> None:
-    kinds = np.array([2, 0, 1, 0], np.int8)
-    assert weighed_as(kinds, is_stretch=True).tolist() == [2, 0, 1, 0]
-    asked = weighed_as(kinds, is_stretch=False)
-    assert asked.tolist() == [QUESTION] * 4 and asked.dtype == np.int8
-    assert KIND_NAMES[QUESTION] == "question"
-    assert weighed_as(kinds[:0], is_stretch=False).tolist() == []
 
 
 def test_contributions_come_strongest_first_without_those_that_add_nothing() -> None:

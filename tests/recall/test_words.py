@@ -19,7 +19,7 @@ from tinymem.recall.query.analysis import analyse
 from tinymem.recall.query.identifiers import hashes, read
 from tinymem.recall.query.words import MOST, stretch_of, words_of
 from tinymem.steps.ids import utc_now
-from tinymem.window.query import default_query
+from tinymem.window.semantic import default_query
 
 CALLS: list[Step] = [
     ActionStep(

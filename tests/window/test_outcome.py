@@ -41,7 +41,7 @@ from tinymem.messages import groups, messages_from_steps, problems, repair
 from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
 from tinymem.window import PruneReport
 from tinymem.window.outcome import Outcomes, check_window
-from tinymem.window.query import default_query
+from tinymem.window.semantic import default_query
 from tinymem.window.strategy import critical
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")

@@ -3,31 +3,64 @@
 from __future__ import annotations
 
 import doctest
+import gc
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import MODERATE, THOROUGH, WORDS, histories, semantic_strategies
-from test_step_index import Counting, log, run
+from strategies import THOROUGH, WORDS
 
 import tinymem
 import tinymem.window.semantic
-from tinymem.errors import BudgetError, InputError
+from tinymem.embedders.hashing import HashingEmbedder
+from tinymem.errors import BudgetError, EmbedderError, InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.conversion import groups, messages_from_steps
 from tinymem.messages.tokens import count_tokens
+from tinymem.protocols import Vectors
 from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
+from tinymem.window import step_index
 from tinymem.window.excerpts import LEAST
 from tinymem.window.manager import MemoryManager
 from tinymem.window.outcome import check_window
-from tinymem.window.semantic import SemanticPruning, semantic_pruning
+from tinymem.window.semantic import semantic_pruning
+from tinymem.window.step_index import StepIndex
 from tinymem.window.strategies import token_budget
 from tinymem.window.strategy import PruneStrategy, critical
 
 MARK = r"\n?… \[[0-9]+ characters left out\] …\n?"
+
+
+class Counting(HashingEmbedder):
+    """Remembers every text that it embeds."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.texts += texts
+        return super().embed_documents(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self.embed_documents(texts)
+
+
+def log(name: str, lines: int = 60) -> str:
+    return "\n".join(f"{name} line {number}: worker {number * 7} moved on" for number in range(lines))
+
+
+def run(count: int) -> list[Step]:
+    return [
+        ActionStep(f"Look at {n}.", tool_name="cat", tool_args={"n": n}, observation=log(f"log{n}"))
+        for n in range(count)
+    ]
+
+
 TASK = TaskStep("Find out on which port billing listens.")
 
 
@@ -93,15 +126,6 @@ def verbatim(old: str, new: str) -> None:
         assert len(part) >= LEAST or place == 0  # a short first line
 
 
-@MODERATE
-@given(histories(), semantic_strategies())
-def test_the_same_steps_give_the_same_window(steps: list[Step], strategy: SemanticPruning) -> None:
-    try:
-        assert strategy(steps) == strategy(steps)
-    except BudgetError:
-        return
-
-
 def needle_run() -> list[Step]:
     steps: list[Step] = [TASK, *run(40)]
     steps[5] = ActionStep(
@@ -145,26 +169,59 @@ def test_a_memory_archives_whole_what_the_window_shows_shortened(tmp_path: Path)
         assert memory.context(max_tokens=2_500).tokens <= 2_500
 
 
-def test_pruning_a_thousand_steps_twice_costs_one_encoding() -> None:
-    embedder = Counting()
-    steps: list[Step] = [TASK, *run(1000)]
-    strategy = semantic_pruning(embedder, 4_000)
+def test_every_text_is_embedded_once_whatever_is_asked_and_whichever_step_has_it() -> None:
+    embedder, questions = Counting(), iter(["Which worker?", "Which worker?", "Which line?"])
+    steps: list[Step] = [TASK, *run(80)]
+    strategy = semantic_pruning(embedder, 4_000, query=lambda _: next(questions))
     first = strategy(steps)
     embedded = list(embedder.texts)
-    assert len(embedded) == len(set(embedded)) > 1000
+    assert len(embedded) == len(set(embedded)) > 100
     assert strategy(steps) == first and embedder.texts == embedded
+    again = ActionStep("Once more.", tool_name="cat", observation=log("log7"))
+    strategy([*steps[:40], again, *steps[40:]])
+    assert {*embedder.texts[len(embedded) :]} == {"Once more.", "cat({})", "line"}
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_index, "KEPT", 5)
+    monkeypatch.setattr(step_index, "QUERIES", 2)
+    index = StepIndex(Counting())
+    for step in run(20):
+        index.score([step], step.text[:9])
+    gc.collect()
+    assert len(index._entries) == 5 and index._query.cache_info().currsize == 2
+    assert len(index._texts) <= 5 * 12
+    index.score(run(8), "q")
+    assert len(index._entries) == 8  # one window is held whole
+
+
+def test_nothing_to_score() -> None:
+    index = StepIndex(Counting())
+    for steps in ([], [MessageStep("user", "")], [MessageStep("user", " \n ")]):
+        assert len(index.score(steps, "q").scores) == 0
+
+
+def test_an_embedder_that_fails_says_so_and_nothing_is_kept() -> None:
+    class Broken(Counting):
+        def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            raise RuntimeError("no connection")
+
+    index = StepIndex(Broken())
+    with pytest.raises(EmbedderError, match=r"failed on 14 texts: RuntimeError in test_semantic.py"):
+        index.score(run(2), "q")
+    assert not index._entries
 
 
 def test_over_a_whole_run_each_passage_is_embedded_about_once() -> None:
     embedder = Counting()
     strategy = semantic_pruning(embedder, 3_000, query="Which worker moved on?", low_water=2_000)
     window: list[Step] = [TASK]
-    for step in run(60):
+    for step in run(30):
         window = strategy([*window, step])
         assert tokens(window) <= 3_000
     texts = [text for text in embedder.texts if "line" in text]
     assert len(texts) == len(set(texts))
-    whole = [text for step in run(60) for part in step.parts() for text in [part.text]]
+    whole = [text for step in run(30) for part in step.parts() for text in [part.text]]
     assert sum(map(len, texts)) < 1.3 * sum(map(len, whole))
 
 

@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from tinymem.protocols import Ids, Lexical
 from tinymem.steps.checks import a_number
-from tinymem.stores.bm25 import Occurrences, ranked
-from tinymem.stores.words import CJK, MAX_TERMS, MAX_WORDS, has_cjk, words
+from tinymem.stores.words import CJK, has_cjk
 
-__all__ = ["DIVERSITY", "SHORT", "Repetitions", "Said", "Sayings", "hashed", "overlap", "wording"]
+__all__ = ["DIVERSITY", "SHORT", "Repetitions", "Said", "Sayings", "wording"]
 
 DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
 SHORT = 80  # characters below which a passage repeats only what has the same words
@@ -179,24 +173,3 @@ class Repetitions:
             return False
         shared = len(one & other)
         return shared > 0 and shared >= least * (size - shared)
-
-
-def hashed(text: str, most: int | None = None) -> npt.NDArray[np.uint32]:
-    """Hash each of the (first `most`) words of `text` that are no stop words: `(words,)` uint32."""
-    return np.array([zlib.crc32(word.encode("utf-8", "replace")) for word in words(text)[:most]], np.uint32)
-
-
-def overlap(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]]) -> Lexical:
-    """Search passages, given as their ids and hashed words, by BM25 for the rarest words of a query."""
-    asked = np.unique(hashed(query, MAX_WORDS))
-    lengths = np.array([len(codes) for codes in passages], np.int64)
-    said, owners = np.concatenate([asked[:0], *passages]), np.repeat(np.arange(len(passages)), lengths)
-    at = np.searchsorted(asked, said)
-    is_hit = np.append(asked, 0)[at] == said
-    is_hit &= at < len(asked)
-    order = np.argsort(at[is_hit], kind="stable")
-    found, counts = owners[is_hit][order], np.bincount(at[is_hit], minlength=len(asked))
-    having = [one for one in np.split(found, np.cumsum(counts)[:-1]) if len(one)] if len(asked) else []
-    rarest = sorted(having, key=len)[:MAX_TERMS]
-    terms = (Occurrences(ids[rows], np.ones(len(rows), np.int64), lengths[rows]) for rows in rarest)
-    return ranked(terms, len(ids), float(lengths.sum()) / max(len(ids), 1) or 1.0, unseen=len(asked) - len(having))

@@ -21,12 +21,12 @@ import numpy.typing as npt
 from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.features import NAMES
+from tinymem.recall.features import NAMES, features
 from tinymem.recall.packing import Ranked
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.relevance import Signals, calibration, gate, has_to_do
 
-__all__ = ["Fusion", "Scored", "price_of", "published", "weighed_as"]
+__all__ = ["Fusion", "Scored", "price_of", "published"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
@@ -64,11 +64,6 @@ class Fusion:
         return cls(weights[:, 1:].astype(np.float32), weights[:, 0].astype(np.float32))
 
 
-def weighed_as(kinds: npt.NDArray[np.int8], is_stretch: bool) -> npt.NDArray[np.int8]:
-    """Return the row of weights for passages of these `kinds` (`Catalog.kind`)."""
-    return kinds if is_stretch else np.full(len(kinds), QUESTION, np.int8)
-
-
 @functools.cache
 def published() -> Fusion:
     """Return the weights that come with the library."""
@@ -96,6 +91,14 @@ class Scored:
     kinds: npt.NDArray[np.int8]
     features: Vectors
     fusion: Fusion
+
+    @classmethod
+    def of(cls, query: Query, catalog: Catalog, found: Candidates, fusion: Fusion | None = None) -> Scored:
+        """Return candidates with their features, to be weighed by `fusion`, or the published weights."""
+        kinds = catalog.kind[found.rows]
+        if not query.is_stretch:
+            kinds = np.full(len(kinds), QUESTION, np.int8)
+        return cls(query, catalog, found, kinds, features(query, found, catalog), fusion or published())
 
     @property
     def rows(self) -> Ids:

@@ -8,7 +8,8 @@ that adjoining ones unite without repetition.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from tinymem.protocols import PassageRow
 from tinymem.recall.query.identifiers import hashes
@@ -19,6 +20,8 @@ from tinymem.steps.step import Part, Step
 from tinymem.stores.filter import tool_name
 
 __all__ = ["cut", "is_question", "kind_of_passage", "passages_of", "slices"]
+
+Cut: TypeAlias = Callable[[str], list[tuple[int, int]]]
 
 WHOLE = 800
 TARGET = 400
@@ -67,15 +70,16 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
     return target
 
 
-def passages_of(step: Step, key: bytes | None = None) -> list[PassageRow]:
+def passages_of(step: Step, key: bytes | None = None, pieces: Cut = cut) -> list[PassageRow]:
     """Make the passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
 
-    Blocks that the memory with this `key` recalled earlier are left out: see `tinymem.recall.render`.
+    Blocks that the memory with this `key` recalled earlier are left out: see `tinymem.recall.render`. Texts are cut
+    into `pieces`.
     """
     asks = is_question(step.text)
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
     tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
-    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools, key)]
+    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools, key, pieces)]
 
 
 def is_question(text: str) -> bool:
@@ -93,10 +97,10 @@ def kind_of_passage(part: Part, text: str) -> str:
     return "announcement" if is_announcement else part.kind
 
 
-def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None) -> list[PassageRow]:
+def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None, pieces: Cut) -> list[PassageRow]:
     text = clean(part.text)
     left = between(len(text), own_blocks(text, key) if key else ())
-    places = [(first + start, first + end) for first, last in left for start, end in cut(text[first:last])]
+    places = [(first + start, first + end) for first, last in left for start, end in pieces(text[first:last])]
     return [
         PassageRow(index, start, end, kind_of_passage(part, said), asks, said, hashes(said), tools)
         for start, end in places

@@ -15,8 +15,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.features import features
-from tinymem.recall.fusion import Fusion, Scored, published, weighed_as
+from tinymem.recall.fusion import Fusion, Scored
 from tinymem.recall.packing import FENCE, UNRELATED, OpenedSteps, Ranked, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
@@ -155,9 +154,7 @@ class Search:
             catalog, found = self._past.slice(query, catalog, only or Filter(), hidden)
         else:
             found = self._past.candidates(query, catalog, allowed)
-        matrix = features(query, found, catalog)
-        kinds = weighed_as(catalog.kind[found.rows], query.is_stretch)
-        return Scored(query, catalog, found, kinds, matrix, self._fusion or published())
+        return Scored.of(query, catalog, found, self._fusion)
 
     def _unknown(self, question: str) -> str:
         """Return a note of the labels in a question that no step has; "" for none."""

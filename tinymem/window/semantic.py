@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tinymem.errors import InputError, kind_of
+from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
+from tinymem.recall.query.words import stretch_of
 from tinymem.registry import embedder_from
 from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
+from tinymem.steps.types import TaskStep
 from tinymem.window.excerpts import fitted
 from tinymem.window.filling import Filling
-from tinymem.window.query import default_query
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay
 
-__all__ = ["SemanticPruning", "semantic_pruning"]
+__all__ = ["QUERY_STEPS", "SemanticPruning", "default_query", "semantic_pruning"]
 
 Asked: TypeAlias = str | Callable[[Sequence[Step]], str] | None
 
+QUERY_GROUPS = 2  # newest groups that are asked for
+QUERY_STEPS = 200  # newest steps that these are looked for in
 RECENT_SHARE = 0.5  # of what critical steps leave: the newest groups but the last get no more
 
 
@@ -117,8 +122,7 @@ class SemanticPruning:
         if candidates and used < self.target and text.strip():
             listed = [step for group in candidates for step in group]
             found = self.index.score(listed, text)
-            filling = Filling(candidates, found, self.price, costs, self.target - used, self.shorten, text)
-            kept += filling.fill()
+            kept += Filling(candidates, found, self.price, costs, self.target - used, self.shorten).fill()
         return in_order(steps, [*kept, *recent])
 
     def _recent(self, others: Sequence[Group], costs: Mapping[str, int], used: int) -> tuple[list[Group], int]:
@@ -143,3 +147,12 @@ class SemanticPruning:
         if self.query is not None:
             return self.query(steps)
         return default_query(steps)
+
+
+def default_query(steps: Sequence[Step], task: Step | None = None) -> str:
+    """Return the newest groups as a stretch, behind the beginning of the task: the given, or the current one."""
+    newest = [step for group in groups(steps[-QUERY_STEPS:])[-QUERY_GROUPS:] for step in group]
+    if task is None:
+        request = newest_request(steps)
+        task = newest_of(steps, TaskStep) if request is None or request in newest else request
+    return stretch_of(newest, task.text if task else "")

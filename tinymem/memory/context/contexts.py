@@ -22,7 +22,7 @@ from tinymem.recall.search import Search
 from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
 from tinymem.stores.filter import Filter
-from tinymem.window.query import default_query
+from tinymem.window.semantic import default_query
 from tinymem.window.sending import Sending
 
 __all__ = ["Contexts", "episodes_block"]

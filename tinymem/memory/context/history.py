@@ -15,7 +15,7 @@ from tinymem.protocols import TokenCounter
 from tinymem.steps.standins import is_request
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep
-from tinymem.window.query import QUERY_STEPS, default_query
+from tinymem.window.semantic import QUERY_STEPS, default_query
 from tinymem.window.sending import Sending, SentGroup
 
 __all__ = ["History"]
