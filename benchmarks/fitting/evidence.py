@@ -27,9 +27,9 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion, Scored
-from tinymem.recall.packing import FENCE, MISSES, SMALLEST, pack
-from tinymem.recall.relevance import Signals
+from tinymem.recall.fusion import KIND_NAMES, Fusion, Scored
+from tinymem.recall.packing import FENCE, MISSES, SMALLEST, Limits, pack
+from tinymem.recall.relevance import PRICE, Signals
 from tinymem.recall.search import Search
 
 __all__ = [
@@ -171,7 +171,9 @@ class Candidates(Tinymem):
 
     def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
         """Simulate recall's choice among the candidates."""
-        return pack(scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, diversity)[0]
+        return pack(
+            scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, Limits(diversity)
+        )[0]
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Step]:
         """Steps, each read once: many rankings of the same candidates are packed."""

@@ -44,7 +44,8 @@ from benchmarks.harness.summary import shown_adapter
 from tinymem import TinymemError
 from tinymem.errors import InputError
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, PRICE, Fusion
+from tinymem.recall.fusion import KIND_NAMES, Fusion
+from tinymem.recall.relevance import PRICE
 
 __all__ = ["Settings", "fit", "main"]
 

@@ -44,9 +44,9 @@ from tinymem import TinymemError
 from tinymem.errors import InputError
 from tinymem.protocols import Vectors
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import PRICE, Fusion
+from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import FENCE
-from tinymem.recall.relevance import Calibration, Gate, has_to_do
+from tinymem.recall.relevance import PRICE, Calibration, Gate, has_to_do
 from tinymem.recall.search import LITTLE
 
 __all__ = ["Sample", "curve", "fit", "main"]

@@ -28,7 +28,7 @@ from benchmarks.harness.documents import parser_of, placed, settle
 from tinymem import TinymemError
 from tinymem.errors import InputError
 from tinymem.protocols import Ids, Vectors
-from tinymem.recall.fusion import PRICE
+from tinymem.recall.relevance import PRICE
 
 __all__ = ["WAYS", "main", "measured", "table"]
 

@@ -18,7 +18,7 @@ from tinymem.recall.fusion import Fusion
 __all__ = ["FULL", "VARIANTS", "Variant", "by_making", "constants"]
 
 FULL = "all stages"
-PRICE = "tinymem.recall.fusion.PRICE"
+PRICE = "tinymem.recall.relevance.PRICE"
 PASSAGES = "tinymem.recall.passages"
 LENGTHS = {"LEAST": 2 * passages.LEAST, "TARGET": 2 * passages.TARGET, "MOST": 2 * passages.MOST}
 DOUBLED: dict[str, Any] = {f"{PASSAGES}.cut": partial(passages.cut, whole=2 * passages.WHOLE)}

@@ -26,7 +26,7 @@ from benchmarks.recall import table as recall_table
 from benchmarks.recall.table import entries
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem.recall import Recall, passages
-from tinymem.recall import fusion as scoring
+from tinymem.recall import relevance as scoring
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import Scored, published
 

@@ -19,8 +19,9 @@ from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import ClosedError, InputError
 from tinymem.recall import Explanation
 from tinymem.recall.diversity import SHORT
-from tinymem.recall.fusion import QUESTION, price_of, published
-from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, pack
+from tinymem.recall.fusion import QUESTION, published
+from tinymem.recall.packing import BELOW, REPEATS, TOO_LONG, Limits, pack
+from tinymem.recall.relevance import price_of
 from tinymem.recall.results import LeftOut, Recall
 
 LONG = "The staging server runs on port 8080 and is restarted by the cron job on Sundays at four in the morning."
@@ -40,7 +41,7 @@ def chosen_of(steps: Sequence[Step], budget: int, left_out: int = 1_000) -> tupl
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
 
-    return pack(ranked(steps), fetch, TOKENS, budget, KEY, left_out=left_out)
+    return pack(ranked(steps), fetch, TOKENS, budget, KEY, Limits(left_out=left_out))
 
 
 # -- what came back

@@ -18,7 +18,7 @@ from tinymem.messages.tokens import EstimatingCounter
 from tinymem.protocols import TokenCounter
 from tinymem.recall.characters import visible
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.packing import REPEATS, Ranked, pack
+from tinymem.recall.packing import REPEATS, Limits, Ranked, pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
 from tinymem.recall.results import Excerpt, Recall
@@ -41,7 +41,7 @@ def packed(
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers if number in held}
 
-    return pack(passages, fetch, counter, budget, KEY, diversity)[0]
+    return pack(passages, fetch, counter, budget, KEY, Limits(diversity))[0]
 
 
 @st.composite
@@ -253,7 +253,7 @@ def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
         return {number: held[number] for number in numbers}
 
-    found, left = pack(few, fetch, TOKENS, 200, KEY, left_out=99, every=all_of)
+    found, left = pack(few, fetch, TOKENS, 200, KEY, Limits(left_out=99), every=all_of)
     assert [item.times for item in found.items] == [59, 30, 30, 1] and "4471" in found.text
     assert {one.reason for one in left} == {REPEATS} and {one.repeats for one in left} == {1, 2, 3}
     assert pack(few, fetch, TOKENS, 200, KEY, every=lambda **limits: every)[0].text == found.text

@@ -13,7 +13,6 @@ import json
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +23,9 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES, features
 from tinymem.recall.packing import Ranked
 from tinymem.recall.query.analysis import Query
-from tinymem.recall.relevance import Signals, calibration, gate, has_to_do
+from tinymem.recall.relevance import Signals, calibration, gate, has_to_do, price_of
 
-__all__ = ["Fusion", "Scored", "price_of", "published"]
+__all__ = ["Fusion", "Scored", "published"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
@@ -68,14 +67,6 @@ class Fusion:
 def published() -> Fusion:
     """Return the weights that come with the library."""
     return Fusion.from_json((resources.files("tinymem") / "data" / "fusion.json").read_text("utf-8"))
-
-
-PRICE = 0.7  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
-
-
-def price_of(length: Any) -> Any:
-    """Return the log-odds that `length` characters cost in the ranking, or an array of lengths."""
-    return PRICE * np.log(length / 4 + 6)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tinymem.recall.results import Excerpt, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "OpenedSteps", "Ranked", "pack"]
+__all__ = ["BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "Ranked", "pack"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
@@ -35,6 +35,25 @@ UNRELATED, ENOUGH = "too little to do with it", "enough came back"
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
 Every = Callable[..., "Sequence[Ranked]"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of what comes back.
+
+    Attributes:
+        diversity: The share of its wording in which a passage must differ from those before it.
+        min_relevance: The least relevance of a passage; None for what has to do with the question at all.
+        k: The most passages; None does not limit.
+        ids: Every excerpt begins with the number of its step.
+        left_out: The number of passages to name that were not chosen.
+    """
+
+    diversity: float = DIVERSITY
+    min_relevance: float | None = None
+    k: int | None = None
+    ids: bool = False
+    left_out: int = 0
 
 
 class Ranked(NamedTuple):
@@ -265,11 +284,8 @@ def pack(
     counter: TokenCounter,
     budget: int,
     key: bytes,
-    diversity: float = DIVERSITY,
-    left_out: int = 0,
-    known: OpenedSteps | None = None,
-    numbered: bool = False,
-    most: int | None = None,
+    limits: Limits = Limits(),
+    opened: OpenedSteps | None = None,
     every: Every | None = None,
     asked: str = "",
 ) -> tuple[Recall, tuple[LeftOut, ...]]:
@@ -281,11 +297,8 @@ def pack(
         counter: Counts the tokens of the block.
         budget: The most tokens of the block.
         key: The memory's key, for the fence.
-        diversity: The share of its wording in which a passage must differ from those before it.
-        left_out: The number of passages to return that were not chosen.
-        known: Steps that were opened before, and none that was forgotten since.
-        numbered: Every excerpt begins with the number of its step.
-        most: The most passages of the block; None does not limit.
+        limits: Limits of what comes back.
+        opened: Steps that were opened before, and none that was forgotten since.
         every: Ranks all candidates, `ranked` first, or those of fewer characters than `below`. It is asked once
             something short came up again: how often that was said, and what comes behind it.
         asked: The question: what differs in a number of it is no repetition.
@@ -293,20 +306,20 @@ def pack(
     Returns:
         The block with its excerpts, and the best of the passages that were not chosen, with the reasons.
     """
-    most = len(ranked) if most is None else most
+    most = len(ranked) if limits.k is None else limits.k
     every = every or (lambda below=sys.maxsize: [at for at in ranked if at.end - at.start < below])
-    packer = _Packer(ranked, fetch, counter, known or OpenedSteps(), most, diversity, every, asked)
+    packer = _Packer(ranked, fetch, counter, opened or OpenedSteps(), most, limits.diversity, every, asked)
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
-        text, tokens = packer.rendered(key, numbered)
+        text, tokens = packer.rendered(key, limits.ids)
         while tokens > budget:
             packer.chosen.remove(min(packer.chosen, key=lambda c: c.at.score))
-            text, tokens = packer.rendered(key, numbered)
+            text, tokens = packer.rendered(key, limits.ids)
             more = 0
         if not more or not packer.fill(budget - tokens):
             break
     recalled = Recall(text, tokens, tuple(packer.excerpt(run) for run in _united(packer.chosen)))
-    return recalled, tuple(islice(packer.left_out(), min(left_out, sys.maxsize)))
+    return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))
 
 
 def _united(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:

@@ -70,7 +70,7 @@ def _boundary(text: str, least: int, target: int, most: int) -> int:
     return target
 
 
-def passages_of(step: Step, key: bytes | None = None, pieces: Cut = cut) -> list[PassageRow]:
+def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None) -> list[PassageRow]:
     """Make the passages of all parts of `step`, in order. Text is cleaned (see `content.clean`), which moves no offset.
 
     Blocks that the memory with this `key` recalled earlier are left out: see `tinymem.recall.render`. Texts are cut
@@ -97,10 +97,10 @@ def kind_of_passage(part: Part, text: str) -> str:
     return "announcement" if is_announcement else part.kind
 
 
-def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None, pieces: Cut) -> list[PassageRow]:
+def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None, pieces: Cut | None) -> list[PassageRow]:
     text = clean(part.text)
     left = between(len(text), own_blocks(text, key) if key else ())
-    places = [(first + start, first + end) for first, last in left for start, end in pieces(text[first:last])]
+    places = [(first + start, first + end) for first, last in left for start, end in (pieces or cut)(text[first:last])]
     return [
         PassageRow(index, start, end, kind_of_passage(part, said), asks, said, hashes(said), tools)
         for start, end in places

@@ -25,10 +25,18 @@ import numpy.typing as npt
 
 from tinymem.protocols import Vectors
 
-__all__ = ["Calibration", "Gate", "Signals", "calibration", "gate", "has_to_do"]
+__all__ = ["Calibration", "Gate", "Signals", "calibration", "gate", "has_to_do", "price_of"]
 
 EVIDENT = 0.0  # the mean score of evidence: where no passage reaches it, the memory may well know nothing of it,
 UNRELATED = -7.0  # and then what is below this has nothing to do with the question
+
+
+PRICE = 0.7  # log-odds that a passage must be better for each factor e in its tokens (about 4 characters each)
+
+
+def price_of(length: Any) -> Any:
+    """Return the log-odds that `length` characters cost in the ranking, or an array of lengths."""
+    return PRICE * np.log(length / 4 + 6)
 
 
 @dataclass(frozen=True)

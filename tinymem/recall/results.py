@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tinymem.protocols import TokenCounter
-from tinymem.recall.relevance import Signals
+from tinymem.recall.relevance import Signals, price_of
 from tinymem.recall.render import said_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
@@ -177,8 +177,6 @@ def _row(one: LeftOut, common: set[tuple[str, float]]) -> tuple[str, ...]:
 
 
 def _where(item: Excerpt) -> tuple[str, ...]:
-    from tinymem.recall.fusion import price_of
-
     values = f"{item.score:+.2f}", f"{-price_of(item.end - item.start):+.2f}", f"{item.relevance:.2f}"
     return f"#{item.step.step_number}", f"{item.step.timestamp:%Y-%m-%d}", *values, f"{item.tokens:,}"
 
