@@ -149,12 +149,6 @@ def test_days_that_are_asked_about_bring_nothing_that_is_not_allowed() -> None:
         assert set(rows.tolist()) >= {row for row in range(200, 250) if catalog.vectors[row] @ QUERY.vectors[0] > 0}
 
 
-def test_a_small_memory_is_looked_at_whole_whatever_day_is_asked_about() -> None:
-    catalog = catalog_of(VECTORS[:50])
-    query = asked(QUERY.vectors[0], spans=(seconds(3, 4),))
-    assert gather(query, catalog, NO_HITS, everything(catalog), None).rows.tolist() == list(range(50))
-
-
 def test_where_no_signal_says_anything_nothing_is_looked_at() -> None:
     catalog = catalog_of(np.zeros_like(VECTORS))
     assert gather(QUERY, catalog, NO_HITS, everything(catalog), None).rows.tolist() == []

@@ -172,14 +172,11 @@ def test_of_very_many_dates_some_are_taken() -> None:
 
 
 HOSTILE = {
-    "digits": "1" * 100_000,
     "words": "in the last May of " * 6_000,
     "spaces": "March 5 to" + " " * 100_000,
     "spaces behind a digit": ("5" + " " * 500) * 200,
     "dates": "May 1 " * 17_000,
     "ISO": "2000-" * 20_000,
-    "numbers": "5 to 5 and " * 9_000,
-    "parts": "early the " * 10_000,
     "controls": "\x00\ud800\u202e" * 30_000,
 }
 
@@ -211,13 +208,12 @@ def test_any_text_at_any_time_names_spans_that_are_some(text: str, now: datetime
         assert math.isfinite(start) and math.isfinite(end) and start < end
 
 
-@pytest.mark.parametrize("at", [datetime.min, datetime.max], ids=["year 1", "year 9999"])
-@pytest.mark.parametrize("hours", [-23, 0, 23])
 @pytest.mark.parametrize(
     "text", ["today", "yesterday", "999 years ago", "last year", "last Friday", "May 5", "in 1900"]
 )
-def test_nothing_is_too_early_or_too_late(text: str, hours: int, at: datetime) -> None:
-    now = at.replace(tzinfo=timezone(timedelta(hours=hours)))
+@pytest.mark.parametrize("now", [at.replace(tzinfo=timezone(timedelta(hours=hours)))
+                                 for at in (datetime.min, datetime.max) for hours in (-23, 23)])  # fmt: skip
+def test_nothing_is_too_early_or_too_late(text: str, now: datetime) -> None:
     assert spans(text, now, *EVER)
     for moment in EVER:
         assert spans(text, now, moment, moment)
@@ -260,20 +256,8 @@ def test_closeness_falls_by_days_and_slower_about_a_longer_span() -> None:
 # recall
 
 
-@pytest.mark.parametrize(
-    ("question", "day"),
-    [
-        ("What did we eat on March 5?", 5),
-        ("What did we eat on 2024-03-07?", 7),
-        ("What did we eat last Friday?", 8),
-        ("What did we eat yesterday?", 9),
-        ("What did we eat 6 days ago?", 4),
-    ],
-)
-@pytest.mark.parametrize("others", [0, 900])
-def test_a_question_with_a_date_prefers_what_was_said_then(
-    tmp_path: Path, question: str, day: int, others: int
-) -> None:
+@pytest.mark.parametrize("others", [0, 700])
+def test_a_question_with_a_date_prefers_what_was_said_then(tmp_path: Path, others: int) -> None:
     dishes = ["soup", "rice", "fish", "beans", "pasta", "curry", "salad", "pizza", "stew"]
     archive = open_archive(tmp_path)
     fill(archive, [
@@ -283,26 +267,11 @@ def test_a_question_with_a_date_prefers_what_was_said_then(
             for at, dish in enumerate(dishes, 1)
         ),
     ])  # fmt: skip
-    found = Search(archive).recall(question, 60, NOW)
-    best = max(found.items, key=lambda item: item.score)
-    assert best.text == f"We did eat {dishes[day - 1]} at noon."
-    assert best.why["dated"] > 0
-    archive.close()
-
-
-def test_of_a_large_memory_what_was_said_that_day_is_found_though_other_words_are_nearer(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    fill(archive, [
-        said("What did we say about the boat?" if at != 700 else "It leaks, Ana said, about the bow.", at,
-             timestamp=datetime(2023, 1, 1, 12, tzinfo=UTC) + timedelta(hours=6 * at))
-        for at in range(1, 1_400)
-    ])  # fmt: skip
-    archive.embed_pending()
-    allowed = np.ones(len(archive.catalog), np.bool_)
-    plain = Search(archive).score("What did we say about the boat?", NOW, allowed)
-    dated = Search(archive).score("What did we say about the boat on June 25?", NOW, allowed)
-    assert 699 not in plain.rows.tolist()
-    assert 699 in dated.rows.tolist()
+    for when, day in (("on March 5", 5), ("on 2024-03-07", 7), ("last Friday", 8), ("yesterday", 9), ("6 days ago", 4)):
+        found = Search(archive).recall(f"What did we eat {when}?", 60, NOW)
+        best = max(found.items, key=lambda item: item.score)
+        assert best.text == f"We did eat {dishes[day - 1]} at noon."
+        assert best.why["dated"] > 0
     archive.close()
 
 

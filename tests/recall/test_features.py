@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memories import LATER, START, catalog_of, fill, open_archive, said, sentences
-from strategies import MODERATE, histories
+from strategies import MODERATE
 
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.embedders.static import StaticEmbedder
@@ -78,14 +77,6 @@ def test_the_matrix_is_finite_whatever_is_asked_of_whatever_is_held(
     for name, query in QUERIES.items():
         if "huge" not in name or memory is MEMORIES["sessions"]:
             matrix_of(tmp_path / name, memory, query, embedder)
-
-
-@settings(MODERATE, max_examples=20)
-@given(st.lists(histories(6), max_size=2), st.sampled_from(sorted(QUERIES.keys() - {"huge"})))
-def test_the_matrix_is_finite_over_random_histories(
-    tmp_path_factory: pytest.TempPathFactory, runs: list[list[Step]], query: str
-) -> None:
-    matrix_of(tmp_path_factory.mktemp("m"), [step for run in runs for step in run], QUERIES[query], EMBEDDERS[0])
 
 
 # each column, against slow plain Python
@@ -258,15 +249,6 @@ def test_only_a_stretch_asks_for_identifiers_and_not_for_those_that_it_shows() -
     assert columns("Which port?") == [[0, 0, 0], [0, 0, 0]]
     assert columns("a\nb\nc\nd") == [[3, 0, 1], [1, 3, 0]]
     assert columns("a\nb\nc\nd", 3, 4, 9) == [[2, 0, 0], [0, 0, 0]]
-
-
-def test_the_day_that_is_named_stands_out(tmp_path: Path) -> None:
-    steps = [said(f"We had soup on the terrace, {at}.", at, timestamp=START + timedelta(days=at)) for at in range(1, 9)]
-    matrix, _ = matrix_of(tmp_path, steps, "What did we have on March 5?", EMBEDDERS[0])
-    dated = matrix[:, NAMES.index("dated")].tolist()
-    assert dated[3] == 1 and steps[3].timestamp.day == 5
-    assert dated[:4] == sorted(dated[:4]) and dated[3:] == sorted(dated[3:], reverse=True)
-    assert 0.5 < dated[2] < 0.9 and dated[7] < 0.1
 
 
 @pytest.mark.parametrize(("name", "question"), [("王丽", "昨天王丽去了哪里？"), ("김철수", "김철수가 어디에 갔어요?")])

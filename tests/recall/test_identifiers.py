@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import LATER, catalog_of, fill, numbered_texts, open_archive, passage_rows, sentences
+from memories import LATER, fill, numbered_texts, open_archive, sentences
 from strategies import MODERATE, THOROUGH, texts
 from work import grows_linearly
 
 from tinymem import HierarchicalMemory
-from tinymem.recall.catalog import Catalog
-from tinymem.recall.features import NAMES
 from tinymem.recall.query.identifiers import LONGEST, NAME, NUMBER, Seen, classes, hashes, identifiers, named, read
 from tinymem.recall.search import Search
 from tinymem.steps.types import ActionStep, MessageStep, Step
@@ -109,13 +107,13 @@ def test_a_long_number_is_an_id_and_found_as_it_was_hashed_before() -> None:
     assert asked == [asked[0], asked[0] | NUMBER] and asked[0] % 4 == NAME
 
 
-@pytest.mark.parametrize("asked", ["ORD50700", "ord-50700", "ORD_50700", "ORD-50700"])
 @pytest.mark.parametrize("held", ["ORD50700", "ORD-50700"])
-def test_a_label_is_found_in_each_of_its_spellings(asked: str, held: str) -> None:
+def test_a_label_is_found_in_each_of_its_spellings(held: str) -> None:
     with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
         memory.add_steps([*numbered_texts(sentences(60)), MessageStep("user", f"{held} went out on Monday.")])
-        found = memory.recall(f"Where is {asked}?", 200)
-        assert max(found.items, key=lambda item: item.score).step.step_number == 61 and found.note == ""
+        for asked in ("ORD50700", "ord-50700", "ORD_50700", "ORD-50700"):
+            found = memory.recall(f"Where is {asked}?", 200)
+            assert max(found.items, key=lambda item: item.score).step.step_number == 61 and found.note == ""
 
 
 @pytest.mark.parametrize(
@@ -170,16 +168,11 @@ def test_what_is_kept_is_read_again(text: str) -> None:
 
 
 ADVERSARIAL = {
-    "one word": "a" * 100_000,
-    "underscores": "_" * 100_000,
     "snakes": "a_" * 50_000,
     "path": "a/" * 50_000,
     "humps": "aB1_" * 25_000,
-    "dashes": "a" + "-" * 99_999,
-    "dotted": "a." * 50_000,
     "words as long as names may be": ("_" * (LONGEST - 1) + "a ") * 500,
     "paths as long as names may be": ("a" + "/." * 98 + "a ") * 500,
-    "single letters": "a " * 50_000,
     "slashes between letters": ("a" + "/" * 999) * 100,
 }
 
@@ -232,7 +225,7 @@ def flat(passages: list[tuple[list[int], bool]], start: int) -> tuple[Any, Any, 
     return 4 * np.array(codes, np.uint32), np.array(rows, np.int64), np.array(typed, np.bool_)
 
 
-@pytest.mark.parametrize("room", [0, 1, 511, 512, 513, 5_000])
+@pytest.mark.parametrize("room", [0, 512, 513])
 def test_there_is_the_room_that_was_asked_for(room: int) -> None:
     seen = Seen(room)
     assert seen.has_room(room)
@@ -240,36 +233,6 @@ def test_there_is_the_room_that_was_asked_for(room: int) -> None:
     codes = 4 * np.arange(room, dtype=np.uint32)
     seen.extend(codes, np.arange(room), np.zeros(room, np.bool_))
     assert seen.introduced(codes, np.arange(room)).all()
-
-
-@MODERATE
-@given(st.integers(1, 400), st.integers(0, 10**6))
-def test_a_catalog_that_grew_knows_what_one_that_was_loaded_at_once_knows(piece: int, seed: int) -> None:
-    dice = np.random.default_rng(seed)
-    names = [dice.integers(0, 2**32, dice.integers(0, 20), np.uint32) for _ in range(400)]
-    again = [dice.choice(np.concatenate([*names[:at], [7]]), 2).astype("<u4") for at in range(400)]
-    blobs = [np.unique(np.concatenate(pair)).astype("<u4").tobytes() for pair in zip(names, again, strict=True)]
-    kinds = np.array(["observation", "call"])[dice.integers(0, 2, 400)].tolist()
-    rows = passage_rows(np.zeros((400, 4), np.float32), identifiers=blobs, kind=kinds)
-    at_once, grown = Catalog(4), Catalog(4)
-    at_once.extend(rows)
-    for start in range(0, 400, piece):
-        grown.extend(rows[start : start + piece])
-    codes, lengths = at_once.identifiers_of(np.arange(400))
-    of_row = np.repeat(np.arange(400), lengths)
-    assert np.array_equal(grown.seen.introduced(codes, of_row), at_once.seen.introduced(codes, of_row))
-    assert np.array_equal(grown.seen.typed(codes), at_once.seen.typed(codes))
-
-
-def test_what_two_passages_share_is_introduced_by_the_first_and_typed_in_both() -> None:
-    blobs = [hashes(text) for text in ("src/app.py is there", "cat src/app.py", "src/app.py: load_config", "nothing")]
-    catalog = catalog_of(
-        np.zeros((4, 4), np.float32), identifiers=blobs, kind=["observation", "call", "observation", "message"]
-    )
-    codes, lengths = catalog.identifiers_of(np.arange(4))
-    assert lengths.tolist() == [1, 1, 2, 0]
-    assert catalog.seen.introduced(codes, np.repeat(np.arange(4), lengths)).tolist() == [True, False, False, True]
-    assert catalog.seen.typed(codes).tolist() == [True, True, True, False]
 
 
 # recall
@@ -294,40 +257,16 @@ Nothing is to do there.
 Back to the refund: open the file that handles it and fix the amount."""
 
 
-def test_a_stretch_brings_back_the_listing_that_introduced_a_path(tmp_path: Path) -> None:
+def test_a_stretch_brings_back_the_listing_that_introduced_a_path_before_the_memory_was_opened(tmp_path: Path) -> None:
+    steps = an_agents_run()
+    first = open_archive(tmp_path)
+    fill(first, steps[:2])
+    first.embed_pending()
+    first.close()
     archive = open_archive(tmp_path)
-    fill(archive, an_agents_run())
+    fill(archive, steps[2:])
     found = Search(archive).recall(STRETCH, 300, LATER)
     assert "services/refund/handle_refund_v2.py" in found.text
     listing = next(item for item in found.items if item.step.step_number == 2 and "refund" in item.text)
     assert listing.why["introduces"] > 0
     archive.close()
-
-
-def test_what_the_stretch_shows_itself_is_not_looked_for(tmp_path: Path) -> None:
-    archive = open_archive(tmp_path)
-    steps = fill(archive, an_agents_run())
-    archive.embed_pending()
-    everything = np.ones(len(archive.catalog), np.bool_)
-    observation = int(np.flatnonzero((archive.catalog.step == 2) & (archive.catalog.kind == 0))[0])
-
-    def introduced(query: str) -> float:
-        scored = Search(archive).score(query, LATER, everything)
-        return float(scored.features[scored.rows.tolist().index(observation), NAMES.index("introduces")])
-
-    shown = steps[1].parts()[-1].text
-    assert introduced(STRETCH) == pytest.approx(np.log(1 + 8))
-    assert introduced(f"{STRETCH}\n{shown}") == 0
-    assert introduced("Which file handles the refund?") == 0, "a question is no stretch"
-    archive.close()
-
-
-def test_identifiers_are_there_when_a_memory_is_opened_again(tmp_path: Path) -> None:
-    first = open_archive(tmp_path)
-    fill(first, an_agents_run()[:2])
-    first.embed_pending()
-    first.close()
-    again = open_archive(tmp_path)
-    fill(again, an_agents_run()[2:])
-    assert "services/refund/handle_refund_v2.py" in Search(again).recall(STRETCH, 300, LATER).text
-    again.close()

@@ -21,7 +21,7 @@ from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.packing import REPEATS, Limits, Ranked, pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
-from tinymem.recall.results import Excerpt, Recall
+from tinymem.recall.results import Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.steps.types import ActionStep
@@ -90,14 +90,9 @@ def test_a_block_is_never_over_its_budget_and_every_excerpt_is_true(
 ) -> None:
     count = sum(len(passages_of(step)) for step in memory)
     passages = ranked(memory, [dice.uniform(-9, 9) for _ in range(count)])  # type: ignore[attr-defined]
-    check(packed(memory, passages, budget, counter), passages, budget, counter)
-
-
-@settings(MODERATE, max_examples=10)
-@given(memories(), st.integers(1, 2_000))
-def test_the_same_passages_give_the_same_block(memory: list[Step], budget: int) -> None:
-    passages = ranked(memory)
-    assert packed(memory, passages, budget).text == packed(memory, passages, budget).text
+    recall = packed(memory, passages, budget, counter)
+    check(recall, passages, budget, counter)
+    assert packed(memory, passages, budget, counter).text == recall.text
 
 
 def chat(count: int = 60, per_day: int = 60) -> list[Step]:
@@ -108,7 +103,7 @@ def chat(count: int = 60, per_day: int = 60) -> list[Step]:
 
 
 @pytest.mark.parametrize("counter", [TOKENS, EstimatingCounter(), WORDS], ids=lambda counter: counter.name)
-@pytest.mark.parametrize("budget", range(1, 40))
+@pytest.mark.parametrize("budget", [1, 12, 27, 28, 39])
 def test_a_budget_that_is_too_small_gives_an_empty_recall(budget: int, counter: TokenCounter) -> None:
     memory = chat()
     recall = packed(memory, ranked(memory), budget, counter)
@@ -166,18 +161,18 @@ def test_a_small_passage_that_fits_fills_the_gap() -> None:
     assert {item.step.step_number for item in recall.items if item.step.step_number != 1} == {3}
 
 
-@pytest.mark.parametrize("per_day", [60, 2, 1])
+@pytest.mark.parametrize("per_day", [60, 1])
 def test_little_of_the_budget_is_left_while_passages_would_fit(per_day: int) -> None:
-    memory = chat(200, per_day)
+    memory = chat(120, per_day)
     longest = max(TOKENS.count(step.text) for step in memory)
-    for budget in range(100, 2_000, 37):
+    for budget in range(100, 2_000, 137):
         recall = packed(memory, ranked(memory), budget)
         assert budget - recall.tokens < longest + 20
-    used = [packed(memory, ranked(memory), budget).tokens / budget for budget in range(300, 2_000, 97)]
+    used = [packed(memory, ranked(memory), budget).tokens / budget for budget in range(300, 2_000, 197)]
     assert np.mean(used) > 0.97
 
 
-@pytest.mark.parametrize("budget", range(300, 2_000, 83))
+@pytest.mark.parametrize("budget", range(300, 2_000, 425))
 def test_slices_of_long_steps_fill_the_budget_too(budget: int) -> None:
     memory = [said("\n".join(sentences(300, seed, length=20)), seed) for seed in range(1, 9)]
     dice = np.random.default_rng(budget)
@@ -191,13 +186,6 @@ def test_slices_of_long_steps_fill_the_budget_too(budget: int) -> None:
         if (passage.number, passage.part, passage.start) not in shown:
             text = memory[passage.number - 1].text[passage.start : passage.end]
             assert TOKENS.count(text) > spare - 30, "a passage that would fit was left out"
-
-
-def test_an_excerpt_says_what_it_is() -> None:
-    step = said("text", 1)
-    excerpt = Excerpt(step, 0, 0, 4, "text", 3, 1.5, 0.5, {"cosine": 1.5})
-    recall = Recall("block", 3, (excerpt,))
-    assert (str(recall), bool(recall), bool(Recall("", 0, ()))) == ("block", True, False)
 
 
 def test_what_repeats_a_better_passage_makes_room_for_something_else() -> None:
