@@ -46,7 +46,7 @@ from tinymem.protocols import Vectors
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import Fusion
 from tinymem.recall.packing import FENCE
-from tinymem.recall.relevance import PRICE, Calibration, Gate, has_to_do
+from tinymem.recall.relevance import PRICE, Calibration, Gate, mark_relevant
 from tinymem.recall.search import LITTLE
 
 __all__ = ["Sample", "curve", "fit", "main"]
@@ -363,7 +363,7 @@ def _filled(one: Measured, floor: float | None) -> list[float]:
     if floor is not None:
         enough = one.relevance >= floor
     else:
-        enough = has_to_do(scores) | (asked.features[:, NAMES.index("named")] > 0) | one.sample.is_stretch
+        enough = mark_relevant(scores) | (asked.features[:, NAMES.index("named")] > 0) | one.sample.is_stretch
     costs = asked.lengths / 4 + LABEL
     order = [i for i in np.argsort(PRICE * np.log(costs) - scores, kind="stable").tolist() if enough[i]]
     values = []

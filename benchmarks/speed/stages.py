@@ -45,7 +45,7 @@ STAGES = {
     "read steps": ["archive.archive:Archive.fetch"],
     "pack": ["recall.search:pack"],
     "near-duplicates": ["recall.diversity:Repetitions.take"],
-    "render": ["recall.packing:_Packer.rendered"],
+    "render": ["recall.packing:_Packer.render"],
     "window": ["window.sending:Sending.__call__"],
     "follow the journal": ["archive.durable_window:DurableWindow.catch_up"],
     "the rest": ["memory.hierarchy:HierarchicalMemory.context", "memory.hierarchy:HierarchicalMemory.recall"],

@@ -15,7 +15,7 @@ from strategies import MODERATE
 from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
 from tinymem.recall.packing import UNRELATED
-from tinymem.recall.relevance import Signals, calibration, gate, has_to_do
+from tinymem.recall.relevance import Signals, calibration, gate, mark_relevant
 from tinymem.recall.render import is_own_message
 
 SCORES = st.lists(st.floats(-1e6, 1e6, width=32), max_size=30)
@@ -62,9 +62,9 @@ def test_rivals_that_fit_as_well_make_it_less_likely() -> None:
 
 
 def test_what_has_nothing_to_do_with_it_is_marked_only_where_nothing_fits() -> None:
-    assert has_to_do(np.array([-1.0, -6.9, -7.1, -30])).tolist() == [True, True, False, False]
-    assert has_to_do(np.array([0.0, -6.9, -7.1, -30])).tolist() == [True] * 4
-    assert has_to_do(np.array([])).tolist() == []
+    assert mark_relevant(np.array([-1.0, -6.9, -7.1, -30])).tolist() == [True, True, False, False]
+    assert mark_relevant(np.array([0.0, -6.9, -7.1, -30])).tolist() == [True] * 4
+    assert mark_relevant(np.array([])).tolist() == []
 
 
 def test_each_signal_speaks_for_the_memory_or_against_it() -> None:

@@ -11,7 +11,17 @@ from strategies import IMAGE, THOROUGH
 
 import tinymem.window.excerpts
 from tinymem.steps.types import ActionStep, MessageStep, Step, TaskStep, ToolCall
-from tinymem.window.excerpts import HEAD, JOINED, LEAST, LONG, ends, excerpt, long_texts, pieces, with_texts
+from tinymem.window.excerpts import (
+    HEAD,
+    JOINED,
+    LEAST,
+    LONG,
+    cut_middle,
+    cut_pieces,
+    excerpt,
+    long_texts,
+    replace_texts,
+)
 
 MARK = re.compile(r"\n?… \[([0-9]+) characters left out\] …\n?")
 
@@ -34,7 +44,7 @@ def left_out(short: str) -> int:
 @THOROUGH
 @given(long_text(), st.data())
 def test_an_excerpt_is_verbatim_slices_and_what_is_missing_is_counted(text: str, data: st.DataObject) -> None:
-    chosen = data.draw(st.lists(st.sampled_from(pieces(text)), unique=True))
+    chosen = data.draw(st.lists(st.sampled_from(cut_pieces(text)), unique=True))
     short = excerpt(text, chosen)
     assert len(short) <= len(text)
     if short == text:
@@ -53,9 +63,9 @@ def test_an_excerpt_is_verbatim_slices_and_what_is_missing_is_counted(text: str,
 @THOROUGH
 @given(long_text(), st.data())
 def test_what_was_shortened_can_be_shortened_again(text: str, data: st.DataObject) -> None:
-    short = excerpt(text, data.draw(st.lists(st.sampled_from(pieces(text)), unique=True)))
-    assert all(not MARK.search(short[start:end]) for start, end in pieces(short))
-    again = pieces(short)
+    short = excerpt(text, data.draw(st.lists(st.sampled_from(cut_pieces(text)), unique=True)))
+    assert all(not MARK.search(short[start:end]) for start, end in cut_pieces(short))
+    again = cut_pieces(short)
     shorter = excerpt(short, data.draw(st.lists(st.sampled_from(again), unique=True)) if again else [])
     if shorter != text:
         assert len(MARK.sub("", shorter)) + left_out(shorter) == len(text)
@@ -73,10 +83,10 @@ def test_the_first_line_stays_if_it_is_short() -> None:
 def test_head_and_tail_are_never_shorter_than_a_slice_may_be() -> None:
     text = "\n".join(f"line {number} of the log" for number in range(200))
     for length in (0, 300, 1200):
-        parts = shown(ends(text, length))
+        parts = shown(cut_middle(text, length))
         assert [text.startswith(parts[0]), text.endswith(parts[1])] == [True, True]
         assert min(map(len, parts)) >= LEAST and abs(sum(map(len, parts)) - max(length, 2 * LEAST)) <= LEAST
-    assert MARK.findall(ends(ends(text, 900), 300)) == [str(len(text) - 400)]
+    assert MARK.findall(cut_middle(cut_middle(text, 900), 300)) == [str(len(text) - 400)]
 
 
 def test_nearly_touching_slices_become_one() -> None:
@@ -99,14 +109,14 @@ def test_only_results_and_messages_are_long_texts() -> None:
 def test_texts_are_replaced_where_they_stand_and_nothing_else_changes() -> None:
     long = "word " * LONG
     action = ActionStep(long, [ToolCall("f", {"a": long}, "1", observation=long, error="no")])
-    step = with_texts(action, {long: "new"})
+    step = replace_texts(action, {long: "new"})
     assert isinstance(step, ActionStep)
     assert step.tool_calls == (ToolCall("f", {"a": long}, "1", observation="new", error="no"),)
     assert step.thought == long and step.id == action.id
-    assert with_texts(action, {long: long}) is action
+    assert replace_texts(action, {long: long}) is action
     task: Step = TaskStep(long)
-    assert with_texts(task, {long: "new"}) is task
-    assert with_texts(MessageStep("user", long, id="m"), {long: "new"}).text == "new"
+    assert replace_texts(task, {long: "new"}) is task
+    assert replace_texts(MessageStep("user", long, id="m"), {long: "new"}).text == "new"
 
 
 def test_the_examples_in_the_docstrings_run() -> None:

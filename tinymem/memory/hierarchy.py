@@ -61,7 +61,7 @@ from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import is_address
 from tinymem.upkeep.exporting import Exported, export_journal
-from tinymem.upkeep.forgetting import chosen, forget_namespace
+from tinymem.upkeep.forgetting import forget_namespace, select_steps
 from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.defaults import always_pruned, default_strategy
 from tinymem.window.manager import OnConflict
@@ -839,7 +839,7 @@ class HierarchicalMemory(StepCollection):
             only = self._filters.make(since=since, until=until, before=before, where=where, **limits)
             if not named and only == Filter():
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
-            numbers = chosen(self.long_term, named, only)
+            numbers = select_steps(self.long_term, named, only)
             if dry_run or not numbers:
                 return len(numbers)
             self._upkeep.remove(numbers)

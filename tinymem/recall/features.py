@@ -129,14 +129,14 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
         cosines[2],
         bm25s[2],
         np.where((before >= 0) & catalog.asks[before], bm25s[1], 0),
-        _speaker(query, catalog, rows),
+        _is_speaker_named(query, catalog, rows),
         catalog.reply[rows] & ((before < 0) | (catalog.kind[before] == SAID)),
         catalog.announces[rows],
         catalog.milestone[rows],
         closeness(catalog.time[rows], query.spans),
-        _together(base, (catalog.time[rows] // DAY).astype(np.int64)),
-        *_identifiers(query, catalog, rows),
-        _named(query, catalog, rows, at),
+        _mean_of_best(base, (catalog.time[rows] // DAY).astype(np.int64)),
+        *_identifier_features(query, catalog, rows),
+        _rarity_of_named(query, catalog, rows, at),
         np.where(catalog.kind[rows] == SAID, np.log(steps.ends(at) - at), 0),
         calls,
         size,
@@ -172,7 +172,7 @@ def _calls_and_sizes(catalog: Catalog, rows: Ids) -> tuple[npt.NDArray[np.bool_]
     return is_act & ~((catalog.part[rows] == 0) & is_followed), sizes
 
 
-def _identifiers(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
+def _identifier_features(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
     """Yield introduces, typed_share and paths; all are 0 where the query is a question.
 
     An agent copies most of what it types from earlier steps; the identifiers of the stretch itself it can still see.
@@ -195,7 +195,7 @@ CALLED = 0.8  # of what an identifier in a call is worth to the call's result, w
 ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
-def _named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vectors:
+def _rarity_of_named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vectors:
     """Sum the rarity of the question's identifiers that each passage of `rows` holds; `at` are the places of its steps.
 
     The rarity of an identifier in df of n passages is ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 in one passage
@@ -218,7 +218,7 @@ def _named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vectors:
     return named
 
 
-def _together(base: Vectors, groups: Ids) -> Vectors:
+def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:
     """Return for each candidate the mean of `base` over the three best of its group."""
     _, group = np.unique(groups, return_inverse=True)
     order = np.lexsort((-base, group))
@@ -231,7 +231,7 @@ def _together(base: Vectors, groups: Ids) -> Vectors:
     return means
 
 
-def _speaker(query: Query, catalog: Catalog, rows: Ids) -> Vectors:
+def _is_speaker_named(query: Query, catalog: Catalog, rows: Ids) -> Vectors:
     """Return 1 for each passage of `rows` whose speaker's name, or a part of it, is in the question; else 0."""
     text, unspaced = query.text, has_cjk(query.text)
     asked = set(re.findall(r"\w+", text.lower()))

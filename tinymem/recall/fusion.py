@@ -23,7 +23,7 @@ from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES, features
 from tinymem.recall.packing import Ranked
 from tinymem.recall.query.analysis import Query
-from tinymem.recall.relevance import Signals, calibration, gate, has_to_do, price_of
+from tinymem.recall.relevance import Signals, calibration, gate, mark_relevant, price_of
 
 __all__ = ["Fusion", "Scored", "published"]
 
@@ -135,15 +135,15 @@ class Scored:
         best = rows[order]
         columns = (catalog.step[best], catalog.part[best], catalog.start[best], catalog.end[best], scores[order])
         whys = (partial(self._why, i) for i in order.tolist())
-        enough = self._related(scores, is_stretch) if least is None else relevance >= least
+        enough = self._mark_related(scores, is_stretch) if least is None else relevance >= least
         shown = relevance[order].tolist(), enough[order].tolist()
         return [*map(Ranked, *(column.tolist() for column in columns), whys, *shown)]
 
-    def _related(self, scores: Vectors, is_stretch: bool) -> npt.NDArray[np.bool_]:
+    def _mark_related(self, scores: Vectors, is_stretch: bool) -> npt.NDArray[np.bool_]:
         """Mark what may have to do with the query: all for a stretch, and what has an identifier of a question."""
         if is_stretch:
             return np.ones(len(scores), np.bool_)
-        related: npt.NDArray[np.bool_] = has_to_do(scores) | (self.features[:, NAMED] > 0)
+        related: npt.NDArray[np.bool_] = mark_relevant(scores) | (self.features[:, NAMED] > 0)
         return related
 
     def _why(self, i: int) -> dict[str, float]:

@@ -153,7 +153,7 @@ class _Packer:
     def __post_init__(self) -> None:
         self.repetitions = Repetitions(self.diversity, self.asked)
 
-    def _short(self) -> list[Said]:
+    def _read_short(self) -> list[Said]:
         """Return the short ones of all candidates that may come back."""
         short = [at for at in self.every(below=SHORT) if at.is_relevant]
         self.steps |= self.known.of({at.number for at in short} - self.steps.keys(), self.fetch)
@@ -177,21 +177,21 @@ class _Packer:
             said = opened.said(at.part, at.start, at.end)
             labels, dates = (at.number, at.part) not in labelled, opened.header not in headers
             cost = self._cost(opened, at.part, said.text, labels, dates)
-            if cost + self._marking(said) > left:
+            if cost + self._mark_cost(said) > left:
                 misses += 1
                 continue
             self.taken.add(i)
             was_counted = self.repetitions.sayings
-            is_new = self.repetitions.take(said, self._short)
+            is_new = self.repetitions.take(said, self._read_short)
             if self.repetitions.sayings is not was_counted:  # what was chosen before gets its mark
-                left -= sum(self._marking(c.said) for c in self.chosen)
+                left -= sum(self._mark_cost(c.said) for c in self.chosen)
             if not is_new:
                 self.repeated.add(i)
                 continue
             self.chosen.append(_Chosen(i, at, opened, said, cost))
             headers.add(opened.header)
             labelled.add((at.number, at.part))
-            left, misses = left - cost - self._marking(said), 0
+            left, misses = left - cost - self._mark_cost(said), 0
         return (len(self.chosen), self.repetitions.sayings) != before
 
     def _at(self, i: int) -> Ranked | None:
@@ -200,7 +200,7 @@ class _Packer:
             self.ranked, self.is_all = self.every() or self.ranked, True
         return self.ranked[i] if i < len(self.ranked) else None
 
-    def _marking(self, said: Said) -> int:
+    def _mark_cost(self, said: Said) -> int:
         """Count the tokens of what stands behind a passage that was said more than once, as far as that is known."""
         mark = said_times(*self.repetitions.times(said))
         return self.counter.count(mark) if mark else 0
@@ -219,10 +219,10 @@ class _Packer:
             self.steps |= self.known.of(numbers, self.fetch)
         return self.steps.get(number)
 
-    def rendered(self, key: bytes, numbered: bool) -> tuple[str, int]:
+    def render(self, key: bytes, numbered: bool) -> tuple[str, int]:
         """Return the block of what is chosen, and its tokens."""
         lines = []
-        for run in _united(self.chosen):
+        for run in _unite(self.chosen):
             first, opened = run[0].at, run[0].opened
             shown = opened.line(first.part, first.start, run[-1].at.end, numbered)
             lines.append((opened.header, shown + said_times(*self._times(run))))
@@ -240,7 +240,7 @@ class _Packer:
             start=first.start,
             end=last.end,
             text="".join(c.said.text for c in run),
-            tokens=sum(c.tokens for c in run) + (self._marking(run[0].said) if times > 1 else 0),
+            tokens=sum(c.tokens for c in run) + (self._mark_cost(run[0].said) if times > 1 else 0),
             score=best.score,
             relevance=best.relevance,
             why=best.why(),
@@ -261,10 +261,10 @@ class _Packer:
             said = opened.said(at.part, at.start, at.end)
             tokens = self._cost(opened, at.part, said.text, labels=True, dates=True)
             excerpt = self.excerpt([_Chosen(i, at, opened, said, tokens)])
-            better = self._better(said) if i in self.repeated else None
+            better = self._find_better(said) if i in self.repeated else None
             yield LeftOut(excerpt, i + 1, self._reason(i, last), better)
 
-    def _better(self, said: Said) -> int | None:
+    def _find_better(self, said: Said) -> int | None:
         """Return the number of the step whose chosen passage a text repeats."""
         return next((c.at.number for c in self.chosen if self.repetitions.is_repeated(said, c.said)), None)
 
@@ -311,18 +311,18 @@ def pack(
     packer = _Packer(ranked, fetch, counter, opened or OpenedSteps(), most, limits.diversity, every, asked)
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
-        text, tokens = packer.rendered(key, limits.ids)
+        text, tokens = packer.render(key, limits.ids)
         while tokens > budget:
             packer.chosen.remove(min(packer.chosen, key=lambda c: c.at.score))
-            text, tokens = packer.rendered(key, limits.ids)
+            text, tokens = packer.render(key, limits.ids)
             more = 0
         if not more or not packer.fill(budget - tokens):
             break
-    recalled = Recall(text, tokens, tuple(packer.excerpt(run) for run in _united(packer.chosen)))
+    recalled = Recall(text, tokens, tuple(packer.excerpt(run) for run in _unite(packer.chosen)))
     return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))
 
 
-def _united(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
+def _unite(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:
     """Group the passages in order of time, slices that adjoin in the same part together."""
     runs: list[list[_Chosen]] = []
     for c in sorted(chosen, key=lambda c: (c.at.number, c.at.part, c.at.start)):

@@ -79,7 +79,16 @@ def passages_of(step: Step, key: bytes | None = None, pieces: Cut | None = None)
     asks = is_question(step.text)
     calls = step.tool_calls if isinstance(step, ActionStep) else ()
     tools = "\n".join([*dict.fromkeys(tool_name(call.name) for call in calls)][:MOST_TOOLS])
-    return [row for index, part in enumerate(step.parts()) for row in _rows(index, part, asks, tools, key, pieces)]
+    rows: list[PassageRow] = []
+    for index, part in enumerate(step.parts()):
+        text = clean(part.text)
+        for first, last in between(len(text), own_blocks(text, key) if key else ()):
+            for start, end in (pieces or cut)(text[first:last]):
+                said = text[first + start : first + end]
+                if not said.isspace():
+                    kind, codes = kind_of_passage(part, said), hashes(said)
+                    rows.append(PassageRow(index, first + start, first + end, kind, asks, said, codes, tools))
+    return rows
 
 
 def is_question(text: str) -> bool:
@@ -95,17 +104,6 @@ def kind_of_passage(part: Part, text: str) -> str:
     """
     is_announcement = part.kind == "thought" and len(text) < SHORT and _ANNOUNCED.search(text.strip())
     return "announcement" if is_announcement else part.kind
-
-
-def _rows(index: int, part: Part, asks: bool, tools: str, key: bytes | None, pieces: Cut | None) -> list[PassageRow]:
-    text = clean(part.text)
-    left = between(len(text), own_blocks(text, key) if key else ())
-    places = [(first + start, first + end) for first, last in left for start, end in (pieces or cut)(text[first:last])]
-    return [
-        PassageRow(index, start, end, kind_of_passage(part, said), asks, said, hashes(said), tools)
-        for start, end in places
-        if not (said := text[start:end]).isspace()
-    ]
 
 
 def slices(step: Step, places: Iterable[tuple[int, int, int]]) -> list[str]:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tinymem.protocols import Vectors
 
-__all__ = ["Calibration", "Gate", "Signals", "calibration", "gate", "has_to_do", "price_of"]
+__all__ = ["Calibration", "Gate", "Signals", "calibration", "gate", "mark_relevant", "price_of"]
 
 EVIDENT = 0.0  # the mean score of evidence: where no passage reaches it, the memory may well know nothing of it,
 UNRELATED = -7.0  # and then what is below this has nothing to do with the question
@@ -122,7 +122,7 @@ def gate(embedder: str) -> Gate:
     return Gate(**gates.get(embedder, gates["other"]))
 
 
-def has_to_do(scores: Vectors) -> npt.NDArray[np.bool_]:
+def mark_relevant(scores: Vectors) -> npt.NDArray[np.bool_]:
     """Mark the candidates for a question that may have to do with it: all of them where one fits well."""
     if scores.max(initial=UNRELATED) >= EVIDENT:
         return np.ones(len(scores), np.bool_)

@@ -18,23 +18,8 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 
-__all__ = [
-    "KINDS",
-    "between",
-    "block",
-    "fenced",
-    "header",
-    "is_block",
-    "is_mark",
-    "is_own_message",
-    "label",
-    "line",
-    "one_line",
-    "own_blocks",
-    "said_by",
-    "said_times",
-    "without_echoes",
-]
+__all__ = ["KINDS", "between", "block", "fenced", "header", "is_block", "is_mark", "is_own_message", "label", "line",
+           "one_line", "own_blocks", "said_by", "said_times", "without_echoes"]  # fmt: skip
 
 TOOL_SHOWN = 40  # characters of a tool's name that stand before its result
 KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context

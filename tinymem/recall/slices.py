@@ -61,14 +61,9 @@ def gather_slice(
         NEAREST, AROUND, NAMED, query.is_stretch,
     )  # fmt: skip
     found = journal.sliced(sought)
-    catalog = _catalog(found, outline)
-    return catalog, gather(query, catalog, found.lexical, catalog.allowed(only, hidden), None, found.share)
-
-
-def _catalog(found: Slice, outline: Outline) -> Catalog:
     catalog = _Sliced(outline.dimensions)
     if found.passages is not None:
         catalog.append(found.passages)
     catalog.whole, catalog.frequency = outline.whole, found.named
     catalog.seen = _Introduced(found, catalog.id)
-    return catalog
+    return catalog, gather(query, catalog, found.lexical, catalog.allowed(only, hidden), None, found.share)

@@ -23,14 +23,14 @@ from tinymem.stores.journals import (
     open_shared,
 )
 
-__all__ = ["chosen", "forget_namespace", "number_of", "undone_on_failure"]
+__all__ = ["forget_namespace", "number_of", "select_steps", "undone_on_failure"]
 
 MOST = 1 << 62  # above every number
 _NUMBER = re.compile("[0-9]{1,18}")  # a step's number as text
 AT_ONCE = 500  # steps that are read to see which tools they call
 
 
-def chosen(archive: Archive, ids: Sequence[str], only: Filter) -> list[int]:
+def select_steps(archive: Archive, ids: Sequence[str], only: Filter) -> list[int]:
     """Return the numbers of the steps with these ids, and of those that match all filters, if there is any."""
     if only.type is not None:
         one_of("type", only.type, *STEP_TYPES)

@@ -17,7 +17,7 @@ from tinymem.steps.content import Content, left_out
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["ends", "excerpt", "fitted", "long_texts", "pieces", "with_texts"]
+__all__ = ["cut_middle", "cut_pieces", "excerpt", "fit_steps", "long_texts", "replace_texts"]
 
 LEAST = 200  # characters of a slice: less says nothing without its context
 LONG = 600  # a text of up to so many characters stays whole
@@ -38,7 +38,7 @@ def long_texts(step: Step, most: int = LONG) -> list[str]:
     return [] if step.pinned else [text for text in found if isinstance(text, str) and len(text) > most]
 
 
-def with_texts(step: Step, texts: Mapping[str, str]) -> Step:
+def replace_texts(step: Step, texts: Mapping[str, str]) -> Step:
     """Replace texts (old to new) in the results or the message of `step`; return itself if nothing changes."""
 
     def changed(content: Content | None) -> Content | None:
@@ -51,10 +51,10 @@ def with_texts(step: Step, texts: Mapping[str, str]) -> Step:
     return step.evolve(content=changed(step.content)) if isinstance(step, MessageStep) else step
 
 
-def pieces(text: str) -> list[Slice]:
+def cut_pieces(text: str) -> list[Slice]:
     """Cut `text` into passages that may be kept on their own; a text that was shortened before, between its marks.
 
-    >>> pieces("short")
+    >>> cut_pieces("short")
     [(0, 5)]
     """
     spans = _between_marks(text)
@@ -85,19 +85,19 @@ def excerpt(text: str, slices: Iterable[Slice]) -> str:
     return short if len(short) < len(text) else text
 
 
-def ends(text: str, length: int) -> str:
+def cut_middle(text: str, length: int) -> str:
     """Cut `text` to about `length` characters, two thirds from its head and one from its tail, each LEAST or more."""
     return excerpt(text, [(0, length - length // 3), (len(text) - length // 3, len(text))])
 
 
-def fitted(steps: Sequence[Step], room: int, count: Callable[[Step], int]) -> list[Step]:
+def fit_steps(steps: Sequence[Step], room: int, count: Callable[[Step], int]) -> list[Step]:
     """Cut the long texts of `steps` to head and tail, so that they cost at most `room` tokens; [] if they cannot."""
     longest = most_characters(lambda most: sum(map(count, _cut(steps, most))) <= room, room)
     return _cut(steps, longest) if longest >= 0 else []
 
 
 def _cut(steps: Sequence[Step], length: int) -> list[Step]:
-    return [with_texts(step, {text: ends(text, length) for text in long_texts(step, LEAST)}) for step in steps]
+    return [replace_texts(step, {text: cut_middle(text, length) for text in long_texts(step, LEAST)}) for step in steps]
 
 
 def _between_marks(text: str) -> list[Slice]:

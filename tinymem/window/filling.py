@@ -18,7 +18,7 @@ from tinymem.recall.fusion import Scored
 from tinymem.recall.render import said_by
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
-from tinymem.window.excerpts import Slice, excerpt, long_texts, with_texts
+from tinymem.window.excerpts import Slice, excerpt, long_texts, replace_texts
 from tinymem.window.strategy import Group
 
 __all__ = ["Filling"]
@@ -125,7 +125,7 @@ class Filling:
         if self._in_call[row]:
             whole = whole | {shown}
         group = [
-            with_texts(
+            replace_texts(
                 step if step.id in whole else self._brief[step.id],
                 {text: excerpt(text, slices.get((step.id, text), [])) for text in self._long[step.id]},
             )

@@ -16,7 +16,7 @@ from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
-from tinymem.window.excerpts import fitted
+from tinymem.window.excerpts import fit_steps
 from tinymem.window.filling import Filling
 from tinymem.window.step_index import StepIndex
 from tinymem.window.strategy import Group, PruneStrategy, Tasks, in_order, low_mark, must_stay
@@ -118,7 +118,8 @@ class SemanticPruning:
         kept, others, used = must_stay(steps, costs, self.max_tokens, self.max_tokens, self.tasks)
         recent, used = self._recent(others, costs, used)
         candidates = others[: len(others) - len(recent)]
-        text = self._question(steps)
+        asked = default_query if self.query is None else self.query
+        text = asked if isinstance(asked, str) else asked(steps)
         if candidates and used < self.target and text.strip():
             listed = [step for group in candidates for step in group]
             found = self.index.score(listed, text)
@@ -136,17 +137,10 @@ class SemanticPruning:
             recent.insert(0, group)
             used += cost
         if self.keep_recent and others and not recent:
-            if self.shorten and (cut := fitted(others[-1], (self.max_tokens - used) // 2, self.price.count)):
+            if self.shorten and (cut := fit_steps(others[-1], (self.max_tokens - used) // 2, self.price.count)):
                 recent = [cut]
             used += sum(self.price.count(step) for group in recent for step in group)
         return recent, used
-
-    def _question(self, steps: Sequence[Step]) -> str:
-        if isinstance(self.query, str):
-            return self.query
-        if self.query is not None:
-            return self.query(steps)
-        return default_query(steps)
 
 
 def default_query(steps: Sequence[Step], task: Step | None = None) -> str:

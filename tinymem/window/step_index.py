@@ -26,7 +26,7 @@ from tinymem.recall.query.analysis import analyse, embedded
 from tinymem.steps.step import Step
 from tinymem.steps.types import is_milestone
 from tinymem.stores.bm25 import hash_words, search_words
-from tinymem.window.excerpts import pieces
+from tinymem.window.excerpts import cut_pieces
 
 __all__ = ["StepIndex"]
 
@@ -76,7 +76,7 @@ class StepIndex:
     def _entries_of(self, steps: Sequence[Step]) -> list[list[_Passage]]:
         keys = [(step.id, *step.parts()) for step in steps]
         new = {
-            key: passages_of(step, pieces=pieces)
+            key: passages_of(step, pieces=cut_pieces)
             for key, step in zip(keys, steps, strict=True)
             if key not in self._entries
         }

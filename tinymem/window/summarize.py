@@ -13,7 +13,7 @@ from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.step import Step, Style
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.writing import FunctionSummarizer, SummaryWriter
-from tinymem.window.excerpts import fitted as shortened
+from tinymem.window.excerpts import fit_steps as shortened
 from tinymem.window.strategy import (
     Group,
     PruneStrategy,
