@@ -36,16 +36,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class _Text:
-    """A passage's text as a vector and as words; shared by all steps that hold that text."""
+    """A passage's text as a vector, as words and as identifiers; shared by all steps that hold that text."""
 
-    __slots__ = ("__weakref__", "vector", "words")
+    __slots__ = ("__weakref__", "identifiers", "vector", "words")
 
-    def __init__(self, vector: bytes, words: npt.NDArray[np.uint32]) -> None:
-        self.vector, self.words = vector, words
+    def __init__(self, vector: bytes, words: npt.NDArray[np.uint32], identifiers: bytes) -> None:
+        self.vector, self.words, self.identifiers = vector, words, identifiers
 
 
 class _Passage(NamedTuple):
-    row: PassageRow
+    place: tuple[int, int, int, str, bool]  # part, start, end, kind, asks
     text: _Text
 
 
@@ -67,10 +67,14 @@ class StepIndex:
         with self._lock:
             entries = self._entries_of(steps)
             query = self._query(text)
+        rows: list[tuple[Any, ...]] = []
+        for at, (step, passages) in enumerate(zip(steps, entries, strict=True)):
+            origin, milestone = (step.type, step.session, step.speaker, 0.0), is_milestone(step)
+            for place, said in passages:
+                rows.append((len(rows) + 1, at, *place, said.vector, *origin, said.identifiers, "", milestone))
         catalog = Catalog(self._embedder.dimensions)
-        every = [(at, step, one) for at, step in enumerate(steps) for one in entries[at]]
-        catalog.extend([_catalog_row(id, at, step, one) for id, (at, step, one) in enumerate(every, 1)])
-        lexical = search_words(query.topic, catalog.id, [one.text.words for _, _, one in every])
+        catalog.extend(rows)
+        lexical = search_words(query.topic, catalog.id, [said.words for passages in entries for _, said in passages])
         return Scored.of(query, catalog, gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None))
 
     def _entries_of(self, steps: Sequence[Step]) -> list[list[_Passage]]:
@@ -80,8 +84,11 @@ class StepIndex:
             for key, step in zip(keys, steps, strict=True)
             if key not in self._entries
         }
-        texts = self._texts_of(row.text for rows in new.values() for row in rows)
-        self._entries |= {key: [_Passage(row, texts[row.text]) for row in rows] for key, rows in new.items()}
+        texts = self._texts_of(row for rows in new.values() for row in rows)
+        self._entries |= {
+            key: [_Passage((row.part, row.start, row.end, row.kind, row.asks), texts[row.text]) for row in rows]
+            for key, rows in new.items()
+        }
         for key in keys:
             self._entries.move_to_end(key)
         entries = [self._entries[key] for key in keys]
@@ -89,28 +96,13 @@ class StepIndex:
             self._entries.popitem(last=False)
         return entries
 
-    def _texts_of(self, texts: Iterable[str]) -> dict[str, _Text]:
-        """Return each of `texts` as vector and words; those that are new are embedded, all at once."""
-        known = {text: self._texts.get(text) for text in texts}
-        missing = [text for text, held in known.items() if held is None]
+    def _texts_of(self, rows: Iterable[PassageRow]) -> dict[str, _Text]:
+        """Return the texts of passages by what they say; those that are new are embedded, all at once."""
+        identifiers = {row.text: row.identifiers for row in rows}
+        texts = {text: held for text in identifiers if (held := self._texts.get(text)) is not None}
+        missing = [text for text in identifiers if text not in texts]
         if missing:
             vectors = embedded(self._embedder, missing).astype("<f2")
             for text, vector in zip(missing, vectors, strict=True):
-                known[text] = self._texts[text] = _Text(vector.tobytes(), hash_words(text))
-        return {text: held for text, held in known.items() if held is not None}
-
-
-def _catalog_row(id: int, at: int, step: Step, passage: _Passage) -> tuple[Any, ...]:
-    row = passage.row
-    place = id, at, row.part, row.start, row.end, row.kind, row.asks
-    return (
-        *place,
-        passage.text.vector,
-        step.type,
-        step.session,
-        step.speaker,
-        0.0,
-        row.identifiers,
-        "",
-        is_milestone(step),
-    )
+                texts[text] = self._texts[text] = _Text(vector.tobytes(), hash_words(text), identifiers[text])
+        return texts
