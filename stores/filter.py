@@ -70,7 +70,7 @@ SQLITE = Engine(
     array=json.dumps,
     numbers="s.number IN (SELECT value FROM json_each({}))",
     labels="s.number IN (SELECT step FROM labels WHERE name = {} AND value = {})",
-    tools="instr(char(10) || p.tools || char(10), char(10) || {} || char(10))",
+    tools="(SELECT instr(char(10) || p.tools || char(10), char(10) || {} || char(10)))",
 )
 POSTGRES = Engine(
     place="%({})s",

@@ -270,12 +270,6 @@ def test_a_newest_group_that_is_too_long_is_shortened() -> None:
     assert semantic_pruning("static", 1_000, shorten=False)(steps)[-1].id != steps[-1].id
 
 
-def test_groups_stay_as_they_are_without_shortening() -> None:
-    steps = needle_run()
-    after = semantic_pruning("static", 4_000, shorten=False)(steps)
-    assert len(after) > 3 and all(step in steps for step in after)
-
-
 def test_repetitions_are_kept_once() -> None:
     same = [ActionStep("Look.", tool_name="cat", observation=log("port", 20)) for _ in range(12)]
     other = ActionStep(
