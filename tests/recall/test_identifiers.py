@@ -69,29 +69,13 @@ def test_what_is_an_identifier(text: str, expected: list[str]) -> None:
 
 
 NAMES_ONE = (
-    "ORD-54741",
-    "src/app.py",
-    "cust_a12",
-    "10.0.0.7",
-    "2.4.1",
-    "node-13",
-    "54741",
-    "1234567890",
-    "README.md",
-    "a/bcd/ef",
-    "c5f0d7c1",
-)
+    "ORD-54741", "src/app.py", "cust_a12", "10.0.0.7", "2.4.1", "node-13", "54741", "1234567890", "README.md",
+    "a/bcd/ef", "c5f0d7c1",
+)  # fmt: skip
 NAMES_NONE = (
-    "WeChat",
-    "15th",
-    "1980s",
-    "5-kilometer",
-    "artists/bands",
-    "21.01.2024",
-    "2024-01-21",
-    "HttpServer",
+    "WeChat", "15th", "1980s", "5-kilometer", "artists/bands", "21.01.2024", "2024-01-21", "HttpServer",
     "flaky",
-)
+)  # fmt: skip
 
 
 def test_a_question_asks_for_what_names_one_thing() -> None:
