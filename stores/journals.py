@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 from tinymem.errors import MissingExtraError, StorageError
 from tinymem.protocols import Journal
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.sqlite.pages import SavedStep, saved_steps
-from tinymem.stores.sqlite.schema import check_format
+from tinymem.stores.sqlite.schema import RECOVERY, check_format
 
 if TYPE_CHECKING:
     from tinymem.stores.postgres.journal import PostgresJournal
 
-__all__ = ["SavedStep", "check_unused", "copy_journal", "damaged_file", "erase_shared", "has_journal", "has_steps",
-           "is_address", "journal_files", "migrate_tables", "open_journal", "open_shared", "saved_steps",
-           "schema", "scrub_shared", "shared_names", "shown_address"]  # fmt: skip
+__all__ = ["RECOVERY", "check_unused", "copy_journal", "erase_shared", "has_journal", "has_steps", "is_address",
+           "journal_files", "migrate_tables", "open_journal", "open_shared", "schema", "scrub_shared", "shared_names",
+           "shown_address"]  # fmt: skip
 
 FILE = "journal.db"
 ADDRESSES = ("postgresql://", "postgres://")
@@ -173,8 +172,3 @@ def copy_journal(folder: Path, to: Path) -> None:
             shutil.copyfile(file, to / file.name)
     except sqlite3.Error as error:
         raise StorageError(f"{journal} cannot be read: {error}") from error
-
-
-def damaged_file(path: Path) -> Path | None:
-    """Return the file that `saved_steps` reads: `path` itself, or the journal in the folder `path`, if there is one."""
-    return next((file for file in (path, path / FILE) if file.is_file()), None)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.stores.files import private_file
 
-__all__ = ["FORMAT", "MIGRATIONS", "Migration", "check_format", "damaged", "guarded", "opened"]
+__all__ = ["FORMAT", "MIGRATIONS", "RECOVERY", "Migration", "check_format", "damaged", "guarded", "opened"]
 
 FORMAT = 3
 SCHEMA = """
@@ -83,12 +83,16 @@ ALTER TABLE reindexed DROP COLUMN tokens;
 # grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.
 LOG_PAGES = 250
 
+RECOVERY = "`sqlite3 journal.db .recover` reads what can be read of it"
 _QUOTES = " with text "  # after it, the sqlite3 module quotes a text that is not UTF-8
 
 
 def damaged(path: Path, reason: object) -> FormatError:
     """Return the error for a damaged file, with advice."""
-    return FormatError(f"{path} is damaged or not a journal: {reason}; `tinymem salvage` reads what is left of it")
+    return FormatError(
+        f"{path} is damaged or not a journal: {reason}; restore it from a backup or import an export; without either, "
+        f"{RECOVERY}"
+    )
 
 
 @contextmanager

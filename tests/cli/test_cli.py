@@ -65,7 +65,7 @@ def test_help_lists_what_one_needs_first_in_groups() -> None:
     del listed["Options"]
     assert next(iter(listed.items())) == ("Begin here", ["demo", "ingest", "watch", "recall", "context", "show"])
     names = [name for group in listed.values() for name in group]
-    assert len(names) == len(set(names)) == 24 and "visualize" not in names
+    assert len(names) == len(set(names)) == 23 and "visualize" not in names
     assert "..." not in done.out.replace("[ARGS]...", "") and "tinymem recall which test was flaky" in done.out
 
 
@@ -75,10 +75,10 @@ def test_shells_complete_commands_and_options(tmp_path: Path, shell: str) -> Non
     completing["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
     done = process(cwd=tmp_path, COMP_WORDS="tinymem re", COMP_CWORD="1", **completing)
     assert {"recall", "retain", "rebuild", "reindex"} <= set(re.findall(r"\w+", done.out))
-    assert "salvage" not in done.out
+    assert "doctor" not in done.out
 
 
-@pytest.mark.parametrize("command", ["demo", "ingest", "recall", "context", "stats", "salvage", "get", "namespaces"])
+@pytest.mark.parametrize("command", ["demo", "ingest", "recall", "context", "stats", "get", "namespaces"])
 def test_help_of_commands(tinymem: Run, command: str) -> None:
     done = tinymem(command, "--help")
     assert done.status == 0
@@ -325,31 +325,13 @@ def test_ingest_of_runs_with_the_same_call_ids(tinymem: Run, tmp_path: Path) -> 
 # -- damaged memories
 
 
-def test_salvage_reads_what_can_be_read(tinymem: Run, tmp_path: Path, chat: Path) -> None:
+def test_a_damaged_memory_names_the_ways_back(tinymem: Run, tmp_path: Path, chat: Path) -> None:
     tinymem("ingest", str(chat))
     journal = tmp_path / "memory" / "default" / "journal.db"
     journal.write_bytes(bytes(100) + journal.read_bytes()[100:])
     asked = tinymem("recall", "staging")
-    assert (asked.status, asked.out) == (1, "") and "tinymem salvage" in asked.err
-    assert tinymem("salvage", "steps.jsonl") == (0, "Wrote 3 steps to steps.jsonl.\n", "")
-    steps = [Step.from_dict(json.loads(line)) for line in (tmp_path / "steps.jsonl").read_text("ascii").splitlines()]
-    assert [step.text for step in steps] == [message["content"] for message in CHAT]
-    again = tinymem("salvage", "steps.jsonl")
-    assert again.status == 2 and "exists already" in again.err
-    done = tinymem("salvage", "more.jsonl", "--path", str(journal), "--json")
-    assert (done.status, json.loads(done.out)) == (0, {"steps": 3, "missing": 0})
-
-
-def test_salvage_of_nothing_fails(tinymem: Run, tmp_path: Path) -> None:
-    (tmp_path / "journal.db").write_bytes(b"nothing of ours" * 999)
-    assert tinymem("salvage", "steps.jsonl", "--path", "journal.db") == (1, "Wrote 0 steps to steps.jsonl.\n", "")
-
-
-def test_salvage_tells_of_gaps(tinymem: Run, chat: Path) -> None:
-    tinymem("ingest", str(chat))
-    with HierarchicalMemory("memory") as memory:
-        memory.forget([memory.get(1).id])
-    assert "Wrote 2 steps to steps.jsonl; 1 before the last is missing" in tinymem("salvage", "steps.jsonl").out
+    assert (asked.status, asked.out) == (1, "")
+    assert "backup" in asked.err and "export" in asked.err and "sqlite3 journal.db .recover" in asked.err
 
 
 @pytest.mark.parametrize(
@@ -370,8 +352,6 @@ def test_salvage_tells_of_gaps(tinymem: Run, chat: Path) -> None:
         (["get", "1"], "there is no memory at ./memory"),
         (["namespaces"], "there is no memory at ./memory"),
         (["doctor"], "there is no memory at ./memory"),
-        (["salvage", "steps.jsonl"], "there is no memory at ./memory"),
-        (["salvage", "steps.jsonl", "--path", "full"], "is not a tinymem memory"),
         (["ingest"], "say what to ingest: one file or more, - for standard input, or --sample"),
         (["recall", "x", "--since", "yesterday"], "--since must be a time such as"),
     ],

@@ -49,7 +49,7 @@ COMMANDS = {
     "get": ["#3"], "explain": ["where", "is", "it"], "inspect": ["--json"], "stats": [], "namespaces": [],
     "export": ["out.jsonl"], "import": ["exported.jsonl", "--path", "imported"], "forget": ["--session", "nobody"],
     "retain": ["--max-steps", "11"], "doctor": [], "rebuild": [], "reindex": ["--embedder", "hashing:32"],
-    "salvage": ["saved.jsonl"], "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],
+    "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],
     "hook": ["session-start"],
 }  # fmt: skip
 WITHOUT_MEMORY = {"demo", "ingest", "import", "namespaces", "schema", "migrate", "scrub"}

@@ -27,7 +27,7 @@ from tinymem.recall.passages import passages_of
 from tinymem.recall.query.dates import spans
 from tinymem.steps.serialization import STEP_TYPES, dump_step, load_step, step_from_dict
 from tinymem.steps.values import decode, encode
-from tinymem.upkeep import import_memory, salvage
+from tinymem.upkeep import import_memory
 
 __all__ = ["TARGETS", "made_of"]
 
@@ -208,17 +208,6 @@ def _read_working(data: bytes) -> None:
     working.get_full_context()
 
 
-def _read_journal(data: bytes) -> None:
-    """A damaged journal: salvaging finds steps, or none."""
-    file = bytearray(_journal())
-    for at in range(0, min(len(data), 300) - 3, 4):
-        file[int.from_bytes(data[at : at + 3], "big") % len(file)] = data[at + 3]
-    path = _folder() / "damaged.db"
-    path.write_bytes(file if len(data) % 3 else file[: len(data) * 97 % len(file)])
-    for step in salvage(path):
-        _use(step)
-
-
 def _ask(data: bytes) -> None:
     """Questions, filters, ids and sessions of any text."""
     words, memory = data.decode("utf-8", "surrogateescape"), _memory()
@@ -263,14 +252,6 @@ def _export() -> tuple[str, ...]:
     return tuple(file.read_text().splitlines())
 
 
-@cache
-def _journal() -> bytes:
-    """The bytes of a journal of a few pages."""
-    with HierarchicalMemory(_folder() / "whole", **OPTIONS) as memory:
-        memory.add_steps([*_steps()])
-    return (_folder() / "whole" / "default" / "journal.db").read_bytes()
-
-
 def _guarded(read: Callable[[bytes], None]) -> Callable[[bytes], None]:
     def guarded(data: bytes) -> None:
         try:
@@ -290,6 +271,5 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "values": _guarded(_read_value),
     "export": _guarded(_read_export),
     "working": _guarded(_read_working),
-    "salvage": _guarded(_read_journal),
     "recall": _guarded(_ask),
 }

@@ -42,7 +42,7 @@ from tinymem.registry import embedder_from, known_store, store_from, summarizer_
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.exact import ExactStore
 from tinymem.summarizers import ChatSummarizer, ExtractiveSummarizer
-from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex, salvage
+from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex
 
 MESSAGE = {"role": "user", "content": "The staging server is at 10.0.0.7."}
 STEP = MessageStep("user", "The staging server is at 10.0.0.7.")
@@ -236,7 +236,6 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     "reindex": lambda at: (reindex, {"path": at.written(), "embedder": "hashing:8", "store": "exact"}),
     "doctor": lambda at: (doctor, {"path": at.written(), "store": "exact"}),
     "rebuild": lambda at: (rebuild, {"path": at.written(), "store": "exact"}),
-    "salvage": lambda at: (exhausted(salvage), {"path": at.written()}),
     "debug_memory": lambda at: (tinymem.debug_memory, {"memory": MemoryManager("x")}),
     "visualize_memory": lambda at: (tinymem.visualize_memory, {"memory": MemoryManager("x")}),
     # adapters

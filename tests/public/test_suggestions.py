@@ -88,7 +88,7 @@ def parameters() -> set[str]:
 
 def test_each_command_that_is_told_is_there() -> None:
     found = told(r"(?:^|[`:\]>] ?|so )tinymem ([a-z]+)")
-    assert {command for _, command, _ in found} >= {"reindex", "rebuild", "salvage", "ingest"}
+    assert {command for _, command, _ in found} >= {"reindex", "rebuild", "ingest"}
     assert [(name, command) for name, command, _ in found if command not in COMMANDS] == []
 
 

@@ -21,7 +21,7 @@ import tinymem.archive.indexing.indexing
 from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep, TaskStep, ToolCall
 from tinymem.errors import FormatError, InputError, StorageError
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.upkeep import doctor, salvage
+from tinymem.upkeep import doctor
 
 PAGE = 4_096
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact", max_tokens=600)
@@ -152,7 +152,6 @@ def test_a_memory_that_may_only_be_read_says_so(shared_folder: Path) -> None:
         for path in (folder, shared_folder / "new"):
             with pytest.raises(StorageError, match="writ"):
                 open_memory(path)
-        assert [step.text for step in salvage(folder)] == ["The ladder is behind the shed."]
     for path in reversed(paths):
         path.chmod(0o755 if path.is_dir() else 0o644)
     with open_memory(folder) as memory:
@@ -214,7 +213,6 @@ def check_damaged(whole: bytes, folder: Path, count: int, seed: int) -> None:
     errors: list[StorageError] = []
     for damaged in damages(whole, count, seed):
         path = placed(folder, damaged)
-        assert len(list(salvage(path))) >= 0
         try:
             memory = open_memory(path)
         except StorageError as error:

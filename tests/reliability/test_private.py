@@ -20,7 +20,6 @@ from tinymem.stores.chroma.server import collection_of
 from tinymem.stores.files import NewFiles, private_file, private_folder
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.upkeep import export_memory
-from tinymem.upkeep.rescue import salvage_to
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
@@ -30,7 +29,6 @@ import json, os, sys
 from pathlib import Path
 os.umask(int(sys.argv[2], 8))
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.upkeep.rescue import salvage_to
 from tinymem.stores.chroma.server import collection_of
 path = Path(sys.argv[1])
 modes = {}
@@ -103,15 +101,14 @@ def test_what_is_written_out_of_a_memory_is_for_its_owner_only(tmp_path: Path) -
         with open_memory(tmp_path / "memory") as memory:
             memory.add(MessageStep("user", "The ladder is behind the shed."))
             memory.export(tmp_path / "export.jsonl")
-        salvage_to(tmp_path / "salvaged.jsonl", tmp_path / "memory")
         (tmp_path / "old.jsonl").touch()
         (tmp_path / "old.jsonl").chmod(0o640)
         export_memory(tmp_path / "memory", tmp_path / "old.jsonl")
     finally:
         os.umask(before)
-    names = ("export", "salvaged", "old")
+    names = ("export", "old")
     modes = [stat.S_IMODE((tmp_path / f"{name}.jsonl").stat().st_mode) for name in names]
-    assert modes == [0o600, 0o600, 0o640]
+    assert modes == [0o600, 0o640]
 
 
 def test_a_namespace_that_others_may_look_into_is_warned_of_once(

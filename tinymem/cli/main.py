@@ -21,7 +21,7 @@ from tinymem.cli.database import migrate, schema, scrub
 from tinymem.cli.files import export, import_file
 from tinymem.cli.help import AGENTS, FILES, FIRST, FORGETTING, INSIDE, REPAIR, SHARED, Commands
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
-from tinymem.cli.repair import doctor, rebuild, salvage
+from tinymem.cli.repair import doctor, rebuild
 from tinymem.cli.shared import say
 from tinymem.cli.upkeep import forget, reindex, retain
 from tinymem.errors import (
@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     AGENTS: {"mcp": mcp, "hook": hook},
     FILES: {"export": export, "import": import_file},
     FORGETTING: {"forget": forget, "retain": retain},
-    REPAIR: {"doctor": doctor, "rebuild": rebuild, "reindex": reindex, "salvage": salvage},
+    REPAIR: {"doctor": doctor, "rebuild": rebuild, "reindex": reindex},
     SHARED: {"schema": schema, "migrate": migrate, "scrub": scrub},
 }
 

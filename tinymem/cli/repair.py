@@ -1,12 +1,9 @@
-"""The commands that look after a memory's files: `tinymem doctor`, `rebuild` and `salvage`."""
+"""The commands that look after a memory's files: `tinymem doctor` and `rebuild`."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -14,7 +11,7 @@ from tinymem.cli.options import StoreOption
 from tinymem.cli.shared import Target, on_memory
 from tinymem.steps.terminal import many
 
-__all__ = ["doctor", "rebuild", "salvage"]
+__all__ = ["doctor", "rebuild"]
 
 
 @on_memory(without="embedder")
@@ -50,29 +47,6 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
         vectors = remake(target.place, target.namespace, store=store, progress=progress)
     none = "There is no index to make: no step has left the window yet."
     target.answer({"vectors": vectors}, f"The index was made again, of {many(vectors, 'vector')}." if vectors else none)
-
-
-@on_memory(without="embedder")
-def salvage(
-    target: Target,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the steps, a line of JSON each.")],
-) -> None:
-    """Read the steps of a damaged memory that can still be read. Nothing in its folder is changed.
-
-    The path may be that of a journal.db, too. No process may have the memory open. Exit status 1 if no step could be
-    read.
-
-    Example: tinymem salvage steps.jsonl --path ./memory
-    """
-    from tinymem.upkeep.rescue import salvage_to
-
-    if not os.path.exists(target.path):
-        target.check()  # says what to type
-    done = salvage_to(file, target.path, target.namespace)
-    is_or_are = "is" if done.missing == 1 else "are"
-    gaps = f"; {done.missing:,} before the last {is_or_are} missing: damaged, or forgotten earlier"
-    target.answer(done._asdict(), f"Wrote {many(done.steps, 'step')} to {file}{gaps if done.missing else ''}.")
-    raise typer.Exit(0 if done.steps else 1)
 
 
 def _amount(name: str, value: int) -> str:

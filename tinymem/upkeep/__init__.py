@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tinymem.upkeep.importing import Imported, import_memory
     from tinymem.upkeep.migration import Migrated, migrate
     from tinymem.upkeep.reindexing import Reindexed, reindex
-    from tinymem.upkeep.rescue import Salvaged, salvage
     from tinymem.upkeep.retention import Retention, RetentionReport, Retired
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
@@ -23,11 +22,10 @@ else:
         "importing": "Imported import_memory",
         "migration": "Migrated migrate",
         "reindexing": "Reindexed reindex",
-        "rescue": "Salvaged salvage",
         "retention": "Retention RetentionReport Retired",
     })  # fmt: skip
 
 __all__ = [
     "Diagnosis", "Exported", "Finding", "Imported", "Migrated", "Reindexed", "Retention", "RetentionReport", "Retired",
-    "Salvaged", "doctor", "export_memory", "import_memory", "migrate", "rebuild", "reindex", "salvage",
+    "doctor", "export_memory", "import_memory", "migrate", "rebuild", "reindex",
 ]  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tinymem.stores.journals import RECOVERY
+
 __all__ = ["AGAIN", "BUSY", "FLUSH", "REBUILD", "REINDEX", "RESTORE", "Diagnosis", "Finding"]
 
-RESTORE = (
-    "keep a copy of the folder, then restore it from a backup; without one, `tinymem salvage` reads what can be read "
-    "of it"
-)
+RESTORE = f"keep a copy of the folder, then restore it from a backup or import an export; without either, {RECOVERY}"
 REINDEX = "make all vectors again: tinymem reindex"
 REBUILD = "make the index again, without embedding again: tinymem rebuild"
 FLUSH = f"open the memory and flush it, which goes on where it stopped, or {REBUILD}"

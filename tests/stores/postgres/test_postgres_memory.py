@@ -21,7 +21,7 @@ from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import EmbedderMismatchError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Vectors
 from tinymem.stores.chroma.store import ChromaStore
-from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex, salvage
+from tinymem.upkeep import doctor, export_memory, import_memory, rebuild, reindex
 from tinymem.upkeep.forgetting import forget_namespace
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
@@ -309,8 +309,6 @@ def test_upkeep_works_on_a_database(open_memory: Open, postgres: PostgresServer,
     forget_namespace(url, f"{name} copy")
     with pytest.raises(NotAMemoryError):
         export_memory(url, exported[1], namespace=f"{name} copy")
-    with pytest.raises(InputError, match="must be a folder or a file here"):
-        next(iter(salvage(url, name)))
 
 
 def test_a_failed_import_leaves_no_namespace(postgres: PostgresServer, tmp_path: Path) -> None:
