@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import Ids, Lexical, Mark
-from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
 from tinymem.stores.postgres.database import Database
-from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
-from tinymem.stores.waiting import NOTHING, Waiting
+from tinymem.stores.waiting import Waiting
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
 __all__ = ["FullText", "occurrences_of", "unseen_in"]
@@ -44,29 +42,30 @@ SELECT count(*), coalesce(sum(length), 0)::bigint FROM gone
 """
 
 
-class FullText(Database):
-    """The tables `terms` and `stems`."""
+class FullText:
+    """The tables `terms` and `stems`, in the transactions of a journal, whose lock must be held."""
 
-    _stemmer: Stems | None = None
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._stemmer: Stems | None = None
 
     @property
     def _stems(self) -> Stems:
-        """The stems of words, made when they are first needed. The lock must be held."""
+        """The stems of words, made when they are first needed."""
         if self._stemmer is None:
             self._stemmer = Stems(sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None))
         return self._stemmer
 
     def close(self) -> None:
-        """Give back the connection, and close the scratch tables of the stems."""
-        super().close()
-        if self._stemmer is not None and not self._lock.inherited:
-            with self._lock:
-                self._stemmer.close()
+        """Close the scratch tables of the stems."""
+        if self._stemmer is not None:
+            self._stemmer.close()
 
-    def _hash(self, stem: str) -> int:
-        return hash_of(self._name, stem)
+    def hash_stem(self, stem: str) -> int:
+        """Return the hash of a stem, which is another one in each namespace."""
+        return hash_of(self._db.name, stem)
 
-    def _index(self, passages: Iterable[tuple[int, str]]) -> None:
+    def add(self, passages: Iterable[tuple[int, str]]) -> None:
         """Index passages, given as (id, text), in the transaction."""
         frequencies: Counter[int] = Counter()
         ids, texts = [], []
@@ -76,39 +75,26 @@ class FullText(Database):
         for id, counted in zip(ids, self._stems.counted(texts), strict=True):
             hashed: Counter[int] = Counter()
             for stem, times in counted.items():
-                hashed[self._hash(stem)] += times
+                hashed[self.hash_stem(stem)] += times
             frequencies.update(hashed.keys())
-            self._write(_PUT, self._id, id, hashed.total(), list(hashed), list(hashed.values()))
-            self._written.more_passages += 1
-            self._written.more_words += hashed.total()
+            self._db.write(_PUT, self._db.id, id, hashed.total(), list(hashed), list(hashed.values()))
+            self._db.head.more_passages += 1
+            self._db.head.more_words += hashed.total()
         if frequencies:
-            self._write(_COUNT, self._id, list(frequencies), list(frequencies.values()))
+            self._db.write(_COUNT, self._db.id, list(frequencies), list(frequencies.values()))
 
-    def _unindex(self, ids: Sequence[int]) -> None:
+    def remove(self, ids: Sequence[int]) -> None:
         """Remove passages from the index, in the transaction."""
-        removed, length = self._changed(_REMOVE, {"ns": self._id, "ids": list(ids)})[0]
-        self._written.more_passages -= removed
-        self._written.more_words -= length
+        removed, length = self._db.change(_REMOVE, {"ns": self._db.id, "ids": list(ids)})[0]
+        self._db.head.more_passages -= removed
+        self._db.head.more_words -= length
 
-    def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
-        """Return passages by BM25, best first.
-
-        Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
-        ascending order, no others are found.
-        """
-        with self._lock, guarded(self._location):
-            since = waiting.since if isinstance(waiting, Waiting) else None
-            found = self._search(query, waiting if isinstance(waiting, Waiting) else NOTHING, since, among)
-            found = found or self._search(query, NOTHING, None, among)
-            assert found is not None, "nothing waits, so no mark is compared"
-            return found
-
-    def _search(self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None) -> Lexical | None:
+    def search(self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None) -> Lexical | None:
         """Return the passages by BM25; None if the mark is not `since` any more."""
-        stems = self._sought(query)
+        stems = self.stems_of(query)
         waits = [waiting.count(stem) for stem in stems]
-        head, (rows,) = self._read_whole(self._occurrences(stems, waits))
-        if since is not None and since != self._mark_in(head.settings):
+        head, (rows,) = self._db.read_whole(self.occurrences(stems, waits))
+        if since is not None and since != self._db.mark_in(head.settings):
             return None
         count = head.passages + len(waiting)
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
@@ -116,13 +102,17 @@ class FullText(Database):
         terms = (waiting.added_to(stem, occurrences_of(columns)) for stem, columns in found)
         return ranked(terms, count, mean, among, unseen=unseen_in(rows))
 
-    def _sought(self, query: str) -> list[str]:
-        """Return the stems of a query. The lock must be held."""
+    def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
+        """Return the terms that the index would have of each text, with their counts."""
+        return self._stems.counted([*texts])
+
+    def stems_of(self, query: str) -> list[str]:
+        """Return the stems of a query."""
         return [*dict.fromkeys(self._stems.of_words(words(query)[:MAX_WORDS]))]
 
-    def _occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, dict[str, Any]]:
+    def occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Return the statement that finds the passages with stems, of each of which `waits` more wait."""
-        values = {"ns": self._id, "stems": [self._hash(stem) for stem in stems], "waits": list(waits)}
+        values = {"ns": self._db.id, "stems": [self.hash_stem(stem) for stem in stems], "waits": list(waits)}
         return _OCCURRENCES, {**values, "most_stems": MAX_TERMS, "most_passages": MAX_POSTINGS}
 
 

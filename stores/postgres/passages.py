@@ -1,4 +1,4 @@
-"""The passages of a journal, with their vectors and terms, and the summaries of its steps."""
+"""The passages of a journal, with their vectors and terms, and the vectors that a new embedder makes of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from psycopg import OperationalError
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
-from tinymem.protocols import EmbeddedPassage, Mark, PassageRow, Place, SummaryRow, Vectors
+from tinymem.errors import StorageError
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
-from tinymem.protocols.settings import EMBEDDER, MARK, UNSPLIT
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MARK, REINDEXING, UNSPLIT, WATERMARK
+from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.fulltext import FullText
+from tinymem.stores.postgres.identifiers import Identifiers
+from tinymem.stores.postgres.nearest import index_name
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.pool import Connection
 from tinymem.stores.postgres.server.values import Planned, halves
-from tinymem.stores.postgres.statistics import Statistics
-from tinymem.stores.postgres.steps import Steps
-from tinymem.stores.waiting import Waiting
+from tinymem.stores.waiting import NOTHING, Waiting
 
-__all__ = ["Passages", "Summaries"]
+__all__ = ["Passages"]
 
 _PUT = Planned(
     "INSERT INTO passages (namespace, id, step, part, start, finish, kind, asks, vector, identifiers, tools) "
@@ -33,17 +35,35 @@ _GET = (
 )
 _LAST = Planned("SELECT max(id) FROM passages WHERE namespace = %s")
 _HELD = "SELECT count(*) FROM steps WHERE namespace = %s AND number = ANY(%s::bigint[])"
-_SUMMARY = (
-    "INSERT INTO summaries SELECT %(ns)s, %(level)s, %(first)s, %(last)s, %(session)s, %(text)s "
-    "WHERE %(level)s > 1 OR NOT EXISTS (SELECT 1 FROM summaries WHERE namespace = %(ns)s AND level = 1 "
-    "AND first <= %(last)s AND last >= %(first)s) ON CONFLICT (namespace, level, first) DO NOTHING RETURNING 1"
+# Ids of passages only grow, so all passages above the newest new vector still need one.
+_BEHIND = (
+    "FROM passages p WHERE p.namespace = %(ns)s AND EXISTS (SELECT 1 FROM steps s WHERE s.namespace = p.namespace AND "
+    "s.number = p.step) AND p.id > (SELECT coalesce(max(passage), 0) FROM reindexed WHERE namespace = %(ns)s)"
+)
+_PUT_REINDEXED = (
+    "INSERT INTO reindexed SELECT %(ns)s, %(id)s, %(vector)b WHERE EXISTS (SELECT 1 FROM passages "
+    "WHERE namespace = %(ns)s AND id = %(id)s) ON CONFLICT (namespace, passage) DO NOTHING"
+)
+_LENGTHS = (
+    "(SELECT vector_dims(vector) FROM passages WHERE namespace = %(ns)s LIMIT 1) UNION "
+    "(SELECT vector_dims(vector) FROM reindexed WHERE namespace = %(ns)s LIMIT 1)"
 )
 
 
-class Passages(Steps, FullText, Statistics):
-    """The table `passages`, the full-text index, and the statistics."""
+class Passages(Database):
+    """The tables `passages` and `reindexed`, the full-text index, and the counts of identifiers."""
 
-    _newest: tuple[int, int] | None = None  # the last passage of a version, so that it is asked for once
+    def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
+        super().__init__(url, name, create, timeout)
+        self._fulltext, self._identifiers = FullText(self), Identifiers(self)
+        self._newest: tuple[int, int] | None = None  # the last passage of a version, so that it is asked for once
+
+    def close(self) -> None:
+        """Give back the connection; closing twice is no error, and a forked child leaves all to its parent."""
+        super().close()
+        if not self.lock.inherited:
+            with self.lock:
+                self._fulltext.close()
 
     def put_passages(
         self,
@@ -62,17 +82,17 @@ class Passages(Steps, FullText, Statistics):
         with self._transaction():
             if self.mark != since or embedder not in (None, self.setting(EMBEDDER)):
                 return False
-            if numbers and self._number(_HELD, (self._id, list(numbers))) != len(numbers):
+            if numbers and self.read_number(_HELD, (self.id, list(numbers))) != len(numbers):
                 return False
             if self.setting(UNSPLIT) is None:
                 self.keep({UNSPLIT: str(self.last_passage())})
-            first = self._written.next_passage
+            first = self.head.next_passage
             for id, ((number, p), vector) in enumerate(zip(passages, made, strict=True), first):
                 place = (id, number, p.part, p.start, p.end, p.kind, bool(p.asks))
-                self._write(_PUT, self._id, *place, vector, p.identifiers, p.tools)
-            self._written.next_passage += len(passages)
-            self._index((id, p.text) for id, (_, p) in enumerate(passages, first))
-            self._count((id, p) for id, (_, p) in enumerate(passages, first))
+                self.write(_PUT, self.id, *place, vector, p.identifiers, p.tools)
+            self.head.next_passage += len(passages)
+            self._fulltext.add((id, p.text) for id, (_, p) in enumerate(passages, first))
+            self._identifiers.add((id, p) for id, (_, p) in enumerate(passages, first))
             self.keep({MARK: f"{until.step} {until.passages}"})
             return True
 
@@ -80,41 +100,56 @@ class Passages(Steps, FullText, Statistics):
         """Return up to `limit` passages with ids above `after`, in order."""
         if self._newest and self._newest == (self._seen_version(), after):
             return []
-        return list(map(EmbeddedPassage._make, self._read(_GET, (self._id, after, limit))))
+        return list(map(EmbeddedPassage._make, self.read(_GET, (self.id, after, limit))))
 
     def places(self, number: int) -> list[Place]:
         """Return the places of a step's passages, in order."""
         sql = "SELECT id, step, part, start, finish FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
-        return list(map(Place._make, self._read(sql, (self._id, number))))
+        return list(map(Place._make, self.read(sql, (self.id, number))))
 
     def vectors(self, number: int) -> list[bytes]:
         """Return the vectors of a step's passages, in order."""
         sql = "SELECT vector FROM passages WHERE namespace = %s AND step = %s ORDER BY id"
-        return [vector for (vector,) in self._read(sql, (self._id, number))]
+        return [vector for (vector,) in self.read(sql, (self.id, number))]
 
     def last_passage(self) -> int:
         """Return the id of the newest passage; 0 if there is none."""
         version = self._seen_version()
         if version is None or not self._newest or self._newest[0] != version:
-            last = self._number(_LAST, (self._id,))
+            last = self.read_number(_LAST, (self.id,))
             self._newest = None if version is None else (version, last)
             return last
         return self._newest[1]
 
     def _seen_version(self) -> int | None:
         """Return the version that a snapshot reads; None outside of one, and while this journal writes."""
-        with self._lock, guarded(self._location):
-            head = None if self._is_writing else self._known()
+        with self.lock, guarded(self.location):
+            head = None if self.is_writing else self.known_head()
             return head.version if head else None
 
     def passages_until(self, last: int) -> int:
         """Count the passages with ids up to `last`."""
-        return self._number("SELECT count(*) FROM passages WHERE namespace = %s AND id <= %s", (self._id, last))
+        return self.read_number("SELECT count(*) FROM passages WHERE namespace = %s AND id <= %s", (self.id, last))
 
     def dimensions(self) -> int | None:
         """Return the length of the vectors; None if there are none yet."""
-        rows = self._read("SELECT vector_dims(vector) FROM passages WHERE namespace = %s LIMIT 1", (self._id,))
+        rows = self.read("SELECT vector_dims(vector) FROM passages WHERE namespace = %s LIMIT 1", (self.id,))
         return int(rows[0][0]) if rows else None
+
+    # -- full-text search ----------------------------------------------------------------------------------------------
+
+    def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
+        """Return passages by BM25, best first.
+
+        Passages that are `waiting` are found too, unless another process has stored them since. With `among`, ids in
+        ascending order, no others are found.
+        """
+        with self.lock, guarded(self.location):
+            since = waiting.since if isinstance(waiting, Waiting) else None
+            found = self._fulltext.search(query, waiting if isinstance(waiting, Waiting) else NOTHING, since, among)
+            found = found or self._fulltext.search(query, NOTHING, None, among)
+            assert found is not None, "nothing waits, so no mark is compared"
+            return found
 
     @contextmanager
     def turn(self, seconds: float) -> Iterator[bool]:
@@ -138,7 +173,7 @@ class Passages(Steps, FullText, Statistics):
             with connection.pipeline():
                 connection.execute("BEGIN")
                 connection.execute(f"SET LOCAL lock_timeout = {round(1_000 * seconds)}".encode())
-                found = connection.execute(wait.encode(), (self._id,))
+                found = connection.execute(wait.encode(), (self.id,))
             row = found.fetchone()
             return row is None or bool(row[0])
         except LockNotAvailable:
@@ -149,25 +184,82 @@ class Passages(Steps, FullText, Statistics):
     def begin_waiting(self) -> Waiting:
         """Return an empty record of the passages from the mark on that wait to be embedded."""
         with self.snapshot():
-            head = self._known()
+            head = self.known_head()
             return Waiting(self.mark, head.next_passage if head else 1)
 
     def wait(self, waiting: AnyWaiting, until: Mark, texts: Iterable[str]) -> range:
         """Let `search_text` find passages of these texts, up to a mark; return the ids that they will have."""
         assert isinstance(waiting, Waiting), "what begin_waiting gave"
-        with self._lock, guarded(self._location):
-            return waiting.extend(until, self._stems.counted([*texts]))
+        with self.lock, guarded(self.location):
+            return waiting.extend(until, self._fulltext.terms(texts))
 
+    # -- the vectors of a new embedder, made beside those in use, and then put in their place --------------------------
 
-class Summaries(Steps):
-    """The table `summaries`."""
-
-    def summaries(self) -> list[SummaryRow]:
-        """Return all summaries, by level and in order."""
-        sql = "SELECT level, first, last, session, text FROM summaries WHERE namespace = %s ORDER BY level, first"
-        return [SummaryRow(*row) for row in self._read(sql, (self._id,))]
-
-    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
-        """Store summaries, except of steps that another one covers, and return how many were stored."""
+    def begin_reindexing(self, embedder: str) -> None:
+        """Begin or continue the vectors of `embedder` (a fingerprint), and drop unfinished ones of a third embedder."""
         with self._transaction():
-            return sum(len(self._changed(_SUMMARY, {"ns": self._id, **row._asdict()})) for row in rows)
+            if self.setting(REINDEXING) != embedder:
+                self.write("DELETE FROM reindexed WHERE namespace = %s", self.id)
+                self.keep({REINDEXING: embedder})
+
+    def stop_reindexing(self) -> None:
+        """Drop the vectors of the new embedder, if there are any."""
+        if self.setting(REINDEXING):
+            with self._transaction():
+                self._drop()
+
+    def _drop(self) -> None:
+        self.write("DELETE FROM reindexed WHERE namespace = %s", self.id)
+        self.write("DELETE FROM settings WHERE namespace = %s AND key = %s", self.id, REINDEXING)
+        self.head.settings.pop(REINDEXING, None)
+
+    def reindexed(self) -> tuple[int, int]:
+        """Count the passages that have a vector of the new embedder, and all that need one."""
+        done = "SELECT count(*) FROM reindexed WHERE namespace = %(ns)s"
+        made, left = self.read(f"SELECT ({done}), (SELECT count(*) {_BEHIND})", {"ns": self.id})[0]
+        return made, made + left
+
+    def to_reindex(self, limit: int) -> list[Place]:
+        """Return up to `limit` passages without a vector of the new embedder, in order."""
+        sql = f"SELECT p.id, p.step, p.part, p.start, p.finish {_BEHIND} ORDER BY p.id LIMIT %(limit)s"
+        return list(map(Place._make, self.read(sql, {"ns": self.id, "limit": limit})))
+
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors) -> None:
+        """Store vectors of the new embedder, except of passages that were removed."""
+        made = halves(vectors) if len(ids) else []
+        with self._transaction():
+            if (now := self.setting(REINDEXING)) != embedder:
+                what = f"began to reindex it with {now}" if now else "has reindexed it"
+                raise StorageError(f"{self.location}: another process {what} meanwhile; run one of them at a time")
+            for id, vector in zip(ids, made, strict=True):
+                self.write(_PUT_REINDEXED, ns=self.id, id=id, vector=vector)
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Replace the vectors in use by those of the new embedder; return False if a passage has none yet."""
+        if len({length for (length,) in self.read(_LENGTHS, {"ns": self.id})}) > 1:
+            self._drop_index()
+        with self._transaction():
+            if self.setting(REINDEXING) != embedder or self.to_reindex(1):
+                return False
+            self.write(
+                "UPDATE passages p SET vector = r.vector FROM reindexed r "
+                "WHERE p.namespace = %s AND r.namespace = p.namespace AND r.passage = p.id",
+                self.id,
+            )
+            self._drop()
+            changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
+            self.keep({EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0", EMBEDDER_CHANGES: changes})
+            return True
+
+    def _drop_index(self) -> None:
+        """Drop the index of this namespace's vectors, which takes none of another length."""
+        connection = self._pool.take()
+        try:
+            connection.execute(f"DROP INDEX IF EXISTS tinymem.{index_name(self.id)}".encode())
+        except InsufficientPrivilege as error:
+            raise StorageError(
+                f"{self.location}: this namespace has an index of its vectors, which takes none of another length, "
+                "and only the owner of the tables can drop it: reindex as that user"
+            ) from error
+        finally:
+            self._pool.give(connection)

@@ -16,9 +16,9 @@ from tinymem.protocols import Ids, PassageColumns, Slice, Sought, Survey
 from tinymem.stores.bm25 import ranked
 from tinymem.stores.filter import POSTGRES, Condition, Filter
 from tinymem.stores.postgres import nearest as search
-from tinymem.stores.postgres.fulltext import occurrences_of, unseen_in
+from tinymem.stores.postgres.database import Database
+from tinymem.stores.postgres.fulltext import FullText, occurrences_of, unseen_in
 from tinymem.stores.postgres.nearest import BREADTH, STEPS, index_name, within, within_spans
-from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.server.columns import columns_of, columns_sql
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.values import halves
@@ -84,32 +84,34 @@ shown AS MATERIALIZED (SELECT step, bool_or(is_chosen) AS is_chosen FROM (
 _SEEN = "SELECT code, first, typed FROM identifiers WHERE namespace = %s AND code = ANY(%s::bigint[])"
 
 
-class Slices(Passages):
+class Slices:
     """The part of a large namespace that recall reads."""
 
-    _is_indexed = False
-    _surveyed: tuple[int, Survey | None] = -1, None  # by the version of the namespace
+    def __init__(self, database: Database, fulltext: FullText) -> None:
+        self._db, self._fulltext = database, fulltext
+        self.is_indexed = False
+        self._surveyed: tuple[int, Survey | None] = -1, None  # by the version of the namespace
 
     def survey(self, more_than: int = 0) -> Survey | None:
         """Return what the analysis of a question needs to know of all steps; None if the passages are not so many."""
-        with self._lock, guarded(self._location), self.snapshot():
-            head = self._known()
+        with self._db.lock, guarded(self._db.location), self._db.snapshot():
+            head = self._db.known_head()
             assert head is not None
             if head.passages <= more_than:
                 return None
-            if self._surveyed[0] != head.version or self._is_writing:
-                values = {"ns": self._id, "index": f"tinymem.{index_name(self._id)}"}
-                since, until, speakers, self._is_indexed = self._read(_SURVEY, values)[0]
-                if not self._is_indexed and head.passages >= search.INDEXED_FROM:
-                    warn_hourly(logger, self._location, UNINDEXED, head.passages, self._location)
+            if self._surveyed[0] != head.version or self._db.is_writing:
+                values = {"ns": self._db.id, "index": f"tinymem.{index_name(self._db.id)}"}
+                since, until, speakers, self.is_indexed = self._db.read(_SURVEY, values)[0]
+                if not self.is_indexed and head.passages >= search.INDEXED_FROM:
+                    warn_hourly(logger, self._db.location, UNINDEXED, head.passages, self._db.location)
                 self._surveyed = head.version, Survey(head.passages, since, until, speakers or ())
             return self._surveyed[1]
 
-    def sliced(self, sought: Sought) -> Slice:
+    def read(self, sought: Sought) -> Slice:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
-        with self._lock, guarded(self._location):
+        with self._db.lock, guarded(self._db.location):
             condition = (sought.only or Filter()).condition(POSTGRES)
-            head, found = self._read_whole(*self._searches(sought, condition))
+            head, found = self._db.read_whole(*self._searches(sought, condition))
             (_, texts, hidden, named, *near), share = found, 1.0
             if condition:
                 share = near.pop(0)[0][0] / max(head.passages, 1)
@@ -124,30 +126,30 @@ class Slices(Passages):
                 signals.append([id for _, _, ids in named if ids is not None for id in ids.tolist()])
                 best.update(signals[-1])
             ids = {id for some in signals for id in some}
-            (row,) = self._read(_SLICE, {"ns": self._id, "ids": list(ids), "best": list(best)})
+            (row,) = self._db.read(_SLICE, {"ns": self._db.id, "ids": list(ids), "best": list(best)})
             passages = columns_of(row)
             seen = self._seen(passages) if passages and sought.is_stretch else ()
             return Slice(passages, lexical, share, counts, seen)
 
     def _searches(self, sought: Sought, condition: Condition) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
-        yield BREADTH if self._is_indexed else ("SELECT 1", {})
+        yield BREADTH if self.is_indexed else ("SELECT 1", {})
         yield self._lexical(sought.topic, condition)
-        yield _HIDDEN, {"ns": self._id, "hidden": list(sought.hidden)}
-        yield _NAMED, {"ns": self._id, "codes": sought.named.tolist(), "most": sought.most_named}
-        place = self._id, halves(sought.vectors), sought.vectors.shape[1]
+        yield _HIDDEN, {"ns": self._db.id, "hidden": list(sought.hidden)}
+        yield _NAMED, {"ns": self._db.id, "codes": sought.named.tolist(), "most": sought.most_named}
+        place = self._db.id, halves(sought.vectors), sought.vectors.shape[1]
         if condition:
-            yield within(self._id, condition)
-        yield search.nearest(*place, condition, sought.hidden, sought.best, self._is_indexed)
+            yield within(self._db.id, condition)
+        yield search.nearest(*place, condition, sought.hidden, sought.best, self.is_indexed)
         if condition:  # the closest of all is what the others are compared with
-            yield search.nearest(*place, Condition(), sought.hidden, 1, self._is_indexed)
+            yield search.nearest(*place, Condition(), sought.hidden, 1, self.is_indexed)
         if sought.spans:
             yield search.nearest(*place, within_spans(condition, sought.spans), sought.hidden, sought.best, False)
 
     def _lexical(self, topic: str, condition: Condition) -> tuple[str, Any]:
         """Return the statement that finds the occurrences of the words, and which of them are within a filter."""
-        stems = self._sought(topic)
-        sql, values = self._occurrences(stems, [0] * len(stems))
+        stems = self._fulltext.stems_of(topic)
+        sql, values = self._fulltext.occurrences(stems, [0] * len(stems))
         if not condition:
             return sql, values
         where = condition.of_steps + condition.of_passages
@@ -156,7 +158,7 @@ class Slices(Passages):
     def _seen(self, passages: PassageColumns) -> list[tuple[int, int, int | None]]:
         """Return where the identifiers of passages come up first."""
         codes = np.unique(np.frombuffer(passages.identifiers, "<u4"))
-        return self._read(_SEEN, (self._id, codes.tolist()))
+        return self._db.read(_SEEN, (self._db.id, codes.tolist()))
 
 
 def _among(texts: Sequence[tuple[Any, ...]], hidden: Sequence[tuple[int]]) -> Ids:

@@ -1,33 +1,38 @@
-"""The passages of a journal, with their vectors and terms, and the summaries of its steps."""
+"""The passages of a journal, with their vectors and terms, and the vectors that a new embedder makes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, SummaryRow, Vectors
+from tinymem.errors import StorageError
+from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
-from tinymem.protocols.settings import EMBEDDER, MARK, UNSPLIT
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MARK, REINDEXING, UNSPLIT, WATERMARK
 from tinymem.stores.sqlite.database import Database
 from tinymem.stores.sqlite.schema import guarded
-from tinymem.stores.sqlite.steps import Steps
 from tinymem.stores.waiting import NOTHING, Waiting
 
-__all__ = ["Passages", "Summaries"]
+__all__ = ["Passages"]
 
 _PUT = (
     "INSERT INTO passages (step, part, start, end, kind, asks, vector, identifiers, tools) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_HAS_STEP = "SELECT 1 FROM steps WHERE number = ?"  # the step itself may be large
 _GET = (
     "SELECT p.id, p.step, p.part, p.start, p.end, p.kind, p.asks, p.vector, s.type, s.session, s.speaker, "
     "s.time, p.identifiers, p.tools, s.milestone FROM passages p JOIN steps s ON s.number = p.step "
     "WHERE p.id > ? ORDER BY p.id LIMIT ?"
 )
+# Ids of passages only grow, so all passages above the newest new vector still need one.
+_BEHIND = (
+    "FROM passages p JOIN steps s ON s.number = p.step WHERE p.id > (SELECT ifnull(max(passage), 0) FROM reindexed)"
+)
 
 
-class Passages(Steps):
-    """The table `passages`, and the full-text index."""
+class Passages(Database):
+    """The tables `passages` and `reindexed`, and the full-text index."""
 
     def put_passages(
         self,
@@ -43,7 +48,7 @@ class Passages(Steps):
         """
         halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
-            if self.mark != since or not all(map(self._has, {number for number, _ in passages})):
+            if self.mark != since or not all(self._read(_HAS_STEP, (number,)) for number in {n for n, _ in passages}):
                 return False
             if embedder not in (None, self.setting(EMBEDDER)):
                 return False
@@ -83,7 +88,7 @@ class Passages(Steps):
         rows = self._read("SELECT length(vector) FROM passages LIMIT 1")
         return int(rows[0][0]) // 2 if rows else None
 
-    # -- full-text search ---------------------------------------------------------------------------------------------
+    # -- full-text search -------------------------------------------------------------------------------------------
 
     def search_text(self, query: str, waiting: AnyWaiting | None = None, among: Ids | None = None) -> Lexical:
         """Return passages by BM25, best first.
@@ -113,20 +118,55 @@ class Passages(Steps):
         with self._lock, guarded(self.path):
             return waiting.extend(until, self._fulltext.terms(texts))
 
+    # -- the vectors of a new embedder, made beside those in use, and then put in their place --------------------------
 
-class Summaries(Database):
-    """The table `summaries`."""
+    def begin_reindexing(self, embedder: str) -> None:
+        """Begin or continue the vectors of `embedder` (a fingerprint), and drop unfinished ones of a third embedder."""
+        with self._transaction() as db:
+            if self.setting(REINDEXING) != embedder:
+                db.execute("DELETE FROM reindexed")
+                self.keep({REINDEXING: embedder})
 
-    def summaries(self) -> list[SummaryRow]:
-        """Return all summaries, by level and in order."""
-        sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
-        return [SummaryRow(*row) for row in self._read(sql, kinds=(int, int, int, (str, type(None)), str))]
+    def stop_reindexing(self) -> None:
+        """Drop the vectors of the new embedder, if there are any."""
+        if self.setting(REINDEXING):
+            with self._transaction():
+                self._drop()
 
-    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
-        """Store summaries, except of steps that another one covers, and return how many were stored."""
-        sql = (
-            "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
-            "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
-        )
+    def _drop(self) -> None:
+        self._db.execute("DELETE FROM reindexed")
+        self._db.execute("DELETE FROM meta WHERE key = ?", (REINDEXING,))
+
+    def reindexed(self) -> tuple[int, int]:
+        """Count the passages that have a vector of the new embedder, and all that need one."""
+        done = self._number("SELECT count(*) FROM reindexed")
+        return done, done + self._number(f"SELECT count(*) {_BEHIND}")
+
+    def to_reindex(self, limit: int) -> list[Place]:
+        """Return up to `limit` passages without a vector of the new embedder, in order."""
+        sql = f"SELECT p.id, p.step, p.part, p.start, p.end {_BEHIND} ORDER BY p.id LIMIT ?"
+        return list(map(Place._make, self._read(sql, (limit,))))
+
+    def put_reindexed(self, embedder: str, ids: Sequence[int], vectors: Vectors) -> None:
+        """Store vectors of the new embedder, except of passages that were removed."""
+        sql = "INSERT OR IGNORE INTO reindexed SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM passages WHERE id = ?1)"
+        halves = vectors.astype("<f2")
         with self._transaction(derived=True) as db:
-            return db.executemany(sql, rows).rowcount
+            if (now := self.setting(REINDEXING)) != embedder:
+                what = f"began to reindex it with {now}" if now else "has reindexed it"
+                raise StorageError(f"{self.path}: another process {what} meanwhile; run one of them at a time")
+            db.executemany(sql, ((id, half.tobytes()) for id, half in zip(ids, halves, strict=True)))
+
+    def switch(self, embedder: str, name: str) -> bool:
+        """Replace the vectors in use by those of the new embedder; return False if a passage has none yet."""
+        with self._transaction() as db:
+            if self.setting(REINDEXING) != embedder or self.to_reindex(1):
+                return False
+            db.execute(
+                "UPDATE passages SET vector = (SELECT r.vector FROM reindexed r WHERE r.passage = passages.id) "
+                "WHERE id IN (SELECT passage FROM reindexed)"
+            )
+            self._drop()
+            changes = str(int(self.setting(EMBEDDER_CHANGES) or 0) + 1)
+            self.keep({EMBEDDER: embedder, EMBEDDER_NAME: name, WATERMARK: "0", EMBEDDER_CHANGES: changes})
+            return True

@@ -1,4 +1,4 @@
-"""The steps of a journal, and its window."""
+"""What a journal records of its steps: the steps themselves, the window, links of their messages, and summaries."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 
 from tinymem.errors import FormatError, InputError
-from tinymem.protocols import StepOutline, StepRow, Tally
+from tinymem.protocols import LinkedMessage, LinkRow, StepOutline, StepRow, SummaryRow, Tally
 from tinymem.protocols.settings import REWRITES, WINDOW_CHANGES
 from tinymem.stores.filter import SQLITE, Filter
 from tinymem.stores.sqlite.database import Database
@@ -21,10 +22,13 @@ _NAME = (str, type(None))
 _TIME = (int, float, type(None))
 _STEP = (int, str, str, _NAME, _NAME, (int, float), int, int, str, int, _NAME, int, _TIME)  # the types of its columns
 _OUTLINE = (int, str, str, _NAME, int, int)
+_LINKS = "SELECT link, step, place, id IS NOT NULL FROM links LEFT JOIN steps ON id = link"
+_ALIKE = f"{_LINKS} WHERE alike = ? ORDER BY step DESC LIMIT ?"
+_LINK = (str, int, int, int)
 
 
 class Steps(Database):
-    """The table `steps`."""
+    """The tables `steps`, `labels`, `links` and `summaries`."""
 
     def add(self, rows: Sequence[StepRow]) -> None:
         """Write steps, all or none; InputError for an id that exists, or a number from before the mark."""
@@ -128,17 +132,13 @@ class Steps(Database):
         first = self._read(sql, (self.mark.step,))
         return self.end() - int(first[0][0]) if first else 0
 
-    def _has(self, number: int) -> bool:
-        """Return whether there is a step of this number, without reading it, since it may be large."""
-        return bool(self._read("SELECT 1 FROM steps WHERE number = ?", (number,)))
-
     def set_milestones(self, numbers: Iterable[int], milestone: bool) -> None:
         """Mark these steps as milestones, or remove the mark."""
         with self._transaction() as db:
             db.executemany("UPDATE steps SET milestone = ? WHERE number = ?", ((milestone, n) for n in numbers))
             self._count_up(REWRITES)
 
-    # -- the window ---------------------------------------------------------------------------------------------------
+    # -- the window -------------------------------------------------------------------------------------------------
 
     def window(self, after: int = 0) -> list[StepRow]:
         """Return the steps of the window with numbers above `after`, in order."""
@@ -165,3 +165,46 @@ class Steps(Database):
             db.executemany(still, ((view, number) for number, view in (changed or {}).items()))
             self._count_up(WINDOW_CHANGES)
             return taken
+
+    # -- messages that come again --------------------------------------------------------------------------------------
+
+    def put_links(self, links: Sequence[LinkRow]) -> None:
+        """Keep links of messages that are not there yet."""
+        with self._transaction() as db:
+            db.executemany("INSERT OR IGNORE INTO links VALUES (?, ?, ?, ?)", links)
+
+    def links(self, after: str = "", limit: int = 1_000) -> list[LinkRow]:
+        """Return up to `limit` links behind one, in their order."""
+        sql = "SELECT link, alike, step, place FROM links WHERE link > ? ORDER BY link LIMIT ?"
+        return [LinkRow(*row) for row in self._along(sql, (after, limit), (str, str, int, int))]
+
+    def linked(self, links: Sequence[str]) -> list[LinkedMessage]:
+        """Return the messages with these links, by them and by the ids of steps."""
+        ids = self._each("SELECT id, number, number, 1 FROM steps WHERE id IN ({})", links, _LINK)
+        kept = self._each(_LINKS + " WHERE link IN ({})", links, _LINK)
+        return [*starmap(_message, ids), *starmap(_message, kept)]
+
+    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
+        """Return, by hash, up to `limit` messages that say the same, the newest first."""
+        found = {each: self._read(_ALIKE, (each, limit), _LINK) for each in hashes}
+        return {each: [*starmap(_message, rows)] for each, rows in found.items() if rows}
+
+    # -- summaries -----------------------------------------------------------------------------------------------------
+
+    def summaries(self) -> list[SummaryRow]:
+        """Return all summaries, by level and in order."""
+        sql = "SELECT level, first, last, session, text FROM summaries ORDER BY level, first"
+        return [SummaryRow(*row) for row in self._read(sql, kinds=(int, int, int, (str, type(None)), str))]
+
+    def put_summaries(self, rows: Sequence[SummaryRow]) -> int:
+        """Store summaries, except of steps that another one covers, and return how many were stored."""
+        sql = (
+            "INSERT OR IGNORE INTO summaries SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 1 OR NOT EXISTS "
+            "(SELECT 1 FROM summaries WHERE level = 1 AND first <= ?3 AND last >= ?2)"
+        )
+        with self._transaction(derived=True) as db:
+            return db.executemany(sql, rows).rowcount
+
+
+def _message(link: str, step: int, place: int, ends: int) -> LinkedMessage:
+    return LinkedMessage(link, step, place, bool(ends))

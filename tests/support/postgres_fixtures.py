@@ -92,6 +92,6 @@ def trips(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> list[int
         made.append(len(statements))
         return sent(connection, statements)
 
-    for module in ("pool", "transactions"):
-        monkeypatch.setattr(f"tinymem.stores.postgres.server.{module}.sent", counted)
+    for module in ("server.pool", "database"):
+        monkeypatch.setattr(f"tinymem.stores.postgres.{module}.sent", counted)
     return made

@@ -40,7 +40,7 @@ for at in range(int(most)):
 
 
 def begun(journal: Any, writer: str, most: int = 1_000_000) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, journal._url, journal._name, writer, str(most)]
+    command = [sys.executable, "-c", WRITER, journal._url, journal.name, writer, str(most)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -156,7 +156,7 @@ def test_what_was_forgotten_while_the_server_went_away_may_be_gone(
     wire: Wire, wired: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path))
-    monkeypatch.setattr("tinymem.stores.postgres.server.transactions.ASKING", 0.0)
+    monkeypatch.setattr("tinymem.stores.postgres.database.ASKING", 0.0)
     memory = HierarchicalMemory(wired, namespace=tmp_path.name, embedder="hashing:64")
     memory.add(MessageStep("user", "The ladder is behind the shed.", id="ladder"))
     memory.flush()

@@ -136,12 +136,12 @@ def test_what_is_forgotten_is_in_no_row(open_journal: OpenJournal, postgres: Pos
     journal = open_journal()
     put(journal, ["kumquat marmalade", "pears"])
     journal.put_links([])
-    (stem,) = {journal._hash("kumquat")}
+    (stem,) = {journal._fulltext.hash_stem("kumquat")}
     journal.delete({1: ["kumquat marmalade"]})
     with psycopg.connect(postgres.url()) as db:
         for table, column in (("stems", "stem"), ("terms", "passage"), ("passages", "step"), ("steps", "number")):
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s AND {column} = %s"
-            assert db.execute(sql, (journal._id, stem if column == "stem" else 1)).fetchone() == (0,)
+            assert db.execute(sql, (journal.id, stem if column == "stem" else 1)).fetchone() == (0,)
     assert journal.setting(FORGOTTEN) == "1"
     assert journal.check_terms() == (1, None)
 
@@ -155,7 +155,7 @@ def test_a_damaged_index_is_found_and_made_again(open_journal: OpenJournal, post
         "UPDATE tinymem.terms SET length = length + 1 WHERE namespace = %s",
     ):
         with psycopg.connect(postgres.url()) as db:
-            db.execute(damage, (journal._id,))
+            db.execute(damage, (journal.id,))
         assert journal.check_terms().fault
         assert journal.renew_terms(lambda step: [texts[step.number - 1]])
         assert journal.check_terms() == (2, None)
@@ -170,7 +170,7 @@ def test_passages_of_an_earlier_version_get_their_bigrams_and_can_be_removed_bef
         patch.setattr(stems, "indexed", partial(indexed, unsplit=True))
         put(journal, texts)
     with psycopg.connect(postgres.url()) as db:
-        db.execute("DELETE FROM tinymem.settings WHERE namespace = %s AND key = 'unsplit'", (journal._id,))
+        db.execute("DELETE FROM tinymem.settings WHERE namespace = %s AND key = 'unsplit'", (journal.id,))
     journal = open_journal()
     assert not len(journal.search_text("哪个服务器")[0])
     assert journal.delete({3: texts[2:]}) and journal.check_terms() == (2, None)
@@ -260,7 +260,7 @@ def test_a_time_limit_is_an_error_that_says_so(open_journal: OpenJournal, postgr
     put(journal, ["a text"])
     hurried = open_journal(url=postgres.url() + "?options=-c%20statement_timeout%3D200")
     with pytest.raises(StorageError, match="time limit for a statement is over"):
-        hurried._read("SELECT pg_sleep(5)")
+        hurried.read("SELECT pg_sleep(5)")
     assert len(hurried.rows()) == 1
 
 
@@ -287,7 +287,7 @@ def test_a_full_pool_is_an_error(open_journal: OpenJournal, monkeypatch: pytest.
 def test_a_server_that_compiles_or_plans_otherwise_does_not_here(open_journal: OpenJournal) -> None:
     others = "?options=-c%20jit%3Don%20-c%20plan_cache_mode%3Dforce_generic_plan"
     journal = open_journal(url=open_journal()._url + others)
-    shown = journal._read("SELECT current_setting('jit'), current_setting('plan_cache_mode')")
+    shown = journal.read("SELECT current_setting('jit'), current_setting('plan_cache_mode')")
     assert shown == [("off", "auto")]
 
 
@@ -298,7 +298,7 @@ def test_only_statements_by_keys_are_planned_once(open_journal: OpenJournal) -> 
         add_next(journal, f"id-{at}")
         journal.search_text("windows")
         journal.rows(session="a")
-    prepared = dict(journal._read("SELECT statement, generic_plans > 0 FROM pg_prepared_statements"))
+    prepared = dict(journal.read("SELECT statement, generic_plans > 0 FROM pg_prepared_statements"))
     planned_once = {" ".join(statement.split()[:3]) for statement, is_general in prepared.items() if is_general}
     assert {"SELECT version, next_number,", "INSERT INTO steps", "WITH wrote AS"} <= planned_once
     assert not any("session = $" in statement for statement in prepared)

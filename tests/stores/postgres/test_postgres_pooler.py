@@ -86,7 +86,7 @@ def test_no_setting_is_left_on_a_connection_of_others(narrow: Pooler) -> None:
         journal.search_text("windows")
         with journal.turn(0):
             pass
-        assert journal._read("SELECT current_setting('jit')") == [("off",)]
+        assert journal.read("SELECT current_setting('jit')") == [("off",)]
     assert shown() == before
 
 

@@ -117,7 +117,7 @@ def test_an_address_is_shown_without_its_password() -> None:
 
 def test_names_are_listed(fresh: str, open_journal: OpenJournal) -> None:
     assert shared_names(fresh) == []
-    names = [open_journal(name, url=fresh)._name for name in ("b", "a")]
+    names = [open_journal(name, url=fresh).name for name in ("b", "a")]
     assert shared_names(fresh) == sorted(names)
 
 
@@ -125,17 +125,17 @@ def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: 
     one, other = open_journal("one", url=fresh), open_journal("other", url=fresh)
     for journal in (one, other):
         put(journal, ["kumquat marmalade", "pears"])
-    erase_shared(fresh, one._name)
+    erase_shared(fresh, one.name)
     with psycopg.connect(fresh) as db:
         tables = [name for (name,) in db.execute(TABLES).fetchall() if name not in ("format", "access", "namespaces")]
         assert len(tables) == 11
         for table in tables:
             sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace = %s"
-            assert db.execute(sql, (one._id,)).fetchone() == (0,), table
-    assert shared_names(fresh) == [other._name]
+            assert db.execute(sql, (one.id,)).fetchone() == (0,), table
+    assert shared_names(fresh) == [other.name]
     assert other.check_terms() == (2, None)
     with pytest.raises(NotAMemoryError):
-        erase_shared(fresh, one._name)
+        erase_shared(fresh, one.name)
 
 
 def test_what_is_open_elsewhere_does_not_write_to_a_namespace_that_is_gone(
@@ -143,7 +143,7 @@ def test_what_is_open_elsewhere_does_not_write_to_a_namespace_that_is_gone(
 ) -> None:
     late = open_journal(url=fresh)
     add_next(late, "one")
-    erase_shared(fresh, late._name)
+    erase_shared(fresh, late.name)
     for _ in range(2):  # the second time, another one has made it again
         for use in (lambda: add_next(late, "two"), late.version, lambda: late.search_text("two")):
             with pytest.raises(NotAMemoryError, match="was forgotten since it was opened"):
@@ -159,13 +159,13 @@ def test_a_role_sees_and_writes_only_what_it_was_allowed(open_journal: OpenJourn
     mine, theirs = open_journal("mine"), open_journal("theirs")
     for journal in (mine, theirs):
         put(journal, ["The grandmother bakes."])
-    ann = role(mine._name)
+    ann = role(mine.name)
     allowed = open_journal("mine", url=ann, create=False)
     assert (len(allowed.rows()), allowed.search_text("grandmother").ids.tolist()) == (1, [1])
     put(allowed, ["A grandfather sleeps."])
     allowed.delete({1: ["The grandmother bakes."]})
     assert mine.check_terms() == (1, None)
-    assert shared_names(ann) == [mine._name]
+    assert shared_names(ann) == [mine.name]
     with pytest.raises(NotAMemoryError):
         open_journal("theirs", url=ann, create=False)
     for create in ("theirs", "new"):
@@ -175,11 +175,11 @@ def test_a_role_sees_and_writes_only_what_it_was_allowed(open_journal: OpenJourn
         for (table,) in db.execute(TABLES).fetchall():
             if table not in ("namespaces", "format"):
                 sql = f"SELECT count(*) FROM tinymem.{table} WHERE namespace <> %s"
-                assert db.execute(sql, (mine._id,)).fetchone() == (0,), table
+                assert db.execute(sql, (mine.id,)).fetchone() == (0,), table
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied for this namespace"):
-            db.execute(f"SELECT * FROM tinymem.{OCCURRENCES}", (theirs._id, [theirs._hash("grandmoth")]))
+            db.execute(f"SELECT * FROM tinymem.{OCCURRENCES}", (theirs.id, [theirs._fulltext.hash_stem("grandmoth")]))
     with psycopg.connect(ann) as db, pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-        db.execute("INSERT INTO tinymem.settings VALUES (%s, 'key', 'value')", (theirs._id,))
+        db.execute("INSERT INTO tinymem.settings VALUES (%s, 'key', 'value')", (theirs.id,))
     with psycopg.connect(ann) as db, pytest.raises(psycopg.errors.InsufficientPrivilege):
         db.execute("TRUNCATE tinymem.steps")
     assert len(theirs.rows()) == 1
@@ -189,16 +189,16 @@ def test_a_role_cannot_take_the_place_of_another_name(
     open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
 ) -> None:
     mine = open_journal("mine")
-    ann, boss = role(mine._name), f"{mine._name} boss"
+    ann, boss = role(mine.name), f"{mine.name} boss"
     with psycopg.connect(ann, autocommit=True) as db:
         with suppress(psycopg.Error):  # as a name was found before
-            db.execute("UPDATE tinymem.namespaces SET id = %s WHERE name = %s", (hash_of(boss), mine._name))
-        for name in (boss, mine._name):
+            db.execute("UPDATE tinymem.namespaces SET id = %s WHERE name = %s", (hash_of(boss), mine.name))
+        for name in (boss, mine.name):
             with pytest.raises(psycopg.Error, match=r"row-level security|duplicate key"):
                 db.execute("INSERT INTO tinymem.namespaces (id, name) VALUES (%s, %s)", (1, name))
     put(open_journal(boss), ["The grandmother bakes."])
     with psycopg.connect(ann) as db:
-        assert db.execute("SELECT name FROM tinymem.namespaces").fetchall() == [(mine._name,)]
+        assert db.execute("SELECT name FROM tinymem.namespaces").fetchall() == [(mine.name,)]
         assert db.execute("SELECT count(*) FROM tinymem.steps").fetchone() == (0,)
 
 
@@ -206,10 +206,10 @@ def test_a_role_that_was_allowed_nothing_sees_nothing(
     open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
 ) -> None:
     mine = open_journal("mine")
-    ann = role(mine._name)
+    ann = role(mine.name)
     open_journal("mine", url=ann)
     with psycopg.connect(postgres.url(), autocommit=True) as db:
-        db.execute("CALL tinymem.deny(%s, %s)", (ann.split("/")[2].split(":")[0], mine._name))
+        db.execute("CALL tinymem.deny(%s, %s)", (ann.split("/")[2].split(":")[0], mine.name))
     assert shared_names(ann) == []
     with pytest.raises(StorageError):
         open_journal("mine", url=ann + "?application_name=again")
@@ -218,13 +218,13 @@ def test_a_role_that_was_allowed_nothing_sees_nothing(
 
 
 def test_a_beginning_and_all_may_be_allowed(open_journal: OpenJournal, role: Callable[..., str]) -> None:
-    base = open_journal("")._name
+    base = open_journal("").name
     journals = [open_journal(name) for name in ("team/a", "team/b", "other")]
     for journal in journals:
         put(journal, ["The grandmother bakes."])
     team, everything = role(f"{base}team/*"), role("*")
     assert shared_names(team) == [f"{base}team/a", f"{base}team/b"]
-    assert {journal._name for journal in journals} <= {*shared_names(everything)}
+    assert {journal.name for journal in journals} <= {*shared_names(everything)}
     open_journal("team/new", url=team)
     for url, name in ((team, "team/a"), (everything, "other")):
         assert len(open_journal(name, url=url).search_text("grandmother").ids) == 1
@@ -234,7 +234,7 @@ def test_a_member_may_use_what_its_group_was_allowed(
     open_journal: OpenJournal, role: Callable[..., str], postgres: PostgresServer
 ) -> None:
     mine = open_journal("mine")
-    group, member = role(mine._name), role()
+    group, member = role(mine.name), role()
     names = [url.split("/")[2].split(":")[0] for url in (group, member)]
     with psycopg.connect(postgres.url(), autocommit=True) as db:
         db.execute(f"GRANT {names[0]} TO {names[1]}")
@@ -256,7 +256,7 @@ def test_words_are_found_by_the_index(
     for _ in range(4):
         put(journal, sentences(1_000))
     put(journal, ["kumquat"])
-    name = role(journal._name).split("/")[2].split(":")[0] if allowed else "tinymem"
+    name = role(journal.name).split("/")[2].split(":")[0] if allowed else "tinymem"
     said: list[str] = []
     with psycopg.connect(postgres.url(), autocommit=True) as db:
         db.execute("ANALYZE tinymem.terms")
@@ -265,7 +265,7 @@ def test_words_are_found_by_the_index(
         db.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
         for _ in range(10):  # by then a plan may be one for every namespace
             sql = f"SELECT * FROM {OCCURRENCES}"
-            found = db.execute(sql, (journal._id, [journal._hash("kumquat")])).fetchall()
+            found = db.execute(sql, (journal.id, [journal._fulltext.hash_stem("kumquat")])).fetchall()
             assert found == [(1, [4_001], [1], [1])]
         db.execute("RESET ROLE")
     plans = [text for text in said if "terms" in text and "rarest" in text]
@@ -318,4 +318,4 @@ def test_a_scrub_that_another_program_hinders_says_so(fresh: str, open_journal: 
 
 def test_only_the_owner_can_scrub(open_journal: OpenJournal, role: Callable[..., str]) -> None:
     with pytest.raises(StorageError, match="only the owner of the tables"):
-        scrub_shared(role(open_journal()._name))
+        scrub_shared(role(open_journal().name))

@@ -30,10 +30,10 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 
 from tinymem.stores.journals import migrate_tables  # noqa: E402
 from tinymem.stores.postgres.administration import INDEXING  # noqa: E402
+from tinymem.stores.postgres.identifiers import ACTS  # noqa: E402
 from tinymem.stores.postgres.nearest import BREADTH, index_name, nearest  # noqa: E402
 from tinymem.stores.postgres.server.pool import left, pool_of, sent  # noqa: E402
 from tinymem.stores.postgres.server.values import Planned, halves  # noqa: E402
-from tinymem.stores.postgres.statistics import ACTS  # noqa: E402
 
 OpenJournal = Callable[..., Any]
 SLICED = "tinymem.archive.archive.IN_SLICES"
@@ -125,7 +125,7 @@ def test_a_filter_beside_an_index_brings_back_the_same(
     migrate_tables(postgres.url())
     assert found(memory, **limits) == expected
     journal: Any = memory.long_term.journal
-    assert journal._is_indexed
+    assert journal._slices.is_indexed
 
 
 def test_a_stretch_of_the_run_brings_back_nearly_the_same(
@@ -162,7 +162,7 @@ def test_the_statistics_follow_what_comes_and_goes(memory: HierarchicalMemory, m
 
 
 def test_damaged_statistics_are_found_and_made_again(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
-    url, name, id = postgres.url(), memory.namespace, memory.long_term.journal._id  # type: ignore[attr-defined]
+    url, name, id = postgres.url(), memory.namespace, memory.long_term.journal.id  # type: ignore[attr-defined]
     with psycopg.connect(url) as db:
         db.execute("UPDATE tinymem.identifiers SET passages = passages + 1 WHERE namespace = %s", (id,))
     assert not doctor(url, name).sound
@@ -221,7 +221,7 @@ def indexed(open_journal: OpenJournal, postgres: PostgresServer, monkeypatch: py
 def plans(url: str, journal: Any, times: int = 1) -> list[str]:
     """The plans for the nearest vectors of a journal's namespace, as it asks for them."""
     vectors = unit_vectors(1)
-    sql, values = nearest(journal._id, halves(vectors), vectors.shape[1], Condition(), (), 240, True)
+    sql, values = nearest(journal.id, halves(vectors), vectors.shape[1], Condition(), (), 240, True)
     assert not isinstance(sql, Planned)
     made = []
     pool = pool_of(url, False, 30)
@@ -238,7 +238,7 @@ def plans(url: str, journal: Any, times: int = 1) -> list[str]:
 
 def test_vectors_of_a_large_namespace_are_found_by_its_own_index(indexed: Any, postgres: PostgresServer) -> None:
     large, small = indexed
-    own = index_name(large._id)
+    own = index_name(large.id)
     assert all(f"Index Scan using {own}" in plan for plan in plans(postgres.url(), large, 11))
     assert not any("passages_nearest_" in plan for plan in plans(postgres.url(), small, 11))
 
@@ -248,11 +248,11 @@ def test_a_role_finds_vectors_by_the_index_too(indexed: Any, postgres: PostgresS
     role = f"bot_{uuid4().hex}"
     with psycopg.connect(postgres.url()) as db:
         db.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'word'")
-        db.execute("CALL tinymem.allow(%s, %s)", (role, large._name))
+        db.execute("CALL tinymem.allow(%s, %s)", (role, large.name))
     url = postgres.url(user=role, password="word")
-    assert all(f"Index Scan using {index_name(large._id)}" in plan for plan in plans(url, large, 11))
+    assert all(f"Index Scan using {index_name(large.id)}" in plan for plan in plans(url, large, 11))
     migrate_tables(url)  # which leaves the owner's indexes alone
-    assert index_name(large._id) in plans(url, large)[0]
+    assert index_name(large.id) in plans(url, large)[0]
 
 
 def test_who_makes_an_index_waits_for_another_one_who_does(
@@ -269,7 +269,7 @@ def test_who_makes_an_index_waits_for_another_one_who_does(
             thread.start()
         while caplog.text.count("waiting until it is done") < 2 and all(thread.is_alive() for thread in waiting):
             time.sleep(0.01)
-        made = (f"tinymem.{index_name(journal._id)}",)
+        made = (f"tinymem.{index_name(journal.id)}",)
         assert other.execute(valid, made).fetchall() == []
         other.execute("SELECT pg_advisory_unlock(%s)", (INDEXING,))
         for thread in waiting:
@@ -289,7 +289,7 @@ def test_a_large_namespace_without_an_index_says_so(
     memory.add(MessageStep("user", "So the owner has made one."))
     memory.recall("load_config")
     journal: Any = memory.long_term.journal
-    assert journal._is_indexed
+    assert journal._slices.is_indexed
 
 
 def test_a_large_memory_that_moved_has_an_index(

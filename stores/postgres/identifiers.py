@@ -1,4 +1,4 @@
-"""Statistics over all passages that a slice of them needs: counts of identifiers, kept up with passages."""
+"""Counts of the identifiers in all passages, which a slice of them needs, kept up with the passages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tinymem.protocols import PassageRow
 from tinymem.stores.postgres.database import Database
 
-__all__ = ["Statistics"]
+__all__ = ["Identifiers"]
 
 # as is_act has it in SQL
 ACTS = frozenset({"thought", "announcement", "call", "code", "signal", "planning", "scratchpad"})
@@ -38,10 +38,13 @@ _HELD = "SELECT code, passages, first, typed FROM identifiers WHERE namespace = 
 _MISCOUNTED = f"SELECT count(*) FROM ({_COUNTED} EXCEPT {_HELD} UNION ALL ({_HELD} EXCEPT {_COUNTED})) d"
 
 
-class Statistics(Database):
-    """The table `identifiers`."""
+class Identifiers:
+    """The table `identifiers`, in the transactions of a journal."""
 
-    def _count(self, passages: Iterable[tuple[int, PassageRow]]) -> None:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(self, passages: Iterable[tuple[int, PassageRow]]) -> None:
         """Count passages, given with their ids, in the transaction."""
         found: dict[int, list[Any]] = {}  # how many passages have it, the first, and the first that typed it
         for id, passage in passages:
@@ -52,31 +55,31 @@ class Statistics(Database):
                 held[2] = held[2] or (id if is_act else None)
         if found:
             columns = [list(column) for column in zip(*found.values(), strict=True)]
-            self._write(_MORE, self._id, list(found), *columns)
+            self._db.write(_MORE, self._db.id, list(found), *columns)
 
-    def _leave_out(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+    def remove(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
         """Lower the counts by the passages of these steps; return the passages, and their identifiers."""
         times, ids = Counter[int](), []
-        for id, identifiers in self._read(_GOING, (self._id, list(numbers))):
+        for id, identifiers in self._db.read(_GOING, (self._db.id, list(numbers))):
             ids.append(id)
             times.update(_codes(identifiers))
         codes = list(times)
-        self._write(_FEWER, codes, list(times.values()), self._id)
-        self._write(_NONE, self._id, codes)
+        self._db.write(_FEWER, codes, list(times.values()), self._db.id)
+        self._db.write(_NONE, self._db.id, codes)
         return ids, codes
 
-    def _find_first(self, ids: Sequence[int], codes: Sequence[int]) -> None:
+    def find_first(self, ids: Sequence[int], codes: Sequence[int]) -> None:
         """Note which passages have identifiers first, once the passages `ids` are gone that had them."""
-        self._write_named(_NEW_FIRST, {"ns": self._id, "ids": list(ids), "codes": list(codes)})
+        self._db.write(_NEW_FIRST, ns=self._db.id, ids=list(ids), codes=list(codes))
 
-    def _recount(self) -> None:
+    def recount(self) -> None:
         """Count all passages again."""
-        self._write("DELETE FROM identifiers WHERE namespace = %s", self._id)
-        self._write("INSERT INTO identifiers SELECT %s, * FROM counted_identifiers(%s)", self._id, self._id)
+        self._db.write("DELETE FROM identifiers WHERE namespace = %s", self._db.id)
+        self._db.write("INSERT INTO identifiers SELECT %s, * FROM counted_identifiers(%s)", self._db.id, self._db.id)
 
-    def _miscounted(self) -> int:
+    def count_faults(self) -> int:
         """Count the identifiers whose counts are not those of the passages."""
-        return self._number(_MISCOUNTED, {"ns": self._id})
+        return self._db.read_number(_MISCOUNTED, {"ns": self._db.id})
 
 
 def _codes(identifiers: bytes) -> set[int]:
