@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,10 +23,9 @@ from strategies import MODERATE
 from work import grows_linearly
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError, TinymemError
-from tinymem.protocols import Mark, PassageRow, StepRow, SummaryRow, Vectors
+from tinymem.protocols import Mark, PassageRow, Vectors
 from tinymem.steps.ids import new_id
 from tinymem.steps.serialization import load_step
-from tinymem.steps.types import Step, TaskStep
 from tinymem.stores.filter import Filter
 from tinymem.stores.sqlite import schema
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -40,8 +39,8 @@ HOSTILE = {
     "right-to-left": "שלום \u202eעולם مرحبا",
     "combining": "e\u0301 n\u0303 नमस्ते ❤️‍🔥",
     "white space": " \t\n\r\u2028\u00a0",
-    "one character a million times": "a" * 1_000_000,
-    "many words of a letter": "𝔸_" * 50_000,
+    "one character many times": "a" * 100_000,
+    "many words of a letter": "𝔸_" * 5_000,
 }
 
 
@@ -146,13 +145,6 @@ def check_agreement(journal: SqliteJournal, numbers: list[int]) -> None:
     assert journal._read("PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_step_is_on_disk_for_another_process_as_soon_as_add_returns(journal: SqliteJournal) -> None:
-    filled(journal, "hello there")
-    other = SqliteJournal(journal.path, create=False)
-    assert [row.id for row in other.rows()] == ["id-000001"]
-    other.close()
-
-
 def test_add_is_synchronous_and_logged_ahead(journal: SqliteJournal) -> None:
     assert journal._read("PRAGMA journal_mode") == [("wal",)]
     assert journal._read("PRAGMA synchronous") == [(2,)]  # FULL
@@ -179,19 +171,6 @@ def test_a_batch_with_a_known_id_is_refused_whole(journal: SqliteJournal) -> Non
     assert len(found(journal, "new again")) == 1
 
 
-def test_a_batch_that_repeats_its_own_id_or_a_number_is_refused_whole(journal: SqliteJournal) -> None:
-    filled(journal, "one stays")
-    before = snapshot(journal)
-    for batch in (
-        [entry(said("a", 2)), entry(said("b", 3, id="id-000002"))],
-        [entry(said("a", 2)), entry(said("b", 2, id="other"))],
-        [entry(said("a", 1, id="other"))],
-    ):
-        with pytest.raises(InputError):
-            journal.add([row for row, _ in batch])
-        assert snapshot(journal) == before
-
-
 def test_a_batch_that_fails_half_way_for_any_reason_leaves_nothing(journal: SqliteJournal) -> None:
     filled(journal, "one stays")
     before = snapshot(journal)
@@ -212,71 +191,7 @@ def test_a_batch_that_fails_half_way_for_any_reason_leaves_nothing(journal: Sqli
     assert len(journal.rows()) == journal.counts()["passages"] == 4
 
 
-def test_text_that_no_file_can_hold_is_an_input_error_and_changes_nothing(journal: SqliteJournal) -> None:
-    before = snapshot(journal)
-    with pytest.raises(InputError, match="surrogate"):
-        journal.add([entry(said("x", 1))[0], entry(said("y", 2, id="id-\ud800"))[0]])
-    with pytest.raises(InputError):
-        journal.add([dataclasses.replace(entry(said("y", 2))[0], number=2**63)])
-    assert snapshot(journal) == before
-    with pytest.raises(InputError):
-        journal.numbers(["\ud800"])
-
-
-# numbers
-
-
-def test_numbers_are_never_given_again(tmp_path: Path) -> None:
-    journal = SqliteJournal(tmp_path / "journal.db")
-    assert journal.next_number() == 1
-    entries = filled(journal, "one", "two", "three")
-    journal.delete(removal(entries[2:]))
-    assert journal.next_number() == 4
-    journal.close()
-    journal = SqliteJournal(tmp_path / "journal.db")
-    assert journal.next_number() == 4
-    journal.delete(removal(entries[:2]))
-    assert (journal.next_number(), journal.rows(), journal.end()) == (4, [], 0)
-    filled(journal, "four")
-    assert [row.number for row in journal.rows()] == [4]
-    journal.close()
-
-
-def test_passages_of_new_steps_never_get_the_id_of_a_deleted_one(journal: SqliteJournal) -> None:
-    entries = filled(journal, "one", "two")
-    last = journal.last_passage()
-    assert last == journal.passages()[-1][0]
-    journal.delete(removal(entries))
-    assert journal.last_passage() == 0
-    filled(journal, "three")
-    assert journal.last_passage() == journal.passages()[0][0] > last
-
-
-def test_a_number_from_before_the_mark_is_refused_since_nobody_would_embed_it(journal: SqliteJournal) -> None:
-    entries = filled(journal, "one", "two", "three")
-    journal.delete(removal(entries[1:]))
-    before = snapshot(journal)
-    for number in (2, 3):
-        with pytest.raises(InputError, match=f"number {number} was used by another process"):
-            journal.add([entry(said("four", 4))[0], entry(said("again", number, id="other"))[0]])
-        assert snapshot(journal) == before
-    filled(journal, "four")
-    assert [row.number for row in journal.rows()] == [1, 4]
-
-
 # passages
-
-
-def test_steps_wait_until_their_passages_are_made(journal: SqliteJournal) -> None:
-    assert (journal.mark, journal.waiting_tokens(), journal.rows(limit=9)) == ((1, 0), 0, [])
-    one, two, three = waiting(journal, "one", "two", "three")
-    assert [journal.waiting_tokens(), *(row.record for row in journal.rows(1, 1))] == [21, two[0].record]
-    assert (journal.counts()["waiting_steps"], journal.counts()["passages"], found(journal, "two")) == (3, 0, [])
-    assert put(journal, [one, two])
-    assert (journal.mark, journal.waiting_tokens(), journal.counts()["waiting_steps"]) == ((3, 0), 7, 1)
-    assert len(found(journal, "two")) == 1
-    assert put(journal, [three])
-    assert (journal.mark, journal.waiting_tokens(), journal.rows(journal.mark.step - 1, 9)) == ((4, 0), 0, [])
 
 
 def test_steps_without_passages_only_move_the_mark(journal: SqliteJournal) -> None:
@@ -285,20 +200,6 @@ def test_steps_without_passages_only_move_the_mark(journal: SqliteJournal) -> No
     assert put(journal, empty)
     assert (journal.mark, journal.waiting_tokens(), journal.passages()) == ((3, 0), 0, [])
     assert journal.counts()["waiting_steps"] == 0
-
-
-def test_passages_since_another_mark_are_not_kept(journal: SqliteJournal) -> None:
-    one, two = waiting(journal, "one kumquat", "two kumquats")
-    assert put(journal, [one])
-    before = snapshot(journal)
-    for since in (Mark(1, 0), Mark(2, 1), Mark(3, 0)):
-        assert not put(journal, [two], since=since)
-        assert snapshot(journal) == before
-    other = SqliteJournal(journal.path)
-    assert put(other, [two], since=Mark(2, 0))
-    assert not put(journal, [two], since=Mark(2, 0)), "the other was quicker"
-    assert [row[1] for row in journal.passages()] == [1, 2]
-    other.close()
 
 
 def test_passages_of_a_step_that_was_forgotten_meanwhile_are_not_kept(journal: SqliteJournal) -> None:
@@ -344,76 +245,22 @@ def test_a_step_that_is_half_made_can_be_deleted(journal: SqliteJournal) -> None
 # window
 
 
-def test_steps_enter_the_window_and_leave_it(tmp_path: Path) -> None:
-    journal = SqliteJournal(tmp_path / "journal.db")
-    entries = filled(journal, "one", "two", "three", "four")
-    assert journal.window() == [row for row, _ in entries]
-    assert not journal.any_archived()
-    journal.set_window([1, 3], {2: '{"short": 1}'})
-    journal.close()
-    journal = SqliteJournal(tmp_path / "journal.db")
-    assert [(row.number, row.window, row.view) for row in journal.window()] == [(2, 1, '{"short": 1}'), (4, 1, None)]
-    assert journal.any_archived()
-    assert journal.counts()["window_steps"] == 2
-    assert journal.counts()["window_tokens"] == 14
-    assert load_step(journal.rows()[1].record).text == "two", "the record stays whole behind its view"
-    journal.set_window([], {1: None, 2: None})
-    assert [(row.number, row.view) for row in journal.window()] == [(1, None), (2, None), (4, None)]
-    journal.set_window([2], {2: "{}"})  # in the same call the view wins: it says that the step is shown
-    assert [row.view for row in journal.window() if row.number == 2] == ["{}"]
-    journal.set_window([2], {})
-    assert [row.view for row in journal.rows() if row.number == 2] == [None]
-    journal.close()
-
-
 # reading
 
 
-def test_steps_are_found_by_number_id_session_and_time(journal: SqliteJournal) -> None:
-    steps = [said("a", 1, session="s"), said("b", 2), said("c", 3, session="s"), said("d", 4, session="t")]
-    journal.add([entry(step)[0] for step in steps])
-    assert journal.numbers(["id-000004", "nobody", "id-000001"]) == [1, 4]
-    assert journal.matching(Filter(session="s")) == [1, 3]
-    assert journal.matching(Filter(before=steps[1].timestamp)) == [1]
-    assert journal.matching(Filter(session="s", since=steps[2].timestamp)) == [3]
-    assert journal.numbers([]) == []
-    assert sorted(journal.steps([4, 99, 2])) == [2, 4]
-    assert journal.steps([]) == {}
+def test_where_a_step_is_put_into_the_window_and_out_of_it_the_view_wins(journal: SqliteJournal) -> None:
+    filled(journal, "one", "two")
+    journal.set_window([2], {2: "{}"})
+    assert [row.view for row in journal.window()] == [None, "{}"]
+    assert load_step(journal.rows()[1].record).text == "two", "the record stays whole behind its view"
+    journal.set_window([2], {})
+    assert [row.view for row in journal.rows()] == [None, None]
 
 
 def test_any_number_of_steps_is_read_at_once(journal: SqliteJournal) -> None:
-    filled(journal, *(f"text {n}" for n in range(1_201)))
+    journal.add([row for row, _ in entries_of(journal, *(f"text {n}" for n in range(1_201)))])
     assert len(journal.steps(range(1, 2_000))) == 1_201
     assert [len(journal.rows(after, 500)) for after in (0, 500, 1_000, 1_201)] == [500, 500, 201, 0]
-
-
-def test_the_newest_steps_of_a_type_are_read_from_the_end_backwards(journal: SqliteJournal) -> None:
-    steps: list[Step] = [said(f"text {n}", n, session=f"s{n % 2}") for n in range(1, 8)]
-    steps[3] = TaskStep("not a message", step_number=4, id="task", session="s0")
-    rows = [entry(step)[0] for step in steps]
-    journal.add(rows)
-    newest = rows[::-1]
-    assert journal.newest(2, type="message") == newest[:2]
-    assert [row.number for row in journal.newest(10, 6, type="message")] == [5, 3, 2, 1]
-    assert [row.number for row in journal.newest(2, 6, type="message", session="s0")] == [2]
-    assert [row.number for row in journal.newest(2, type="message", session="s1")] == [7, 5]
-    assert journal.newest(5, 1, type="message") == journal.newest(5, type="message", session="s9") == []
-    assert (journal.count("message"), journal.count("task"), journal.count("action")) == (6, 1, 0)
-
-
-def test_vectors_are_kept_to_half_precision(journal: SqliteJournal) -> None:
-    entries = waiting(journal, "one", "two", "three")
-    vectors = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
-    assert put(journal, entries[:2], vectors=vectors[:2])
-    rows = journal.passages()
-    ids = [row[0] for row in rows]
-    assert [row[1] for row in rows] == [1, 2]
-    assert np.array_equal(np.frombuffer(rows[1][7], "<f2"), vectors[1].astype(np.float16))
-    assert (journal.counts()["passages"], journal.counts()["waiting_steps"], journal.mark) == (2, 1, (3, 0))
-    assert put(journal, entries[2:], vectors=vectors[2:])
-    assert [row[0] for row in journal.passages(after=ids[0], limit=1)] == [ids[1]]
-    assert [row[1] for row in journal.passages(after=ids[1])] == [3]
-    assert journal.passages_until(ids[1]) == 2
 
 
 def test_settings_are_kept_all_or_none(journal: SqliteJournal) -> None:
@@ -523,17 +370,6 @@ def test_a_step_that_waits_is_deleted_from_every_file(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_deleting_everything_leaves_nothing(tmp_path: Path) -> None:
-    journal = SqliteJournal(tmp_path / "journal.db")
-    texts = [f"plumbus{n} grelf{n} {'and so on. ' * (n * 7)}" for n in range(60)]
-    entries = filled(journal, *texts)
-    journal.delete(removal(entries))
-    needles = [b"plumbus", b"grelf", b"so on", b"id-0000"]
-    assert texts_in(tmp_path, *needles) == {needle: [] for needle in needles}
-    assert (journal.rows(), journal.counts()["passages"], found(journal, "plumbus3 on")) == ([], 0, [])
-    journal.close()
-
-
 def test_delete_while_somebody_reads_says_that_the_file_is_not_clean_yet(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db", timeout=0.2)
     entries = filled(journal, "zyxqvortex", "stays")
@@ -547,26 +383,6 @@ def test_delete_while_somebody_reads_says_that_the_file_is_not_clean_yet(tmp_pat
     assert texts_in(tmp_path, b"zyxqvortex") == {b"zyxqvortex": []}
     assert [row.number for row in journal.rows()] == [2]
     journal.close()
-
-
-def test_deleting_what_is_not_there_changes_nothing(journal: SqliteJournal) -> None:
-    filled(journal, "one", "two")
-    before = snapshot(journal)
-    journal.delete({99: []})
-    assert snapshot(journal) == before
-
-
-def test_a_step_is_deleted_only_by_the_texts_of_all_its_passages(journal: SqliteJournal) -> None:
-    one, two = waiting(journal, "one kumquat", "two kumquats")
-    put(journal, [one])
-    before = snapshot(journal)
-    texts: list[dict[int, list[str]]] = [{1: []}, {2: ["two kumquats"]}, {1: ["one"], 2: ["two"]}, {1: ["one"] * 2}]
-    for stale in texts:
-        assert not journal.delete(stale), "other passages were made or removed since these were read"
-        assert snapshot(journal) == before
-    put(journal, [two])
-    assert journal.delete(removal([one, two]))
-    assert (found(journal, "kumquat"), journal.rows()) == ([], [])
 
 
 # files that are no journal
@@ -592,18 +408,19 @@ def test_a_read_only_folder_is_a_storage_error_that_says_so(shared_folder: Path)
     journal.close()
 
 
-def test_a_path_that_is_a_folder_is_a_storage_error(tmp_path: Path) -> None:
-    (tmp_path / "journal.db").mkdir()
-    with pytest.raises(StorageError, match=r"journal\.db: unable to open"):
-        SqliteJournal(tmp_path / "journal.db")
-
-
 def test_a_journal_that_must_be_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="unable to open"):
         SqliteJournal(tmp_path / "journal.db", create=False)
     with pytest.raises(StorageError, match="unable to open"):
         SqliteJournal(tmp_path / "no" / "journal.db")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_with_signs_that_mean_something_in_an_address_is_only_a_name(tmp_path: Path) -> None:
+    folder = tmp_path / "50% a?b#c&mode=ro é"
+    folder.mkdir()
+    SqliteJournal(folder / "journal.db").close()
+    assert os.listdir(folder) == ["journal.db"]
 
 
 @pytest.mark.parametrize("content", [b"not a database at all", b"PK\x03\x04" + bytes(5_000)])
@@ -613,23 +430,6 @@ def test_another_kind_of_file_is_a_format_error_and_stays_as_it_is(tmp_path: Pat
     with pytest.raises(FormatError, match="damaged or not a journal"):
         SqliteJournal(path)
     assert path.read_bytes() == content
-
-
-def test_a_name_with_signs_that_mean_something_in_an_address_is_only_a_name(tmp_path: Path) -> None:
-    folder = tmp_path / "50% a?b#c&mode=ro é"
-    folder.mkdir()
-    journal = SqliteJournal(folder / "journal.db")
-    filled(journal, "text")
-    journal.close()
-    assert "journal.db" in os.listdir(folder)
-
-
-def everything(journal: SqliteJournal) -> None:
-    """Use the journal in all ways."""
-    for row in journal.rows():
-        load_step(row.record)
-    for use in USES:
-        use(journal)
 
 
 USES: list[Callable[[SqliteJournal], Any]] = [
@@ -666,7 +466,7 @@ def a_file_of_200_steps(folder: Path) -> bytes:
 def test_a_damaged_file_is_never_worse_than_a_storage_error(tmp_path: Path) -> None:
     whole, dice = a_file_of_200_steps(tmp_path), random.Random(2)
     errors: list[TinymemError] = []
-    for at in range(60):
+    for at in range(40):
         damaged = bytearray(whole)
         for _ in range(1 + at % 8):
             place = dice.randrange(len(damaged)) if at % 3 else dice.randrange(4_096)
@@ -686,19 +486,11 @@ def test_a_damaged_file_is_never_worse_than_a_storage_error(tmp_path: Path) -> N
             except TinymemError as error:
                 errors.append(error)
         journal.close()
-    assert len(errors) > 30
+    assert len(errors) > 20
     assert all(isinstance(error, StorageError) and ".db" in str(error) for error in errors)
 
 
-def test_a_file_that_was_cut_short_says_that_it_is_damaged(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    whole = a_file_of_200_steps(tmp_path)
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FormatError, match="damaged"):
-        everything(SqliteJournal(path))
-
-
-@pytest.mark.parametrize("kept", ["one 0", "1", "1 2 3", "1.5 0", "\x00"])
+@pytest.mark.parametrize("kept", ["one 0", "1 2 3"])
 def test_a_damaged_mark_is_a_format_error(journal: SqliteJournal, kept: str) -> None:
     waiting(journal, "one")
     journal.keep({"made": kept})
@@ -724,12 +516,6 @@ def test_a_newer_format_is_refused_and_no_byte_of_it_changed(tmp_path: Path) -> 
             SqliteJournal(path)
         assert path.read_bytes() == before
         assert [file.name for file in tmp_path.iterdir()] == ["journal.db"]
-
-
-def test_of_two_processes_that_summarise_the_same_the_first_keeps_its_own(journal: SqliteJournal) -> None:
-    journal.put_summaries([SummaryRow(1, 1, 2, None, "One."), SummaryRow(2, 1, 9, "a", "Two.")])
-    journal.put_summaries([SummaryRow(1, 1, 3, None, "Other."), SummaryRow(1, 4, 5, None, "New.")])
-    assert [row.text for row in journal.summaries()] == ["One.", "New.", "Two."]
 
 
 # closed
@@ -859,103 +645,4 @@ def test_a_long_text_of_one_word_is_written_and_searched_in_linear_time(tmp_path
             journal.search_text("a" * size)
             journal.search_text("aB" * (size // 2))
 
-    assert grows_linearly(searched, 1_000_000)
-
-
-def test_rows_come_back_as_they_went_in(journal: SqliteJournal) -> None:
-    step = said("text", 1, session="s", speaker="Ana")
-    row = entry(step, position=11, tokens=5)[0]
-    journal.add([row])
-    (back,) = journal.rows()
-    assert back == StepRow(**{**vars(row), "window": back.window})
-    assert (journal.end(), journal.steps([1])) == (16, {1: row.record})
-    with suppress(AttributeError):
-        assert back.__dict__ == vars(row)
-
-
-# several at once, and what they see of each other
-
-
-@pytest.fixture
-def second(journal: SqliteJournal) -> Iterator[SqliteJournal]:
-    """The same file, as another process has it open."""
-    second = SqliteJournal(journal.path)
-    yield second
-    second.close()
-
-
-def test_the_version_changes_with_what_others_write_and_not_with_what_one_writes(
-    journal: SqliteJournal, second: SqliteJournal
-) -> None:
-    own, others = journal.version(), second.version()
-    filled(journal, "one")
-    assert journal.version() == own and second.version() != others
-    others = second.version()
-    with pytest.raises(InputError):
-        journal.add([entry(said("one", 1))[0]])
-    second.rows()
-    assert (journal.version(), second.version()) == (own, others), "what was rolled back or read is nothing new"
-    second.keep({"a": "b"})
-    assert journal.version() != own and second.version() == others
-
-
-def test_what_is_written_together_is_there_at_once_or_not_at_all(journal: SqliteJournal, second: SqliteJournal) -> None:
-    with journal.together():
-        journal.keep({"a": "1"})
-        journal.add([entry(said("one", 1))[0]])
-        assert (journal.setting("a"), second.setting("a"), second.rows()) == ("1", None, [])
-    assert second.setting("a") == "1" and len(second.rows()) == 1
-    with pytest.raises(InputError, match="in the memory already"), journal.together():
-        journal.keep({"a": "2"})
-        journal.add([entry(said("one", 1))[0]])
-    assert journal.setting("a") == second.setting("a") == "1"
-
-
-def test_who_writes_together_is_waited_for(journal: SqliteJournal, tmp_path: Path) -> None:
-    hasty = SqliteJournal(journal.path, timeout=0.05)
-    with journal.together():
-        with pytest.raises(StorageError, match="another process is writing"):
-            hasty.keep({"a": "b"})
-        assert hasty.rows() == [], "reading goes on"
-    hasty.keep({"a": "b"})
-    hasty.close()
-
-
-def test_a_snapshot_is_of_one_state(journal: SqliteJournal, second: SqliteJournal) -> None:
-    with second.snapshot():
-        assert second.rows() == []
-        filled(journal, "one")
-        with second.snapshot():
-            assert second.rows() == []
-    assert len(second.rows()) == 1
-
-
-def test_a_step_that_left_the_window_is_only_changed_where_it_is_put_back(journal: SqliteJournal) -> None:
-    filled(journal, "one", "two", "three")
-    assert journal.set_window([1, 2, 9], {}) == [1, 2]
-    assert journal.set_window([1], {}, {2: "{}", 3: "{}"}) == [], "they have left already"
-    assert [(row.number, row.window, row.view) for row in journal.rows()] == [(1, 0, None), (2, 0, None), (3, 1, "{}")]
-    assert [row.number for row in journal.window(after=2)] == [3] and journal.window(after=3) == []
-
-
-def test_what_changes_of_steps_that_are_there_is_counted_and_what_is_added_is_not(journal: SqliteJournal) -> None:
-    def counts() -> tuple[int, int]:
-        return int(journal.setting("window_changes") or 0), int(journal.setting("rewrites") or 0)
-
-    entries = filled(journal, "one", "two", "three")
-    assert counts() == (0, 0)
-    journal.set_window([1], {})
-    journal.set_milestones([2], True)
-    assert counts() == (1, 1)
-    assert journal.delete(removal(entries[:1]))
-    assert counts() == (2, 2)
-
-
-def test_of_two_summaries_that_tell_of_the_same_steps_the_first_is_kept(
-    journal: SqliteJournal, second: SqliteJournal
-) -> None:
-    journal.put_summaries([SummaryRow(1, 5, 9, None, "first")])
-    overlapping = [(1, 5), (9, 12), (6, 7), (1, 20), (5, 9)]
-    second.put_summaries([SummaryRow(1, *ends, None, "second") for ends in overlapping])
-    second.put_summaries([SummaryRow(1, 10, 12, None, "beside"), SummaryRow(2, 5, 9, None, "above")])
-    assert [row.text for row in journal.summaries()] == ["first", "beside", "above"]
+    assert grows_linearly(searched, 200_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
@@ -43,20 +43,6 @@ def test_the_journal_behind_a_pooler_keeps_the_contract(pooler: Pooler, check: C
 
     test = uuid4()
     check(lambda name: PostgresJournal(pooler.url(), f"{test} {name}"))
-
-
-@pytest.fixture
-def forgetful(tmp_path: Path) -> Iterator[OpenJournal]:
-    """Journals that forget everything when they are closed."""
-    names = iter(range(100))
-    yield lambda name: SqliteJournal(tmp_path / f"{name}-{next(names)}.db")
-
-
-def test_the_contract_finds_a_journal_that_forgets(forgetful: OpenJournal) -> None:
-    kept = {check.__name__: check for check in JOURNAL_CHECKS}
-    for name in ("keeps_steps", "keeps_settings", "gives_no_number_twice", "writes_all_or_nothing", "reads_one_state"):
-        with pytest.raises(AssertionError, match="expected"):
-            kept[name](forgetful)
 
 
 def test_a_folder_has_one_journal(tmp_path: Path) -> None:

@@ -203,18 +203,6 @@ def test_a_collection_of_somebody_else_is_refused_and_stays_as_it_was(server: Ch
     chroma_server.disconnect(client)
 
 
-def test_a_collection_is_adopted_when_that_is_said(server: ChromaServer, tmp_path: Path) -> None:
-    client = client_of(server)
-    theirs = client.create_collection("theirs", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None)
-    theirs.add(ids=["1", "999999"], embeddings=unit_vectors(2, 256))
-    store = ChromaStore(client=client, collection="theirs", adopt=True)
-    with opened(tmp_path, store) as memory:
-        fill(memory)
-        answer_of(memory)
-        assert theirs.count() == 122  # id 1 is ours now, and what is not ours is never recalled
-    chroma_server.disconnect(client)
-
-
 def test_a_foreign_collection_in_the_memorys_folder_is_left_alone(tmp_path: Path) -> None:
     with opened(tmp_path, "chroma") as memory:
         fill(memory)
