@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import Ids, Lexical
+from tinymem.protocols import Ids, Lexical, Mark
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
-__all__ = ["MAX_HITS", "MAX_POSTINGS", "Occurrences", "hash_words", "ranked", "search_words"]
+__all__ = ["MAX_HITS", "MAX_POSTINGS", "NOTHING", "Occurrences", "Waiting", "hash_words", "ranked", "search_words"]
 
 MAX_POSTINGS = 12_000  # passages with the query's terms, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
@@ -92,3 +93,58 @@ def search_words(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]
     rarest = sorted(having, key=len)[:MAX_TERMS]
     terms = (Occurrences(ids[rows], np.ones(len(rows), np.int64), lengths[rows]) for rows in rarest)
     return ranked(terms, len(ids), float(lengths.sum()) / max(len(ids), 1) or 1.0, unseen=len(asked) - len(having))
+
+
+class Waiting:
+    """The terms of passages that wait for a failing embedder, not in the journal yet, but found by full-text search.
+
+    They are those `since` a mark, and get the ids from `first` on once they are in the journal.
+    `until` is the mark after the last of them, `total` the length of all.
+    """
+
+    def __init__(self, since: Mark, first: int) -> None:
+        self.since = self.until = since
+        self.total = 0
+        self._first = first
+        self._sizes: list[int] = []
+        self._having: dict[str, tuple[list[int], list[int]]] = {}  # by stem: the passages, and how often each has it
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    @property
+    def end(self) -> int:
+        """The id after the last one."""
+        return self._first + len(self)
+
+    def extend(self, until: Mark, terms: Sequence[Counter[str]]) -> range:
+        """Add passages up to the mark `until`, given as counts of their stems, and return their ids."""
+        before = self.end
+        for id, counted in enumerate(terms, before):
+            for stem, times in counted.items():
+                ids, counts = self._having.setdefault(stem, ([], []))
+                ids.append(id)
+                counts.append(times)
+            self._sizes.append(counted.total())
+            self.total += self._sizes[-1]
+        self.until = until
+        return range(before, self.end)
+
+    def count(self, stem: str) -> int:
+        """Count the passages that have `stem`."""
+        return len(self._having.get(stem, ((), ()))[0])
+
+    def having(self, stem: str) -> Occurrences:
+        """Return the passages with `stem`."""
+        ids, times = self._having.get(stem, ((), ()))
+        lengths = [self._sizes[id - self._first] for id in ids]
+        return Occurrences(*(np.array(column, np.int64) for column in (ids, times, lengths)))
+
+    def added_to(self, stem: str, held: Occurrences) -> Occurrences:
+        """Return the passages with `stem` that are `held` in an index, and those that wait."""
+        if not self.count(stem):
+            return held
+        return Occurrences(*(np.concatenate(both) for both in zip(held, self.having(stem), strict=True)))
+
+
+NOTHING = Waiting(Mark(0, 0), 0)

@@ -65,8 +65,8 @@ class ExactStore:
         keys = np.asarray(ids, dtype=np.int64)
         with self._lock:
             self._check(units.shape[1])
-            rows = [self._row(key) for key in keys.tolist()]
-            self._grow(self._count, units.shape[1])
+            rows = [self._rows.setdefault(key, len(self._rows)) for key in keys.tolist()]
+            self._grow(units.shape[1])
             self._ids[rows] = keys
             # Duplicate ids are written one by one, since numpy does not define which of two values it keeps.
             last = {row: number for number, row in enumerate(rows)}
@@ -84,7 +84,9 @@ class ExactStore:
         with self._lock:
             self._check(unit.shape[-1] if unit.ndim == 1 else -1)
             ids = self._ids[: self._count]
-            similarities = np.round(self._vectors[: self._count] @ unit, _DECIMALS) if len(ids) else _none()
+            similarities = np.zeros(0, np.float32)
+            if len(ids):
+                similarities = np.round(self._vectors[: self._count] @ unit, _DECIMALS)
             best = _best(ids, similarities, k)
             return ids[best], similarities[best]
 
@@ -93,9 +95,10 @@ class ExactStore:
         with self._lock:
             self._check()
             for key in ids:
-                row = self._rows.pop(int(key), None)
-                if row is not None:
-                    self._remove(row)
+                row, last = self._rows.pop(int(key), None), self._count
+                if row is not None and row != last:  # the last row moves to the place that is free
+                    self._ids[row], self._vectors[row] = self._ids[last], self._vectors[last]
+                    self._rows[int(self._ids[row])] = row
 
     def count(self) -> int:
         """Count the vectors."""
@@ -131,26 +134,15 @@ class ExactStore:
         if dimensions is not None and self._count and dimensions != held:
             raise InputError(f"this store holds vectors of {held} dimensions, but {dimensions} were given")
 
-    def _row(self, key: int) -> int:
-        return self._rows.setdefault(key, len(self._rows))
-
-    def _grow(self, rows: int, dimensions: int) -> None:
-        """Grow the buffer for `rows` by doubling, so that n single additions cost O(n) in all."""
-        capacity = len(self._ids)
-        if rows <= capacity and dimensions == self._vectors.shape[1]:
+    def _grow(self, dimensions: int) -> None:
+        """Grow the buffer for all rows by doubling, so that n single additions cost O(n) in all."""
+        if self._count <= len(self._ids) and dimensions == self._vectors.shape[1]:
             return
-        capacity = max(rows, 2 * capacity, _SMALLEST)
+        capacity = max(self._count, 2 * len(self._ids), _SMALLEST)
         ids, vectors = np.zeros(capacity, dtype=np.int64), np.zeros((capacity, dimensions), dtype=np.float32)
         if dimensions == self._vectors.shape[1]:
             ids[: len(self._ids)], vectors[: len(self._ids)] = self._ids, self._vectors
         self._ids, self._vectors = ids, vectors
-
-    def _remove(self, row: int) -> None:
-        """Move the last row to the place of `row`, whose id has been removed already."""
-        last = self._count
-        if row != last:
-            self._ids[row], self._vectors[row] = self._ids[last], self._vectors[last]
-            self._rows[int(self._ids[row])] = row
 
 
 def _units(vectors: Vectors) -> Vectors:
@@ -158,10 +150,11 @@ def _units(vectors: Vectors) -> Vectors:
     wide = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(wide).all():
         raise InputError("a vector has a number that is not finite (NaN or infinity)")
-    lengths = np.linalg.norm(wide, axis=-1, keepdims=True) if wide.size else wide
-    return (
-        np.divide(wide, np.where(lengths == 0, 1, lengths)).astype(np.float32) if wide.size else wide.astype(np.float32)
-    )
+    if not wide.size:
+        return wide.astype(np.float32)
+    lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
+    units: Vectors = np.divide(wide, np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    return units
 
 
 def _best(ids: Ids, similarities: Vectors, k: int) -> Ids:
@@ -175,7 +168,3 @@ def _best(ids: Ids, similarities: Vectors, k: int) -> Ids:
     order = np.lexsort((ids[places], -similarities[places]))[:k]
     best: Ids = places[order]
     return best
-
-
-def _none() -> Vectors:
-    return np.zeros(0, dtype=np.float32)

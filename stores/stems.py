@@ -24,7 +24,7 @@ PUT = "INSERT INTO temp.asked(rowid, word) VALUES (?, ?)"
 class Stems:
     """The stems of texts, made in scratch tables of an SQLite connection.
 
-    >>> Stems(sqlite3.connect(":memory:")).counted(["Two windows, one window"])[0]["window"]
+    >>> Stems(sqlite3.connect(":memory:")).count_terms(["Two windows, one window"])[0]["window"]
     2
     """
 
@@ -37,11 +37,11 @@ class Stems:
         """Close the connection."""
         self._db.close()
 
-    def counted(self, texts: Sequence[str]) -> list[Counter[str]]:
+    def count_terms(self, texts: Sequence[str]) -> list[Counter[str]]:
         """Return the stems that an index has of each text, with their counts."""
-        return self.of_indexed([indexed(text) for text in texts])
+        return self.count_indexed([indexed(text) for text in texts])
 
-    def of_indexed(self, cleaned: Sequence[str]) -> list[Counter[str]]:
+    def count_indexed(self, cleaned: Sequence[str]) -> list[Counter[str]]:
         """Return the stems of texts that `indexed` has prepared, with their counts."""
         self._db.execute(CLEAR)
         self._db.executemany(PUT, enumerate(cleaned))
@@ -51,7 +51,7 @@ class Stems:
         self._db.execute(CLEAR)
         return counted
 
-    def of_words(self, asked: list[str]) -> dict[str, str]:
+    def stem_words(self, asked: list[str]) -> dict[str, str]:
         """Map each stem to the first word that has it."""
         new = [word for word in asked if word not in self._known]
         if len(self._known) + len(new) > REMEMBERED:

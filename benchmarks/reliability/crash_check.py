@@ -190,7 +190,7 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
         archive.index._once_free(archive.index.open)  # the Chroma of a process that was killed ends a moment later
         archive.index.rest()
         with closing(ChromaStore(archive.folder / INDEX)) as index:
-            held = index._held().get(include=["embeddings"])
+            held = index._get_collection().get(include=["embeddings"])
             nearest = [index.query(catalog.vectors[row], 1)[1] for row in rows]
     vectors = dict(zip(map(int, held["ids"]), held["embeddings"], strict=True))
     if len(held["ids"]) != len(catalog) or sorted(vectors) != catalog.id.tolist():

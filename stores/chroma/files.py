@@ -7,17 +7,30 @@ import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tinymem.errors import StorageError
 
-__all__ = ["DATABASE", "FORMAT", "MARK", "Unused", "check", "wipe"]
+__all__ = ["DATABASE", "FORMAT", "MARK", "Graph", "Unused", "check", "read_graphs", "wipe"]
 
 DATABASE = "chroma.sqlite3"
 FORMAT = 1
 MARK = "tinymem"  # key in the metadata of collections that tinymem has made; its value is FORMAT
-HEADER = 100  # bytes of the graph's header, in version 1
+HEADER = struct.Struct("<i6Q")  # version; offset, most and number of elements, their size; places of label and vector
+HEADER_SIZE = 100  # of all of it, in version 1
 LENGTH = 4  # bytes of the length of a vector's list of links
 AT_ONCE = 1 << 20  # bytes that are read at once
+
+
+class Graph(NamedTuple):
+    """The files of a graph: `elements` of `size` bytes, from `offset` on, with a vector from `vector` to `label`."""
+
+    folder: Path
+    offset: int
+    elements: int
+    size: int
+    vector: int
+    label: int
 
 
 def wipe(folder: Path) -> None:
@@ -59,15 +72,26 @@ class Unused:
                 self._cleaned[file] = (file.stat().st_mtime_ns, used)
 
 
+def read_graphs(folder: Path) -> Iterator[Graph]:
+    """Yield the graphs in the folder, without those of an unknown version, which Chroma reports itself."""
+    for header in folder.glob("*/header.bin"):
+        start = header.read_bytes()[: HEADER.size]
+        if len(start) == HEADER.size:
+            version, offset, _, elements, size, label, vector = HEADER.unpack(start)
+            if version == 1:
+                yield Graph(header.parent, offset, elements, size, vector, label)
+
+
 def _used(folder: Path) -> Iterator[tuple[Path, int]]:
     """Yield the files that reserve space for vectors, each with its bytes in use."""
-    for header in folder.glob("*/header.bin"):
-        start = header.read_bytes()[:36]
-        version, _, _, held, size = struct.unpack("<iQQQQ", start) if len(start) == 36 else (0,) * 5
-        if version != 1:
-            continue  # Chroma reports an unknown version itself
-        for name, used in (("header.bin", HEADER), ("data_level0.bin", held * size), ("length.bin", held * LENGTH)):
-            if (file := header.with_name(name)).exists():
+    for graph in read_graphs(folder):
+        sizes = {
+            "header.bin": HEADER_SIZE,
+            "data_level0.bin": graph.elements * graph.size,
+            "length.bin": graph.elements * LENGTH,
+        }
+        for name, used in sizes.items():
+            if (file := graph.folder / name).exists():
                 yield file, used
 
 

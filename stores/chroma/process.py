@@ -30,7 +30,6 @@ from tinymem.stores.chroma.store import ChromaStore
 __all__ = ["ChromaProcess"]
 
 ENDS_WITHIN = 10.0  # seconds
-# Isolated, since neither the current folder nor the environment may put other modules in the way.
 RUN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tinymem.stores.chroma.worker import main; main()"
 COMMAND = ("-I", "-c", RUN)  # isolated, since nothing in the current folder or the environment may get in the way
 
@@ -175,9 +174,7 @@ class _Chroma:
         process, answers, self._process, self._answers = self._process, self._answers, None, None
         if process is None:
             return None
-        for pipe in (process.stdin, process.stdout, answers):
-            if pipe is not None:
-                pipe.close()
+        _close_pipes(process, answers)
         try:
             return process.wait(ENDS_WITHIN)
         except subprocess.TimeoutExpired:
@@ -189,9 +186,7 @@ class _Chroma:
         process, answers = self._process, self._answers
         if process is not None:
             process.returncode = 0  # not ours to wait for
-            for pipe in (process.stdin, process.stdout, answers):
-                if pipe is not None:
-                    pipe.close()
+            _close_pipes(process, answers)
         self.__init__()  # type: ignore[misc]
 
     def leave_at_exit(self) -> None:
@@ -202,6 +197,12 @@ class _Chroma:
         finally:
             if is_free:
                 self.lock.release()
+
+
+def _close_pipes(process: subprocess.Popen[bytes], answers: BinaryIO | None) -> None:
+    for pipe in (process.stdin, process.stdout, answers):
+        if pipe is not None:
+            pipe.close()
 
 
 _chroma = _Chroma()

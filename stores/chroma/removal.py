@@ -15,17 +15,15 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from tinymem.errors import StorageError
-from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK
+from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, Graph, read_graphs
 from tinymem.stores.unused import overwrite_unused
 
 __all__ = ["remove"]
 
-HEADER = struct.Struct("<i6Q")  # version; offset, most and number of elements, their size; places of label and vector
 LABEL = 8  # bytes at the end of an element
 LINKS = 4  # bytes before a list of links; the third of them has
 DELETED = 1  # this mark
@@ -47,16 +45,6 @@ class _UnknownError(Exception):
     """The files are not as they are known here."""
 
 
-class Graph(NamedTuple):
-    """The files of a graph: so many `elements` of `size` bytes, with the vector from `vector` to `label`."""
-
-    folder: Path
-    elements: int
-    size: int
-    vector: int
-    label: int
-
-
 def remove(folder: Path, ids: Sequence[int]) -> bool:
     """Remove the vectors with these ids, and what is beside them, from the files in `folder`.
 
@@ -66,9 +54,9 @@ def remove(folder: Path, ids: Sequence[int]) -> bool:
     if not (folder / DATABASE).exists():
         return not any(folder.glob("*/header.bin"))
     try:
-        graphs = [_graph(header) for header in folder.glob("*/header.bin")]
-        if len(graphs) > 1:
-            return False  # somebody else has a collection here
+        graphs = [*read_graphs(folder)]
+        if len(graphs) != len([*folder.glob("*/header.bin")]) or not all(map(_is_known, graphs)) or len(graphs) > 1:
+            return False  # of another format, or somebody else has a collection here
         _check_rows(folder / DATABASE)
         if any(graph.elements and len(ids) > (1 - LEAST_SHARE) * graph.elements for graph in graphs):
             return False
@@ -85,15 +73,17 @@ def remove(folder: Path, ids: Sequence[int]) -> bool:
 # -- the graph --------------------------------------------------------------------------------------------------------
 
 
-def _graph(header: Path) -> Graph:
-    raw = header.read_bytes()[: HEADER.size]
-    if len(raw) < HEADER.size:
-        raise _UnknownError(header)
-    version, offset, _, count, size, label, vector = HEADER.unpack(raw)
-    fits = version == 1 and offset == 0 and LINKS < vector < label == size - LABEL and (label - vector) % 4 == 0
-    if not fits or header.with_name("data_level0.bin").stat().st_size < count * size:
-        raise _UnknownError(header)
-    return Graph(header.parent, count, size, vector, label)
+def _is_known(graph: Graph) -> bool:
+    """Return whether the vectors stand in the file where the header says, and nothing is missing."""
+    dimensions, rest = divmod(graph.label - graph.vector, 4)
+    fits = (
+        graph.offset == 0
+        and graph.vector > LINKS
+        and dimensions > 0
+        and rest == 0
+        and graph.label == graph.size - LABEL
+    )
+    return fits and (graph.folder / "data_level0.bin").stat().st_size >= graph.elements * graph.size
 
 
 def _overwrite(graph: Graph, ids: Sequence[int]) -> None:

@@ -108,7 +108,7 @@ class ChromaStore:
         """
         if not argument:
             return cls(path)
-        with _translated(f"reach {argument}"):
+        with _translate_errors(f"reach {argument}"):
             client = connect(argument)
         try:
             store = cls(client=client, collection=collection_of(path))
@@ -138,7 +138,7 @@ class ChromaStore:
         Raises:
             InputError: The shapes do not fit, or a number is not finite.
         """
-        held = self._held()
+        held = self._get_collection()
         rows = np.asarray(vectors, dtype=np.float32)
         if rows.ndim != 2 or len(rows) != len(ids):
             raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {rows.shape}")
@@ -146,7 +146,7 @@ class ChromaStore:
         last = {str(int(key)): number for number, key in enumerate(ids)}
         keys, chosen = list(last), list(last.values())
         beside = [None if more is None else [more[at] for at in chosen] for more in (metadata, documents)]
-        with self._alone(), _translated("add vectors"):
+        with self._exclusive(), _translate_errors("add vectors"):
             for part in self._parts(len(last)):
                 metadatas, texts = (None if more is None else more[part] for more in beside)
                 held.upsert(ids=keys[part], embeddings=rows[chosen][part], metadatas=metadatas, documents=texts)
@@ -160,14 +160,14 @@ class ChromaStore:
         Raises:
             InputError: The shape does not fit, or a number is not finite.
         """
-        held = self._held()
+        held = self._get_collection()
         row = np.asarray(vector, dtype=np.float32)
         if row.ndim != 1:
             raise InputError(f"a query is one vector of shape (dimensions,), not {row.shape}")
         _check_finite(row)
         if k <= 0:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        with self._alone(), _translated("search"):
+        with self._exclusive(), _translate_errors("search"):
             found = held.query(query_embeddings=row[np.newaxis], n_results=k, include=["distances"])
             ids = np.array([int(key) for key in found["ids"][0]], dtype=np.int64)
             similarities = 1 - np.array(found["distances"][0], dtype=np.float64)
@@ -177,22 +177,22 @@ class ChromaStore:
 
     def delete(self, ids: Sequence[int]) -> None:
         """Remove these ids; unknown ids are no error. The vectors stay in Chroma's files until `clear`."""
-        held = self._held()
+        held = self._get_collection()
         keys = [str(int(key)) for key in ids]
-        with self._alone(), _translated("delete vectors"):
+        with self._exclusive(), _translate_errors("delete vectors"):
             for part in self._parts(len(keys)):
                 held.delete(ids=keys[part])
 
     def ids(self) -> Ids:
         """Return all ids, in any order."""
-        held = self._held()
-        with _translated("list the ids"):
+        held = self._get_collection()
+        with _translate_errors("list the ids"):
             return np.array([int(key) for key in held.get(include=[])["ids"]], dtype=np.int64)
 
     def count(self) -> int:
         """Count the vectors."""
-        held = self._held()
-        with self._alone(), _translated("count"):
+        held = self._get_collection()
+        with self._exclusive(), _translate_errors("count"):
             return int(held.count())
 
     def clear(self) -> None:
@@ -201,10 +201,10 @@ class ChromaStore:
         A server, or a folder that holds other collections too, only drops the collection, and may keep parts on disk.
         """
         with self._guard:
-            self._held()
-            with _translated("clear the collection"):
-                if self._folder is None or self._connected().count_collections() > 1:
-                    self._connected().delete_collection(self._title)
+            self._get_collection()
+            with _translate_errors("clear the collection"):
+                if self._folder is None or self._get_client().count_collections() > 1:
+                    self._get_client().delete_collection(self._title)
                 else:
                     self._disconnect()
                     wipe(self._folder)
@@ -238,7 +238,7 @@ class ChromaStore:
         """
         folder = path.resolve()
         if folder.is_dir() and not argument:
-            lock = _locked(folder, ENDING)
+            lock = _lock_folder(folder, ENDING)
             try:
                 wipe(folder)
             finally:
@@ -261,7 +261,7 @@ class ChromaStore:
         folder = path.resolve()
         if argument or not folder.is_dir():
             return not argument
-        lock = _locked(folder)
+        lock = _lock_folder(folder)
         try:
             return remove(folder, ids)
         finally:
@@ -271,15 +271,15 @@ class ChromaStore:
         if self._folder is not None:
             private_folder(self._folder)
             self._files = self._files or NewFiles(self._folder)
-            self._lock = self._lock or _locked(self._folder)
+            self._lock = self._lock or _lock_folder(self._folder)
             if not (self._folder / DATABASE).exists():
                 wipe(self._folder)  # leftovers of a `clear` that was killed halfway
         hint = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
-        with _translated(f"open {hint if self._folder else self._title}"):
+        with _translate_errors(f"open {hint if self._folder else self._title}"):
             if self._folder is not None:
                 check(self._folder)
                 self._client = _embedded_client(self._folder)
-            self._collection = _collection(self._connected(), self._title, self._adopt)
+            self._collection = _collection(self._get_client(), self._title, self._adopt)
         self._make_private()
 
     def _make_private(self) -> None:
@@ -287,12 +287,12 @@ class ChromaStore:
         if self._files is not None:
             self._files.make_private()
 
-    def _connected(self) -> ClientAPI:
+    def _get_client(self) -> ClientAPI:
         if self._client is None:
             raise ClosedError("this store was closed: open it again")
         return self._client
 
-    def _held(self) -> Any:
+    def _get_collection(self) -> Any:
         """Return the collection; an error if this store is closed, or was opened before a fork."""
         if os.getpid() != self._pid:
             raise StorageError(
@@ -303,14 +303,14 @@ class ChromaStore:
         return self._collection
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """Let one thread at a time use an embedded Chroma, and clean its files afterwards: any call may write them."""
         if self._unused is None:
             yield
             return
         with self._guard:
             yield
-            with _translated("clean its files"):
+            with _translate_errors("clean its files"):
                 self._unused.clean()
 
     def _disconnect(self) -> None:
@@ -320,13 +320,13 @@ class ChromaStore:
 
     def _parts(self, size: int) -> Iterator[slice]:
         """Yield slices of 0 to `size` that Chroma takes in one call; it refuses more than about 5,000 records."""
-        step = self._connected().get_max_batch_size() if size else 1
+        step = self._get_client().get_max_batch_size() if size else 1
         for start in range(0, size, step):
             yield slice(start, start + step)
 
 
 @contextmanager
-def _translated(doing: str) -> Iterator[None]:
+def _translate_errors(doing: str) -> Iterator[None]:
     """Raise InputError or StorageError for errors of Chroma, its database and the network."""
     from chromadb.errors import InvalidArgumentError
 
@@ -378,7 +378,7 @@ def _embedded_client(folder: Path) -> ClientAPI:
     return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
 
 
-def _locked(folder: Path, wait: float = 0.0) -> BaseFileLock:
+def _lock_folder(folder: Path, wait: float = 0.0) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / _LOCK, timeout=wait, mode=FILE, thread_local=False)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from psycopg import errors
-from psycopg.errors import Diagnostic
 
 from tinymem.errors import NotAMemoryError, StorageError
 from tinymem.stores.postgres import nearest
@@ -146,7 +145,7 @@ def scrub(url: str) -> tuple[int, int]:
         if connection.execute(_OWNER).fetchone() != (True,):
             raise StorageError(f"{place}: only the owner of the tables can write them again: scrub as that user")
         said: list[str] = []
-        connection.add_notice_handler(lambda notice: said.append(_text(notice)))
+        connection.add_notice_handler(lambda one: said.append(f"{one.message_primary} {one.message_detail}"))
         with suppress(errors.InsufficientPrivilege):
             connection.execute("SET lc_messages = 'C'")
         connection.execute("SET statement_timeout = 0")
@@ -167,7 +166,3 @@ def scrub(url: str) -> tuple[int, int]:
 def _size(connection: Connection) -> int:
     row = connection.execute(_SIZE).fetchone()
     return int(row[0]) if row else 0
-
-
-def _text(notice: Diagnostic) -> str:
-    return f"{notice.message_primary} {notice.message_detail}"

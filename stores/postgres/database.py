@@ -22,7 +22,7 @@ from tinymem.protocols.settings import MARK
 from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.postgres.server.errors import damaged, guarded, is_lost
 from tinymem.stores.postgres.server.head import LOCK_HEAD, READ_HEAD, Head
-from tinymem.stores.postgres.server.pool import Connection, Statement, left, pool_of, sent
+from tinymem.stores.postgres.server.pool import Connection, Statement, acquire_pool, release_pool, send
 from tinymem.stores.postgres.server.values import Planned
 
 __all__ = ["Database"]
@@ -55,7 +55,7 @@ class Database:
 
     def __init__(self, url: str, name: str, create: bool = True, timeout: float = 30) -> None:
         self._url, self.name = url, name
-        self._pool = pool_of(url, create, timeout)
+        self._pool = acquire_pool(url, create, timeout)
         self.location = f"{self._pool.address} namespace {name!r}"
         self.lock = ProcessLock(f"the memory at {self.location}")
         self._is_open = True
@@ -105,7 +105,7 @@ class Database:
                         self.read(f"{sql} RETURNING 1", (self.id, self._writer, OLD))
                 self._is_open = False
                 self._end()
-                left(self._pool)
+                release_pool(self._pool)
 
     # -- transactions -------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Database:
                 self.is_writing = True
                 yield
             else:
-                with self._ended():
+                with self._committing():
                     self._begin()
                     self.is_writing = True
                     yield
@@ -138,12 +138,12 @@ class Database:
             if self._held is not None:
                 yield
                 return
-            with self._ended():
+            with self._committing():
                 self._held, self._begin_with = self._pool.take(), REPEATABLE
                 yield
 
     @contextmanager
-    def _ended(self) -> Iterator[None]:
+    def _committing(self) -> Iterator[None]:
         """Commit at the end of the block, which begins; or roll back if it fails, or an interrupt comes."""
         try:
             yield
@@ -176,13 +176,13 @@ class Database:
         """Begin, read the head by the statements for that, and do `more`, in one round trip."""
         reads = [(sql, (self.id,)) for sql in head]
         opening = [(begin, ()), *self._pool.opening]
-        done = self._sent([*opening, *reads, *more])[len(opening) :]
+        done = self._send([*opening, *reads, *more])[len(opening) :]
         row, settings, end = (cursor.fetchall() for cursor in done[:3])
         if not row or str(row[0][-1]) != self.identity:
-            raise self._forgotten()
+            raise self._forgotten_error()
         return Head.read(row[0], settings, end), done[3:]
 
-    def _forgotten(self) -> NotAMemoryError:
+    def _forgotten_error(self) -> NotAMemoryError:
         return NotAMemoryError(f"the memory at {self.location} was forgotten since it was opened: open it again")
 
     def _commit(self) -> None:
@@ -191,7 +191,7 @@ class Database:
             return
         if not self.is_writing or not self._is_dirty:
             with suppress(psycopg.OperationalError):  # all was read
-                self._sent([("ROLLBACK", ())])
+                self._send([("ROLLBACK", ())])
             return
         head = self.head
         self._tried += 1
@@ -201,18 +201,18 @@ class Database:
         ending = [*self._queue, (_WRITTEN, counts), ("COMMIT", ())]
         self._queue = []
         try:
-            self._sent(ending)
+            self._send(ending)
         except psycopg.OperationalError as error:
             if not is_lost(self._held, error):
                 raise
             self._end()
-            self._make_sure(error)
+            self._verify_commit(error)
         self._own += 1
 
-    def _make_sure(self, lost: psycopg.OperationalError) -> None:
+    def _verify_commit(self, lost: psycopg.OperationalError) -> None:
         """Find out what became of a commit whose answer was lost. Raises StorageError unless it was committed."""
         deadline = time.monotonic() + ASKING
-        while (writes := self._committed()) is None:
+        while (writes := self._count_commits()) is None:
             if time.monotonic() > deadline:
                 raise StorageError(
                     f"{self.location}: the connection was lost at the end of a transaction, and the server cannot be "
@@ -224,7 +224,7 @@ class Database:
                 f"{self.location}: the connection was lost, and nothing of this transaction was written: try again"
             ) from lost
 
-    def _committed(self) -> int | None:
+    def _count_commits(self) -> int | None:
         """Return how many transactions of this journal were committed; None if the server cannot be asked now."""
         try:
             self._begin()  # which waits until the server has ended the one before
@@ -269,10 +269,10 @@ class Database:
         """Send a write with the next read, or the commit."""
         self._queue.append((sql, named or values))
 
-    def _sent(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
+    def _send(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
         """Send statements in one round trip."""
         assert self._held is not None
-        return sent(self._held, statements)
+        return send(self._held, statements)
 
     def read(self, sql: str, values: Values = ()) -> list[Any]:
         """Return the rows of a statement; outside a transaction it is one, tried again where a connection was lost."""
@@ -285,7 +285,7 @@ class Database:
             if self._queue:
                 self.head.is_dirty = True
             queue, self._queue = self._queue, []
-            return self._sent([*queue, (sql, values)])[-1].fetchall()
+            return self._send([*queue, (sql, values)])[-1].fetchall()
 
     def _read_first(self, sql: str, values: Values) -> list[Any]:
         """Read in a snapshot that is not begun yet: this fixes what it sees."""
@@ -326,7 +326,7 @@ class Database:
         for is_last in (False, True):
             connection = self._pool.take()
             try:
-                return self._pool.asked(connection, sql, values)
+                return self._pool.ask(connection, sql, values)
             except psycopg.OperationalError as error:
                 if not is_lost(connection, error) or is_last:
                     raise
@@ -360,7 +360,7 @@ class Database:
             if head := self.known_head():
                 return head.version - self._own
             if not (rows := self.read(_VERSION, (self.id, self.identity))):
-                raise self._forgotten()
+                raise self._forgotten_error()
             return int(rows[0][0]) - self._own
 
     def setting(self, key: str) -> str | None:

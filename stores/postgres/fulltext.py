@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import Ids, Lexical, Mark
-from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
+from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, Waiting, ranked
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
-from tinymem.stores.waiting import Waiting
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
 __all__ = ["FullText", "occurrences_of", "unseen_in"]
@@ -72,7 +71,7 @@ class FullText:
         for id, text in passages:
             ids.append(id)
             texts.append(text)
-        for id, counted in zip(ids, self._stems.counted(texts), strict=True):
+        for id, counted in zip(ids, self._stems.count_terms(texts), strict=True):
             hashed: Counter[int] = Counter()
             for stem, times in counted.items():
                 hashed[self.hash_stem(stem)] += times
@@ -104,11 +103,11 @@ class FullText:
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""
-        return self._stems.counted([*texts])
+        return self._stems.count_terms([*texts])
 
     def stems_of(self, query: str) -> list[str]:
         """Return the stems of a query."""
-        return [*dict.fromkeys(self._stems.of_words(words(query)[:MAX_WORDS]))]
+        return [*dict.fromkeys(self._stems.stem_words(words(query)[:MAX_WORDS]))]
 
     def occurrences(self, stems: Sequence[str], waits: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Return the statement that finds the passages with stems, of each of which `waits` more wait."""

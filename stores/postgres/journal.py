@@ -133,7 +133,7 @@ class PostgresJournal(Steps, Passages):
             self._begin()
             try:
                 gone = [(f"DELETE FROM {table} WHERE namespace = %s", (self.id,)) for table in TABLES]
-                self._sent([*gone, ("DELETE FROM namespaces WHERE id = %s", (self.id,)), ("COMMIT", ())])
+                self._send([*gone, ("DELETE FROM namespaces WHERE id = %s", (self.id,)), ("COMMIT", ())])
             except psycopg.OperationalError as error:
                 if self._held is None or not is_lost(self._held, error):
                     raise

@@ -12,6 +12,7 @@ from tinymem.errors import StorageError
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MARK, REINDEXING, UNSPLIT, WATERMARK
+from tinymem.stores.bm25 import NOTHING, Waiting
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.fulltext import FullText
 from tinymem.stores.postgres.identifiers import Identifiers
@@ -19,7 +20,6 @@ from tinymem.stores.postgres.nearest import index_name
 from tinymem.stores.postgres.server.errors import guarded
 from tinymem.stores.postgres.server.pool import Connection
 from tinymem.stores.postgres.server.values import Planned, halves
-from tinymem.stores.waiting import NOTHING, Waiting
 
 __all__ = ["Passages"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.errors import warn_hourly
-from tinymem.protocols import Ids, PassageColumns, Slice, Sought, Survey
+from tinymem.protocols import Ids, Slice, Sought, Survey
 from tinymem.stores.bm25 import ranked
 from tinymem.stores.filter import POSTGRES, Condition, Filter
 from tinymem.stores.postgres import nearest as search
@@ -128,7 +128,10 @@ class Slices:
             ids = {id for some in signals for id in some}
             (row,) = self._db.read(_SLICE, {"ns": self._db.id, "ids": list(ids), "best": list(best)})
             passages = columns_of(row)
-            seen = self._seen(passages) if passages and sought.is_stretch else ()
+            seen: Sequence[Any] = ()  # where the identifiers of passages come up first
+            if passages and sought.is_stretch:
+                codes = np.unique(np.frombuffer(passages.identifiers, "<u4"))
+                seen = self._db.read(_SEEN, (self._db.id, codes.tolist()))
             return Slice(passages, lexical, share, counts, seen)
 
     def _searches(self, sought: Sought, condition: Condition) -> Iterator[tuple[str, Any]]:
@@ -154,11 +157,6 @@ class Slices:
             return sql, values
         where = condition.of_steps + condition.of_passages
         return _AMONG.format(occurrences=sql, where=where), {**values, **condition.values}
-
-    def _seen(self, passages: PassageColumns) -> list[tuple[int, int, int | None]]:
-        """Return where the identifiers of passages come up first."""
-        codes = np.unique(np.frombuffer(passages.identifiers, "<u4"))
-        return self._db.read(_SEEN, (self._db.id, codes.tolist()))
 
 
 def _among(texts: Sequence[tuple[Any, ...]], hidden: Sequence[tuple[int]]) -> Ids:

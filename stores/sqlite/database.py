@@ -14,7 +14,7 @@ from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
 from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import FullText
-from tinymem.stores.sqlite.schema import damaged, guarded, opened
+from tinymem.stores.sqlite.schema import damaged, guarded, open_connection
 from tinymem.stores.sqlite.scrubbing import handles
 
 __all__ = ["Database"]
@@ -28,8 +28,8 @@ class Database:
     def __init__(self, path: Path, create: bool = True, timeout: float = 30) -> None:
         self.path = path
         self._lock = ProcessLock(f"the memory at {path}")
-        self._db = opened(path, create, timeout)
-        self._timeout, self._handle = timeout, handles.connected(path)
+        self._db = open_connection(path, create, timeout)
+        self._timeout, self._handle = timeout, handles.add(path)
         self._is_open = True
         leave_to_parent(self)
         try:
@@ -55,7 +55,7 @@ class Database:
                 self._db.close()
                 if self._is_open:
                     self._is_open = False
-                    handles.closed(self._handle)
+                    handles.release(self._handle)
 
     # -- transactions -------------------------------------------------------------------------------------------------
 

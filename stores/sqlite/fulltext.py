@@ -20,10 +20,9 @@ from itertools import accumulate
 import numpy as np
 
 from tinymem.protocols import Ids, Lexical
-from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, ranked
+from tinymem.stores.bm25 import MAX_POSTINGS, NOTHING, Occurrences, Waiting, ranked
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.stems import REMEMBERED, TOKENIZER, Stems
-from tinymem.stores.waiting import NOTHING, Waiting
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, indexed, words
 
 __all__ = ["FullText"]
@@ -103,7 +102,7 @@ class FullText:
         if end < self._lengths.end or removed:
             is_mine = not removed and version == self._version and self._lengths.held_from(end) == fresh.keys()
             if is_mine:
-                for id, counted in zip(fresh, self._stems.of_indexed([*fresh.values()]), strict=True):
+                for id, counted in zip(fresh, self._stems.count_indexed([*fresh.values()]), strict=True):
                     self._note(id, counted)
             else:
                 self._forget()
@@ -141,7 +140,7 @@ class FullText:
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""
-        return self._stems.counted([*texts])
+        return self._stems.count_terms([*texts])
 
     def _rarest(self, asked: list[str], waiting: Waiting = NOTHING) -> tuple[list[str], int]:
         """Return the stems of `asked` that passages have, rarest first: up to MAX_TERMS, and MAX_POSTINGS in sum.
@@ -149,7 +148,7 @@ class FullText:
         Beside them stands the number of stems that no passage has. Frequent stems are counted only until there are
         certainly enough rarer ones.
         """
-        stems = self._stems.of_words(asked)
+        stems = self._stems.stem_words(asked)
         counted: dict[str, int] = {}
         for cap in CAPS:
             left = {stem: word for stem, word in stems.items() if stem not in counted}

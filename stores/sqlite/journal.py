@@ -17,7 +17,7 @@ from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHAN
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
 from tinymem.stores.sqlite.schema import guarded
-from tinymem.stores.sqlite.scrubbing import scrubbed_in_place
+from tinymem.stores.sqlite.scrubbing import scrub_in_place
 from tinymem.stores.sqlite.steps import Steps
 
 __all__ = ["SqliteJournal"]
@@ -87,7 +87,7 @@ class SqliteJournal(Steps, Passages):
         """Remove all traces of removed steps from the file; StorageError while another connection reads."""
         with self._lock, guarded(self.path):
             free, pages = (self._number(f"PRAGMA {name}") for name in ("freelist_count", "page_count"))
-            if free > FREE * pages or not scrubbed_in_place(self.path, self._handle, self._timeout):
+            if free > FREE * pages or not scrub_in_place(self.path, self._handle, self._timeout):
                 self._db.execute("VACUUM")
             busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:

@@ -9,9 +9,9 @@ from tinymem.errors import StorageError
 from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, Place, Vectors
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MARK, REINDEXING, UNSPLIT, WATERMARK
+from tinymem.stores.bm25 import NOTHING, Waiting
 from tinymem.stores.sqlite.database import Database
 from tinymem.stores.sqlite.schema import guarded
-from tinymem.stores.waiting import NOTHING, Waiting
 
 __all__ = ["Passages"]
 

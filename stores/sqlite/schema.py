@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.stores.files import private_file
 
-__all__ = ["FORMAT", "MIGRATIONS", "RECOVERY", "Migration", "check_format", "damaged", "guarded", "opened"]
+__all__ = ["FORMAT", "MIGRATIONS", "RECOVERY", "Migration", "check_format", "damaged", "guarded", "open_connection"]
 
 FORMAT = 3
 SCHEMA = """
@@ -123,7 +123,7 @@ def guarded(path: Path) -> Iterator[None]:
         raise damaged(path, error) from error
 
 
-def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
+def open_connection(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
     """Connect to the journal at `path`, made if `create`, with all tables of this format.
 
     Raises:
@@ -135,23 +135,19 @@ def opened(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
                 private_file(path)  # SQLite gives its other files the same permissions
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
+        deadline = time.monotonic() + timeout
         try:
-            _prepare_once_free(db, path, time.monotonic() + timeout)
+            while True:  # SQLite does not wait when two openers change the file's mode or make tables
+                try:
+                    _prepare(db, path)
+                    return db
+                except sqlite3.OperationalError as error:
+                    if "locked" not in str(error) or time.monotonic() > deadline:
+                        raise
+                time.sleep(0.02)
         except BaseException:
             db.close()
             raise
-        return db
-
-
-def _prepare_once_free(db: sqlite3.Connection, path: Path, deadline: float) -> None:
-    """Prepare the file under a retry, since SQLite does not wait when two openers change its mode or make tables."""
-    while True:
-        try:
-            return _prepare(db, path)
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:

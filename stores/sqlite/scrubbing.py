@@ -11,7 +11,7 @@ from pathlib import Path
 from tinymem.errors import StorageError
 from tinymem.stores.unused import overwrite_unused
 
-__all__ = ["Handles", "handles", "scrubbed_in_place"]
+__all__ = ["Handles", "handles", "scrub_in_place"]
 
 TRIES = 5  # other processes may write in between
 SCRUBS = "INSERT INTO meta VALUES ('scrubs', '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
@@ -27,14 +27,14 @@ class Handles:
         self._guard = threading.Lock()
         self._held: dict[tuple[int, int], list[int]] = {}  # by device and inode: connections, and the descriptor
 
-    def connected(self, path: Path) -> tuple[int, int]:
-        """Count a connection to the file; return the key for `closed`."""
+    def add(self, path: Path) -> tuple[int, int]:
+        """Count a connection to the file; return the key for `release`."""
         found = path.stat()
         with self._guard:
             self._held.setdefault((found.st_dev, found.st_ino), [0])[0] += 1
         return found.st_dev, found.st_ino
 
-    def closed(self, key: tuple[int, int]) -> None:
+    def release(self, key: tuple[int, int]) -> None:
         """Count a connection less."""
         with self._guard:
             held = self._held[key]
@@ -44,7 +44,7 @@ class Handles:
                 for descriptor in held[1:]:
                     os.close(descriptor)
 
-    def of(self, path: Path, key: tuple[int, int]) -> int:
+    def descriptor(self, path: Path, key: tuple[int, int]) -> int:
         """Return a descriptor to read and write the file, which stays open."""
         with self._guard:
             held = self._held[key]
@@ -56,7 +56,7 @@ class Handles:
 handles = Handles()
 
 
-def scrubbed_in_place(path: Path, key: tuple[int, int], timeout: float) -> bool:
+def scrub_in_place(path: Path, key: tuple[int, int], timeout: float) -> bool:
     """Overwrite the unused bytes of a journal that nobody reads at this moment; False where that cannot be done.
 
     Other connections have pages in memory that still hold such bytes, and would write them again with the next change
@@ -75,7 +75,7 @@ def scrubbed_in_place(path: Path, key: tuple[int, int], timeout: float) -> bool:
                 db.execute("ROLLBACK")
                 continue
             try:
-                file = handles.of(path, key)
+                file = handles.descriptor(path, key)
                 overwrite_unused(file)
                 os.fsync(file)
             except (StorageError, OSError, AttributeError):  # AttributeError: this system cannot read into a buffer

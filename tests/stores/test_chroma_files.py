@@ -48,7 +48,7 @@ def test_what_was_cleared_does_not_come_back_in_new_files(tmp_path: Path) -> Non
 def test_only_what_is_behind_the_last_vector_is_overwritten(tmp_path: Path, held: int) -> None:
     index = tmp_path / "index"
     index.mkdir()
-    (index / "header.bin").write_bytes(struct.pack("<iQQQQ", 1, 0, 10, held, 5))
+    (index / "header.bin").write_bytes(struct.pack("<i6Q", 1, 0, 10, held, 5, 0, 0))
     (index / "data_level0.bin").write_bytes(b"trash" * 10)
     (index / "length.bin").write_bytes(b"bits" * 10)
     Unused(tmp_path).clean()
@@ -57,7 +57,7 @@ def test_only_what_is_behind_the_last_vector_is_overwritten(tmp_path: Path, held
 
 
 def test_a_kind_of_file_that_is_not_known_stays_as_it_is(tmp_path: Path) -> None:
-    for name, header in (("a", struct.pack("<iQQQQ", 2, 0, 10, 0, 5)), ("b", b"short"), ("c", b"")):
+    for name, header in (("a", struct.pack("<i6Q", 2, 0, 10, 0, 5, 0, 0)), ("b", b"short"), ("c", b"")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "header.bin").write_bytes(header)
         (tmp_path / name / "data_level0.bin").write_bytes(b"trash" * 10)

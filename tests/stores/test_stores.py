@@ -178,7 +178,7 @@ def test_chroma_makes_a_cosine_index_that_misses_little(tmp_path: Path) -> None:
 
 def test_chroma_takes_more_vectors_than_fit_in_one_of_its_batches(tmp_path: Path) -> None:
     store = ChromaStore(tmp_path)
-    assert store._connected().get_max_batch_size() < 6_000
+    assert store._get_client().get_max_batch_size() < 6_000
     store.upsert(range(6_000), unit_vectors(6_000, 4))
     assert store.count() == 6_000
     store.delete(range(5_999))
@@ -267,7 +267,7 @@ def test_clearing_spares_other_collections_in_the_folder(tmp_path: Path) -> None
     store.upsert([1], unit_vectors(1))
     store.clear()
     assert store.count() == 0
-    assert store._connected().get_collection("theirs", embedding_function=None).count() == 1
+    assert store._get_client().get_collection("theirs", embedding_function=None).count() == 1
     assert (tmp_path / "notes.txt").read_text() == "mine"
     store.close()
 

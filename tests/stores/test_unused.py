@@ -134,11 +134,11 @@ def test_forgetting_keeps_the_locks_of_the_journal(tmp_path: Path) -> None:
 
 def test_a_descriptor_is_closed_with_the_last_journal(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"some")
-    keys = [handles.connected(tmp_path / "file") for _ in range(2)]
-    opened = handles.of(tmp_path / "file", keys[0])
-    assert handles.of(tmp_path / "file", keys[1]) == opened
-    handles.closed(keys[0])
+    keys = [handles.add(tmp_path / "file") for _ in range(2)]
+    opened = handles.descriptor(tmp_path / "file", keys[0])
+    assert handles.descriptor(tmp_path / "file", keys[1]) == opened
+    handles.release(keys[0])
     assert os.fstat(opened).st_size == 4
-    handles.closed(keys[1])
+    handles.release(keys[1])
     with pytest.raises(OSError):
         os.fstat(opened)

@@ -84,14 +84,14 @@ def wired(postgres: PostgresServer, wire: Wire) -> str:
 @pytest.fixture
 def trips(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows with each round trip of this process, by the number of its statements."""
-    from tinymem.stores.postgres.server.pool import sent
+    from tinymem.stores.postgres.server.pool import send
 
     made = list[int]()
 
     def counted(connection: Any, statements: Any) -> Any:
         made.append(len(statements))
-        return sent(connection, statements)
+        return send(connection, statements)
 
     for module in ("server.pool", "database"):
-        monkeypatch.setattr(f"tinymem.stores.postgres.{module}.sent", counted)
+        monkeypatch.setattr(f"tinymem.stores.postgres.{module}.send", counted)
     return made

@@ -24,7 +24,7 @@ from tinymem.stores.postgres.server.errors import address, is_lost, unreachable
 from tinymem.stores.postgres.server.schema import SCHEMAS, prepare
 from tinymem.stores.postgres.server.values import Planned, adapt
 
-__all__ = ["Connection", "Pool", "Statement", "left", "pool_of", "sent"]
+__all__ = ["Connection", "Pool", "Statement", "acquire_pool", "release_pool", "send"]
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Statement: TypeAlias = "tuple[str, Sequence[Any] | Mapping[str, Any]]"
@@ -112,11 +112,11 @@ class Pool:
                 self._idle.append(connection)
             self._given.notify()
 
-    def asked(self, connection: Connection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+    def ask(self, connection: Connection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Return the rows of a statement that is a transaction of its own, in one round trip."""
         if not self.opening:
-            return sent(connection, [(sql, values)])[0].fetchall()
-        return sent(connection, [("BEGIN", ()), *self.opening, (sql, values), ("COMMIT", ())])[-2].fetchall()
+            return send(connection, [(sql, values)])[0].fetchall()
+        return send(connection, [("BEGIN", ()), *self.opening, (sql, values), ("COMMIT", ())])[-2].fetchall()
 
     @contextmanager
     def spare(self) -> Iterator[Connection | None]:
@@ -186,13 +186,13 @@ class Pool:
         else:
             connection.execute(SETTINGS.format(lock=lock).encode())
         if not self._halfvec:
-            ((found,),) = self.asked(connection, HALFVEC)
+            ((found,),) = self.ask(connection, HALFVEC)
             self._halfvec = int(found or 0)  # 0 until the tables are made
         if self._halfvec:
             adapt(connection, self._halfvec)
 
 
-def sent(connection: Connection, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
+def send(connection: Connection, statements: Sequence[Statement]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
     """Send statements in one round trip, and return their cursors.
 
     After an interrupt the connection is closed: half of a transaction must not be what the next one begins with.
@@ -240,10 +240,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
 
 
-def pool_of(url: str, create: bool, timeout: float) -> Pool:
+def acquire_pool(url: str, create: bool, timeout: float) -> Pool:
     """Return this process's pool of a database, with one user more; its tables are made if `create`.
 
-    Every call needs one of `left`.
+    Every call needs one of `release_pool`.
     """
     key = os.getpid(), url  # a forked child has connections of its own
     with _guard:
@@ -259,7 +259,7 @@ def pool_of(url: str, create: bool, timeout: float) -> Pool:
         return pool
 
 
-def left(pool: Pool) -> None:
+def release_pool(pool: Pool) -> None:
     """Note that one user needs the pool no longer; the last one closes its connections."""
     with _guard:
         pool.users -= 1

@@ -17,7 +17,7 @@ from memories import sentences
 from postgres_server import ESCAPED, PASSWORD, PostgresServer
 from wire import Wire
 
-from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
+from tinymem.errors import InputError, StorageError
 from tinymem.protocols.settings import FORGOTTEN
 from tinymem.stores import stems
 from tinymem.stores.sqlite.journal import SqliteJournal
@@ -31,21 +31,6 @@ def round_trips(wire: Wire, use: Callable[[], object]) -> int:
     before = wire.round_trips
     use()
     return wire.round_trips - before
-
-
-def test_an_add_takes_three_round_trips_with_the_look_before_it(
-    open_journal: OpenJournal, wire: Wire, wired: str
-) -> None:
-    journal = open_journal(url=wired)
-    add_next(journal, "first")
-
-    def add() -> None:
-        journal.version()
-        add_next(journal, "second")
-
-    assert round_trips(wire, add) == 3
-    assert round_trips(wire, journal.version) == 1
-    assert round_trips(wire, lambda: journal.add([row(3), row(4, labels=[("user", '"ann"')])])) == 2
 
 
 def test_a_writer_among_others_reads_ahead_what_they_have_written(open_journal: OpenJournal, trips: list[int]) -> None:
@@ -125,13 +110,6 @@ def test_namespaces_do_not_meet(open_journal: OpenJournal) -> None:
     assert (len(one.rows()), one.check_terms().fault, other.check_terms().fault) == (1, None, None)
 
 
-def test_a_namespace_that_is_not_there_is_not_made_unasked(open_journal: OpenJournal) -> None:
-    with pytest.raises(NotAMemoryError, match="there is no memory"):
-        open_journal("nobody", create=False)
-    open_journal("nobody")
-    open_journal("nobody", create=False)
-
-
 def test_what_is_forgotten_is_in_no_row(open_journal: OpenJournal, postgres: PostgresServer) -> None:
     journal = open_journal()
     put(journal, ["kumquat marmalade", "pears"])
@@ -196,12 +174,6 @@ def test_what_is_no_address_is_not_repeated(url: str, open_journal: OpenJournal)
     assert "pa:ss" not in str(e.value) and "%zz" not in str(e.value)
 
 
-def test_no_password_in_the_location(open_journal: OpenJournal, postgres: PostgresServer) -> None:
-    journal = open_journal()
-    assert journal.location.startswith(f"postgresql://tinymem@127.0.0.1:{postgres.port}/postgres namespace ")
-    assert PASSWORD not in journal.location + str(journal.damaged("a test"))
-
-
 def test_a_server_that_is_not_there_is_said_at_once(open_journal: OpenJournal, postgres: PostgresServer) -> None:
     with pytest.raises(StorageError, match=r"127.0.0.1:1/.* cannot be reached: .*refused.*; start the server"):
         open_journal(url=postgres.url().replace(str(postgres.port), "1"))
@@ -249,10 +221,6 @@ def test_many_make_the_tables_once(open_journal: OpenJournal, postgres: Postgres
     for thread in threads:
         thread.join()
     assert failed == []
-    with psycopg.connect(postgres.url("fresh"), autocommit=True) as db:
-        db.execute("INSERT INTO tinymem.format VALUES (99)")
-    with pytest.raises(FormatError, match=r"has format 99, .*upgrade tinymem"):
-        open_journal(url=postgres.url("fresh"))
 
 
 def test_a_time_limit_is_an_error_that_says_so(open_journal: OpenJournal, postgres: PostgresServer) -> None:

@@ -115,12 +115,6 @@ def test_an_address_is_shown_without_its_password() -> None:
 # -- namespaces -------------------------------------------------------------------------------------------------------
 
 
-def test_names_are_listed(fresh: str, open_journal: OpenJournal) -> None:
-    assert shared_names(fresh) == []
-    names = [open_journal(name, url=fresh).name for name in ("b", "a")]
-    assert shared_names(fresh) == sorted(names)
-
-
 def test_a_namespace_is_removed_with_everything_in_it(fresh: str, open_journal: OpenJournal) -> None:
     one, other = open_journal("one", url=fresh), open_journal("other", url=fresh)
     for journal in (one, other):

@@ -24,7 +24,7 @@ from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Condition
 from tinymem.testing import unit_vectors
-from tinymem.upkeep import doctor, migrate, rebuild, reindex
+from tinymem.upkeep import doctor, migrate, rebuild
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 
@@ -32,7 +32,7 @@ from tinymem.stores.journals import migrate_tables  # noqa: E402
 from tinymem.stores.postgres.administration import INDEXING  # noqa: E402
 from tinymem.stores.postgres.identifiers import ACTS  # noqa: E402
 from tinymem.stores.postgres.nearest import BREADTH, index_name, nearest  # noqa: E402
-from tinymem.stores.postgres.server.pool import left, pool_of, sent  # noqa: E402
+from tinymem.stores.postgres.server.pool import acquire_pool, release_pool, send  # noqa: E402
 from tinymem.stores.postgres.server.values import Planned, halves  # noqa: E402
 
 OpenJournal = Callable[..., Any]
@@ -170,11 +170,6 @@ def test_damaged_statistics_are_found_and_made_again(postgres: PostgresServer, m
     assert doctor(url, name).sound
 
 
-def test_other_vectors_leave_the_statistics_as_they_are(postgres: PostgresServer, memory: HierarchicalMemory) -> None:
-    reindex(postgres.url(), "hashing:64", namespace=memory.namespace)
-    assert doctor(postgres.url(), memory.namespace).sound
-
-
 def test_a_host_has_no_arrays_of_a_large_memory(
     memory: HierarchicalMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,15 +219,15 @@ def plans(url: str, journal: Any, times: int = 1) -> list[str]:
     sql, values = nearest(journal.id, halves(vectors), vectors.shape[1], Condition(), (), 240, True)
     assert not isinstance(sql, Planned)
     made = []
-    pool = pool_of(url, False, 30)
+    pool = acquire_pool(url, False, 30)
     db = pool.take()
     try:
         for _ in range(times):
-            explained = sent(db, [("BEGIN", ()), BREADTH, (f"EXPLAIN {sql}", values), ("ROLLBACK", ())])[2]
+            explained = send(db, [("BEGIN", ()), BREADTH, (f"EXPLAIN {sql}", values), ("ROLLBACK", ())])[2]
             made.append("\n".join(line for (line,) in explained.fetchall()))
     finally:
         pool.give(db)
-        left(pool)
+        release_pool(pool)
     return made
 
 
