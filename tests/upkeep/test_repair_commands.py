@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Done, Run, process
+from commands import Done, Run
 from commands import tinymem as tinymem  # the fixture
-from test_doctor import DAMAGES, made, open_memory
-
-from tinymem import MessageStep
+from test_doctor import DAMAGES, made
 
 
 @pytest.fixture
@@ -32,16 +30,3 @@ def test_on_the_command_line_the_status_says_whether_it_is_sound(memory: Path, t
     assert tinymem("rebuild", *at) == Done(0, "The index was made again, of 1,200 vectors.\n", "")
     assert tinymem("rebuild", *at, "--json") == Done(0, '{"vectors": 1200}\n', "")
     assert tinymem("doctor", *at).status == 0
-
-
-def test_the_users_mistakes_are_status_2(tinymem: Run, memory: Path) -> None:
-    for command in ("doctor", "rebuild"):
-        assert tinymem(command, "--path", "nowhere").status == 2
-        assert tinymem(command, "--path", str(memory), "--store", "chrma").status == 2
-
-
-def test_a_process_of_its_own_does_the_same(tmp_path: Path) -> None:
-    with open_memory(tmp_path / "memory") as opened:
-        opened.add(MessageStep("user", "The ladder is behind the shed."))
-    assert process("doctor", cwd=tmp_path).out == "Sound: 1 step, 1 passage, 1 term, 64 dimensions.\n"
-    assert process("rebuild", cwd=tmp_path).out.startswith("There is no index to make")
