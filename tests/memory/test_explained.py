@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memories import START, numbered_texts, sentences
 from ranking import KEY, TOKENS, ranked
 from strategies import MODERATE
-from test_inspection import drawn, open_memory
+from test_report import drawn, open_memory
 
 from tinymem import HierarchicalMemory, MessageStep, Step
 from tinymem.errors import ClosedError, InputError

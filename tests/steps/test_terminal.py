@@ -6,6 +6,7 @@ import doctest
 import io
 import sys
 import unicodedata
+from itertools import chain
 
 import pytest
 from hostile import OBEYED
@@ -43,7 +44,8 @@ def test_what_turns_the_reading_direction_is_replaced_but_right_to_left_letters_
 
 def test_no_character_takes_more_cells_than_are_counted() -> None:
     """By rich's tables, which know a newer Unicode than Python may."""
-    known = (chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) != "Cs")
+    sample = chain(range(0x3100), range(0x3100, sys.maxunicode + 1, 53))
+    known = (chr(code) for code in sample if unicodedata.category(chr(code)) != "Cs")
     assert [hex(ord(character)) for character in known if cell_len(character) > cells(character)] == []
 
 

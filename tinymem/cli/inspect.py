@@ -16,10 +16,11 @@ from tinymem.steps.terminal import many
 
 if TYPE_CHECKING:
     from tinymem.cli.inspector.view import View
+    from tinymem.memory.inspection.report import MemoryReport
 
 __all__ = ["get", "inspect", "namespaces", "show", "stats"]
 
-LISTED, WRITTEN = 50, 2_000  # steps of a report and of a page in a file, the newest
+WRITTEN = 2_000  # steps of a page in a file, the newest
 LEAST_ID = 10  # characters of an id; a shorter number is a step's number
 
 
@@ -55,19 +56,21 @@ def inspect(
         raise InputError("--ask belongs to --html: a page that is served answers every question")
     with target.searched() if html else target.opened() if web else target.opened_to_read() as memory:
         if not web and not html:
-            from tinymem.memory.inspection.report import report_of
+            from tinymem.memory.inspection.report import LISTED, report_of
 
-            report = report_of(memory, LISTED if steps is None else steps)
-        else:
-            from tinymem.cli.inspector.view import View
-
-            memory.max_tokens = max_tokens
-            if html:
-                _write_page(target, View(memory), html, WRITTEN if steps is None else steps, ask or ())
-            else:
-                _serve_page(View(memory), host, port)
+            _answer(target, report_of(memory, LISTED if steps is None else steps))
             return
-    target.answer({"steps": report.steps, "tokens": report.tokens} | dataclasses.asdict(report), report)
+        from tinymem.cli.inspector.view import View
+
+        memory.max_tokens = max_tokens
+        if html:
+            _write_page(target, View(memory), html, WRITTEN if steps is None else steps, ask or ())
+        else:
+            _serve_page(View(memory), host, port)
+
+
+def _answer(target: Target, report: MemoryReport) -> None:
+    target.answer({"steps": report.steps} | dataclasses.asdict(report), report)
 
 
 def _serve_page(view: View, host: str, port: int) -> None:
@@ -102,15 +105,14 @@ def show(
     target: Target,
     width: Annotated[int | None, typer.Option(min=1, help="Columns. Default: those of the terminal.")] = None,
 ) -> None:
-    """Draw a memory: its tiers, window, sessions and episodes as bars to scale. Also: tinymem visualize.
+    """Draw a memory: its tiers, sessions, episodes and newest steps as bars to scale. Also: tinymem visualize.
 
     Example: tinymem show --width 100
     """
-    from tinymem.memory.inspection.picture import draw_memory
+    from tinymem.memory.inspection.report import draw_memory
 
     with target.opened_to_read() as memory:
-        picture = draw_memory(memory, width)
-    target.answer(dataclasses.asdict(picture), picture)
+        _answer(target, draw_memory(memory, width))
 
 
 @on_memory()

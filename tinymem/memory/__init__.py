@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from tinymem.memory.context.context import Context, Item, Shares
     from tinymem.memory.conversation.conversation import ConversationManager, ConversationMemory, Message
     from tinymem.memory.hierarchy import HierarchicalMemory
-    from tinymem.memory.inspection.picture import MemoryPicture, draw_memory
-    from tinymem.memory.inspection.report import DebugReport, debug_memory, visualize_memory
+    from tinymem.memory.inspection.report import MemoryReport, debug_memory, draw_memory, visualize_memory
     from tinymem.memory.memories import Memories
     from tinymem.memory.scratchpad.scratchpad import AgentMemory
     from tinymem.memory.working.execution import ExecutionResult, execution_result
@@ -25,8 +24,7 @@ else:
         "context.context": "Context Item Shares",
         "conversation.conversation": "ConversationManager ConversationMemory Message",
         "hierarchy": "HierarchicalMemory",
-        "inspection.picture": "MemoryPicture draw_memory",
-        "inspection.report": "DebugReport debug_memory visualize_memory",
+        "inspection.report": "MemoryReport debug_memory draw_memory visualize_memory",
         "memories": "Memories",
         "scratchpad.scratchpad": "AgentMemory",
         "working.execution": "ExecutionResult execution_result",
@@ -35,6 +33,6 @@ else:
 
 __all__ = [
     "AgentMemory", "AsyncHierarchicalMemory", "AsyncMemories", "Context", "ConversationManager", "ConversationMemory",
-    "DebugReport", "ExecutionResult", "HierarchicalMemory", "Item", "Memories", "MemoryPicture", "Message", "Shares",
+    "ExecutionResult", "HierarchicalMemory", "Item", "Memories", "MemoryReport", "Message", "Shares",
     "WorkingMemory", "debug_memory", "draw_memory", "execution_result", "visualize_memory",
 ]  # fmt: skip

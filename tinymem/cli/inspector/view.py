@@ -11,9 +11,10 @@ from tinymem.cli.options import moment
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
+from tinymem.memory.inspection.lines import archived_tokens
 from tinymem.memory.inspection.parts import ContextPart, context_parts
-from tinymem.memory.inspection.survey import survey
-from tinymem.memory.inspection.timeline import Timeline, TimelineStep
+from tinymem.memory.inspection.report import report_of
+from tinymem.memory.inspection.timeline import Timeline, TimelineStep, version_of
 from tinymem.recall.features import FEATURES
 from tinymem.steps.checks import some_texts, whole_number
 from tinymem.steps.content import as_text, thawed
@@ -55,12 +56,11 @@ class View:
         return self._keep(("overview",), self._overview)
 
     def _overview(self) -> Record:
-        seen = survey(self.memory)
-        if seen.stats is None:
-            raise InputError("only a HierarchicalMemory can be inspected")
-        stats, episodes = seen.stats, self.memory.medium_term.known()
+        report, episodes = report_of(self.memory, 0), self.memory.medium_term.known()
+        stats = report.stats
+        assert stats is not None  # as every HierarchicalMemory has them
         return {
-            "path": seen.path,
+            "path": report.path,
             "namespace": stats.namespace,
             "embedder": stats.embedder,
             "store": stats.store,
@@ -69,10 +69,10 @@ class View:
             "steps": stats.steps,
             "tokens": stats.tokens,
             "max_tokens": self.memory.max_tokens,
-            "tiers": {tier.name: {"steps": tier.steps, "tokens": tier.tokens} for tier in seen.tiers},
+            "tiers": {tier.name: {"steps": tier.steps, "tokens": tier.tokens} for tier in report.tiers},
             "episodes": len(episodes),
             "covered": min(stats.archived_steps, sum(one.last - one.first + 1 for one in episodes)),
-            "sessions": [vars(session) for session in seen.sessions()],
+            "sessions": [vars(session) for session in report.sessions],
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
             "questions": self._questions(),
             **self.version(),
@@ -80,7 +80,7 @@ class View:
 
     def version(self) -> Record:
         """Return a number that changes when another process has written."""
-        return {"version": self.memory.long_term.journal.version()}
+        return {"version": version_of(self.memory)[0]}
 
     # -- the timeline -------------------------------------------------------------------------------------------------
 
@@ -207,9 +207,8 @@ class View:
 
     def _keep(self, name: tuple[object, ...], make: Callable[[], T]) -> T:
         """Return what `make` makes, made once until somebody writes."""
-        journal = self.memory.long_term.journal
         with self._lock:
-            state = journal.version(), journal.next_number()
+            state = version_of(self.memory)
             if state != self._state:
                 self._state = state
                 self._kept.clear()
@@ -222,9 +221,8 @@ class View:
         return [first_words(task.text, QUESTION)] if task else []
 
     def _episode(self, episode: Episode) -> Record:
-        archive = self.memory.long_term
-        archived = [row.tokens for row in archive.journal.outline(episode.first - 1, episode.last) if not row.window]
-        sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": archive.counter.count(str(episode))}
+        archived, counter = archived_tokens(self.memory, episode), self.memory.long_term.counter
+        sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": counter.count(str(episode))}
         return {name: getattr(episode, name) for name in ("first", "last", "session", "summary")} | sizes
 
 

@@ -1,52 +1,82 @@
-"""Reports of a memory, for people: its numbers, and its steps as a list."""
+"""One report of a memory, for people: tiers, sessions, episodes and steps, as text, as tables of rich, and as bars.
+
+What a report holds is read from a window or a journal in one place; nothing is embedded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
-from tinymem.memory.inspection.survey import Memory, StepLine, Tier, survey
+from tinymem.errors import InputError
+from tinymem.memory.context.window import fixed_steps
+from tinymem.memory.inspection.lines import (
+    NAME,
+    WORDS,
+    EpisodeLine,
+    SessionLine,
+    StepLine,
+    Tier,
+    episode_line,
+    session_lines,
+    step_line,
+    window_tiers,
+)
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import whole_number
 from tinymem.steps.content import as_text
-from tinymem.steps.step import Step
-from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, many
+from tinymem.steps.serialization import load_step
+from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, fitted, many
+from tinymem.window.manager import MemoryManager
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+
     from tinymem.archive.stats import Stats
+    from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["DebugReport", "debug_memory", "report_of", "visualize_memory"]
+__all__ = ["MemoryReport", "debug_memory", "draw_memory", "report_of", "visualize_memory"]
 
-WORDS = 60  # cells of a step's first words
-TIERS = (Column("tier", "bold"), Column("steps", right=True), Column("tokens", "cyan", right=True))
-STEPS = (
-    Column("step", "bold", right=True),
-    Column("tier", "magenta"),
-    Column("type"),
-    Column("who", "green"),
-    Column("tokens", "cyan", right=True),
-    Column("length", right=True),
-    Column("notes", "yellow"),
-    Column("first words", "dim", yields=True),
-)
+Memory: TypeAlias = "HierarchicalMemory | MemoryManager"
+
+LISTED, DRAWN = 50, 16  # steps of a report, and of one with bars, unless it is said how many
+SESSIONS, EPISODES = 10, 8  # shown at most, the newest
+NARROW = 80  # columns where there is no terminal
+BAR = "█"
+DETAILS = ("last", "type", "length", "notes")  # columns that make room for bars
+STYLES = {"step": "bold", "tier": "magenta", "session": "green", "episode": "green", "who": "green", "tokens": "cyan",
+          "notes": "yellow", "types": "dim", "summary": "dim", "first words": "dim"}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
-class DebugReport(Shown):
-    """The report of `debug_memory`: `str` gives it as text, and `rich.print` shows it with tables and colours.
+class MemoryReport(Shown):
+    """A report of a memory: `str` gives it as text, and `rich.print` shows it with tables and colours.
 
-    `tokens` counts the window as it is sent, `count_tokens(memory.to_messages())`; `listed` has the newest steps.
-    `path`, `stats` and `episodes` (their number) are None for a MemoryManager.
+    Attributes:
+        kind: The name of the memory's class.
+        tokens: Those of the window as it is sent, `count_tokens(memory.to_messages())`.
+        tiers: The tiers; every step is in one of them.
+        listed: The newest steps.
+        sessions: All sessions, in the order in which they began.
+        episodes: The newest episodes.
+        episode_count: The number of all episodes.
+        path: The place of the memory; None for a MemoryManager.
+        stats: Its numbers; None for a MemoryManager.
+        width: The columns of a line; bars are drawn where it is given.
     """
 
     kind: str
     tokens: int
-    path: str | None
     tiers: tuple[Tier, ...]
     listed: tuple[StepLine, ...]
-    episodes: int | None
-    stats: Stats | None
+    sessions: tuple[SessionLine, ...] = ()
+    episodes: tuple[EpisodeLine, ...] = ()
+    episode_count: int = 0
+    path: str | None = None
+    stats: Stats | None = None
+    width: int | None = None
 
     @property
     def steps(self) -> int:
@@ -54,18 +84,30 @@ class DebugReport(Shown):
         return sum(tier.steps for tier in self.tiers)
 
     def blocks(self) -> Iterator[Line | Table]:
-        """Yield the report: the memory, its tiers, its steps."""
+        """Yield the report: the memory, its tiers, sessions, episodes and steps."""
         yield [(self.kind, "bold"), (f": {many(self.steps, 'step')}, {many(self.tokens, 'token')} as sent", "")]
         for name, value in self._facts():
             yield [(f"{name:<10}", "dim"), (value, "")]
-        yield []
-        rows = [(tier.name, f"{tier.steps:,}", f"{tier.tokens:,}") for tier in self.tiers]
-        yield Table(TIERS, rows)
-        if self.listed:
-            yield []
-            yield Table(STEPS, [_row(step) for step in self.listed])
-        if unlisted := max(0, self.steps - len(self.listed)):
-            yield [(f"… {many(unlisted, 'earlier step')}, not listed", "dim")]
+        yield from self._section(
+            {"tier": tier.name, "steps": tier.steps, "tokens": tier.tokens, BAR: tier.tokens} for tier in self.tiers
+        )
+        if any(one.session is not None for one in self.sessions):
+            yield from self._section(map(_session_row, self.sessions[-SESSIONS:]))
+            yield from _rest(len(self.sessions) - SESSIONS, "earlier session")
+        yield from self._section(map(_episode_row, self.episodes))
+        yield from _rest(self.episode_count - len(self.episodes), "earlier episode")
+        yield from self._section(map(_step_row, self.listed))
+        yield from _rest(self.steps - len(self.listed), "earlier step")
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.width is None else "\n".join(fitted(line, self.width) for line in text.splitlines())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.constrain import Constrain
+
+        for drawn in super().__rich_console__(console, options):
+            yield Constrain(drawn, self.width)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         if self.stats is not None:
@@ -75,11 +117,66 @@ class DebugReport(Shown):
             yield "store", self.stats.store
             yield "passages", f"{self.stats.passages:,}"
             yield "waiting", f"{many(self.stats.waiting_steps, 'step')}, not cut into passages yet"
-            yield "episodes", f"{self.episodes:,}"
+            yield "episodes", f"{self.episode_count:,}"
             yield "on disk", f"{self.stats.bytes_on_disk:,} bytes"
 
+    def _section(self, found: Iterable[Mapping[str, str | int]]) -> Iterator[Line | Table]:
+        """Yield rows as a table, their bars on one scale; numbers stand to the right."""
+        rows = list(found)
+        if not rows:
+            return
+        room = max(1, (self.width or NARROW) // 5)
+        scale = max(1, -(-max(int(row[BAR]) for row in rows) // room))
+        titles = [title for title in rows[0] if title not in ([BAR] if self.width is None else DETAILS)]
+        columns = [
+            Column(f"one {BAR} is {many(scale, 'token')}", "blue")
+            if title == BAR
+            else Column(
+                title,
+                STYLES.get(title, ""),
+                right=title == "step" or isinstance(rows[0][title], int),
+                yields=STYLES.get(title) == "dim",
+            )
+            for title in titles
+        ]
 
-def debug_memory(memory: Memory, *, steps: int = 50) -> DebugReport:
+        def cell(title: str, value: str | int) -> str:
+            if title == BAR:
+                return BAR * -(-int(value) // scale)
+            return f"{value:,}" if isinstance(value, int) else value
+
+        yield []
+        yield Table(columns, [[cell(title, row[title]) for title in titles] for row in rows])
+
+
+def _session_row(one: SessionLine) -> dict[str, str | int]:
+    name = "(none)" if one.session is None else first_words(one.session, NAME)
+    days = {"first": f"{one.first:%Y-%m-%d}", "last": f"{one.last:%Y-%m-%d}"}
+    types = ", ".join(f"{count:,} {kind}" for kind, count in one.types.items())
+    return {"session": name, **days, "steps": one.steps, "tokens": one.tokens, BAR: one.tokens, "types": types}
+
+
+def _episode_row(one: EpisodeLine) -> dict[str, str | int]:
+    sizes = {"steps": one.steps, "tokens": one.tokens, BAR: one.tokens}
+    return {"episode": f"#{one.first} to #{one.last}", **sizes, "summary": one.words}
+
+
+def _step_row(one: StepLine) -> dict[str, str | int]:
+    notes = ", ".join(name for name in ("pinned", "shortened") if getattr(one, name))
+    where = {"step": str(one.number), "tier": one.tier, "type": one.type, "who": one.who}
+    sizes = {"tokens": one.tokens, BAR: one.tokens, "length": one.characters}
+    return {**where, **sizes, "notes": notes, "first words": one.words}
+
+
+def _rest(count: int, what: str) -> Iterator[Line]:
+    if count > 0:
+        yield [(f"… {many(count, what)}, not listed", "dim")]
+
+
+# -- the reports ------------------------------------------------------------------------------------------------------
+
+
+def debug_memory(memory: Memory, *, steps: int = LISTED) -> MemoryReport:
     """Print how many tokens each tier of a memory has, and its newest `steps` one by one; return the report too.
 
     The tiers are `fixed`, the part that every context holds (the newest system prompt, the current task, pinned
@@ -112,12 +209,31 @@ def debug_memory(memory: Memory, *, steps: int = 50) -> DebugReport:
     return report
 
 
-def report_of(memory: Memory, steps: int = 50) -> DebugReport:
-    """Make the report that `debug_memory` prints."""
-    whole_number("steps", steps)
-    seen = survey(memory)
-    episodes = None if seen.stats is None else seen.episodes(0)[0]
-    return DebugReport(seen.kind, memory.tokens, seen.path, seen.tiers, seen.newest(steps), episodes, seen.stats)
+def draw_memory(memory: Memory, width: int | None = None) -> MemoryReport:
+    r"""Draw a memory: the report of `debug_memory` with bars beside tiers, sessions, episodes and steps.
+
+    The length of a bar is its tokens, on the scale that stands above it.
+
+    >>> from tinymem import MemoryManager
+    >>> window = MemoryManager("You are a careful engineer.")
+    >>> step = window.add_message("user", "Find the slow query.")
+    >>> print("\n".join(str(draw_memory(window, 60)).splitlines()[2:5]))
+    tier    steps  tokens  one █ is 1 token
+    fixed       1      10  ██████████
+    window      1       9  █████████
+
+    Args:
+        memory: A HierarchicalMemory or a MemoryManager.
+        width: Columns of a line at most; those of the terminal unless given, 80 without one.
+
+    Raises:
+        InputError: It is no memory, or the width is below 1.
+        ClosedError: The memory was closed.
+    """
+    if width is not None and whole_number("width", width) < 1:
+        raise InputError("width must be 1 column or more, not 0")
+    columns = shutil.get_terminal_size((NARROW, 24)).columns if width is None else width
+    return replace(report_of(memory, DRAWN), width=columns)
 
 
 def visualize_memory(memory: Memory) -> str:
@@ -127,7 +243,7 @@ def visualize_memory(memory: Memory) -> str:
     >>> memory = MemoryManager()
     >>> steps = memory.add_steps([TaskStep("Find it."), ActionStep(tool_name="grep", observation="two")])
     >>> print(visualize_memory(memory))
-    MemoryManager: 2 steps, 25 tokens
+    MemoryManager: 2 steps, 25 tokens as sent
        0  TaskStep: Find it.
        1  ActionStep (obs: 3 chars): grep({}) two
 
@@ -135,22 +251,72 @@ def visualize_memory(memory: Memory) -> str:
         InputError: It is no memory.
         ClosedError: The memory was closed.
     """
-    tiers = {tier.name: tier for tier in survey(memory).tiers}
-    total = sum(tier.steps for tier in tiers.values())
-    lines = [f"{type(memory).__name__}: {many(total, 'step')}, {many(memory.tokens, 'token')}"]
-    if "archive" in tiers and tiers["archive"].steps:
-        lines.append(f"      {many(tiers['archive'].steps, 'step')} in the archive")
-    return "\n".join([*lines, *map(_listed, memory.steps)])
+    heading, *_ = str(report_of(memory, 0)).splitlines()
+    lines = [heading]
+    for step in memory.steps:
+        observation = step.observation if isinstance(step, ActionStep) else None
+        size = "" if observation is None else f" (obs: {len(as_text(observation)):,} chars)"
+        words = first_words(step.text, WORDS)
+        lines.append(f"{step.step_number:>4}  {type(step).__name__}{size}{f': {words}' if words else ''}")
+    return "\n".join(lines)
 
 
-def _listed(step: Step) -> str:
-    observation = step.observation if isinstance(step, ActionStep) else None
-    seen = "" if observation is None else f" (obs: {len(as_text(observation)):,} chars)"
-    words = first_words(step.text, WORDS)
-    return f"{step.step_number:>4}  {type(step).__name__}{seen}{f': {words}' if words else ''}"
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _row(step: StepLine) -> tuple[str, ...]:
-    notes = ", ".join(name for name in ("pinned", "shortened") if getattr(step, name))
-    tokens, length = f"{step.tokens:,}", f"{step.characters:,}"
-    return str(step.number), step.tier, step.type, step.who, tokens, length, notes, step.words
+def report_of(memory: Memory, steps: int = LISTED) -> MemoryReport:
+    """Read what a report says of a memory, with its newest `steps`.
+
+    Raises:
+        InputError: It is no memory.
+        ClosedError: The memory was closed.
+    """
+    whole_number("steps", steps)
+    if isinstance(memory, MemoryManager):
+        return _report_of_window(memory, steps)
+    from tinymem.memory.hierarchy import HierarchicalMemory  # a window alone needs none of it
+
+    if isinstance(memory, HierarchicalMemory):
+        return _report_of_journal(memory, steps)
+    raise InputError(f"memory must be a HierarchicalMemory or a MemoryManager, not {type(memory).__name__}")
+
+
+def _report_of_window(window: MemoryManager, steps: int) -> MemoryReport:
+    held, counted = window.steps, window.step_tokens()
+    tokens = {step.id: counted.get(step.id, 0) for step in held}  # one that another thread adds now counts 0
+    fixed = {step.id for step in fixed_steps(held)}
+    newest = held[max(0, len(held) - steps) :]
+    times = ((step, step.timestamp.timestamp()) for step in held)
+    return MemoryReport(
+        type(window).__name__,
+        window.tokens,
+        window_tiers(fixed, tokens),
+        tuple(step_line(step, "fixed" if step.id in fixed else "window", tokens[step.id], False) for step in newest),
+        session_lines((step.session, step.type, 1, tokens[step.id], time, time) for step, time in times),
+    )
+
+
+def _report_of_journal(memory: HierarchicalMemory, steps: int) -> MemoryReport:
+    stats, journal, episodes = memory.stats(), memory.long_term.journal, memory.medium_term.known()
+    tokens = {row.id: row.tokens for row in journal.window()}
+    fixed = {step.id for step in fixed_steps(memory.short_term.steps)} & tokens.keys()
+
+    def step_lines() -> Iterator[StepLine]:
+        for row in journal.newest(steps)[::-1]:
+            tier = "fixed" if row.id in fixed else "window" if row.id in tokens else "archive"
+            yield step_line(load_step(row.record), tier, row.tokens, row.view is not None)
+
+    return MemoryReport(
+        type(memory).__name__,
+        memory.tokens,
+        (
+            *window_tiers(fixed, tokens),
+            Tier("archive", stats.steps - len(tokens), stats.tokens - sum(tokens.values())),
+        ),
+        tuple(step_lines()),
+        session_lines(journal.tally()),
+        tuple(episode_line(memory, episode) for episode in episodes[-EPISODES:]),
+        len(episodes),
+        str(memory.path),
+        stats,
+    )

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.memory.inspection.survey import StepLine, line_values
+from tinymem.memory.inspection.lines import StepLine, line_values
 from tinymem.protocols import StepOutline, StepRow
 from tinymem.steps.checks import one_of, whole_number
 from tinymem.steps.ids import moment
@@ -19,7 +19,7 @@ from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Filter
 
-__all__ = ["Segment", "Timeline", "TimelineStep"]
+__all__ = ["Segment", "Timeline", "TimelineStep", "version_of"]
 
 TIERS = ("fixed", "window", "archive")
 WORDS = 160  # cells of a step's first words
@@ -138,6 +138,11 @@ class Timeline:
             left=None if row.archived is None else moment(row.archived),
             milestone=bool(row.milestone),
         )
+
+
+def version_of(memory: HierarchicalMemory) -> tuple[int, int]:
+    """Return two numbers of which one changes whenever a process writes: of other processes, and of this one."""
+    return memory.long_term.journal.version(), memory.long_term.journal.next_number()
 
 
 def _segment(steps: Sequence[StepOutline]) -> Segment:

@@ -1,11 +1,12 @@
-"""debug_memory: the numbers are those of the memory, the list is bounded, and whatever it holds can be shown."""
+"""debug_memory and draw_memory: true numbers, bounded lists, bars to scale, and whatever a memory holds as text."""
 
 from __future__ import annotations
 
 import doctest
 import io
+import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 from hostile import HOSTILE, OBEYED
 from hypothesis import given
-from memories import python, sqlite
+from hypothesis import strategies as st
+from memories import START, python, sqlite
+from rich.cells import cell_len
 from rich.console import Console
 from strategies import MODERATE, histories, steps
 
@@ -35,8 +38,8 @@ from tinymem import (
 )
 from tinymem.embedders import HashingEmbedder
 from tinymem.errors import ClosedError, InputError
-from tinymem.memory import DebugReport, draw_memory
-from tinymem.memory.inspection.survey import StepLine
+from tinymem.memory import draw_memory
+from tinymem.memory.inspection.report import BAR
 from tinymem.messages.tokens import PER_REPLY
 from tinymem.protocols import Vectors
 
@@ -73,16 +76,18 @@ def holding(*held: Step) -> MemoryManager:
     return memory
 
 
-def line_of(step: Step) -> StepLine:
-    return debug_memory(holding(step)).listed[0]
-
-
 def drawn(report: object, width: int = 100, **options: object) -> str:
     """What rich shows of it."""
     console = Console(file=io.StringIO(), width=width, **options)  # type: ignore[arg-type]
     console.print(report)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def tables(report: object) -> dict[str, list[str]]:
+    """The lines of each table below its titles, by the first title; "" is what stands before the first."""
+    head, *blocks = str(report).split("\n\n")
+    return {"": head.splitlines(), **{block.split()[0]: block.splitlines()[1:] for block in blocks}}
 
 
 def test_examples() -> None:
@@ -107,7 +112,8 @@ def test_tokens_by_tier_add_up_to_those_of_stats(memory: HierarchicalMemory) -> 
         listed = [step for step in report.listed if step.tier == tier.name]
         assert (len(listed), sum(step.tokens for step in listed)) == (tier.steps, tier.tokens)
     assert [step.words for step in report.listed if step.tier == "fixed"] == ["Be brief.", "Count on.", "The key is 7."]
-    assert report.stats == stats and report.episodes == len([*memory.medium_term]) > 0
+    assert report.stats == stats and report.episode_count == len([*memory.medium_term]) > 0
+    assert any("pinned" in line and line.endswith("The key is 7.") for line in str(report).splitlines())
 
 
 def test_a_shortened_step_is_told_with_what_all_of_it_has(tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_every_step_of_a_window_is_in_one_tier_and_in_the_list(held: list[Step])
     assert report.tokens == count_tokens(memory.to_messages())
     assert [step.tokens for step in report.listed] == [count_tokens(step.to_messages()) - PER_REPLY for step in memory]
     assert sum(tier.steps for tier in report.tiers) == len(memory) == len(report.listed)
-    assert (report.stats, report.path, report.episodes) == (None, None, None)
+    assert (report.stats, report.path, report.episodes) == (None, None, ())
 
 
 def test_an_adaptive_window_is_counted_as_it_counts_itself() -> None:
@@ -139,8 +145,28 @@ def test_an_adaptive_window_is_counted_as_it_counts_itself() -> None:
     for step in chatter(40):
         memory.add(step)
     report = debug_memory(memory)
-    assert report.kind == "AdaptiveMemoryManager"
-    assert report.tokens == memory.tokens <= 200
+    assert report.kind == "AdaptiveMemoryManager" and report.tokens == memory.tokens <= 200
+
+
+def test_sessions_and_episodes_have_their_numbers_and_the_newest_are_shown(memory: HierarchicalMemory) -> None:
+    memory.add_steps([SystemPromptStep("Be brief."), *chatter(60, session="may", timestamp=START)])
+    memory.add_steps(chatter(30, 60, session="june", timestamp=START + timedelta(days=31)))
+    memory.flush()
+    report, stats = debug_memory(memory), memory.stats()
+    assert sum(one.tokens for one in report.sessions) == stats.tokens
+    _, may, june = tables(report)["session"]
+    assert may.split()[:4] == ["may", "2025-03-01", "2025-03-01", "60"] and may.endswith("  60 message")
+    assert june.split()[:4] == ["june", "2025-04-01", "2025-04-01", "30"]
+    assert [one.steps for one in report.episodes] == [40, 20], "june is not closed yet"
+    assert sum(one.tokens for one in report.episodes) == report.sessions[1].tokens
+    for day in range(13):
+        memory.add_steps(chatter(50, session=f"day {day}"))
+    memory.flush()
+    report = draw_memory(memory, 100)
+    found = tables(report)
+    assert len(report.sessions) == 16 and found["session"][-2].startswith("day 12")
+    assert len(found["session"]) == 11 and found["session"][-1] == "… 6 earlier sessions, not listed"
+    assert found["episode"][8:] == [f"… {report.episode_count - 8} earlier episodes, not listed"]
 
 
 # -- the list
@@ -148,12 +174,15 @@ def test_an_adaptive_window_is_counted_as_it_counts_itself() -> None:
 
 def test_who_is_a_speaker_a_role_or_the_tools_that_are_called() -> None:
     calls = [ToolCall("bash"), ToolCall("read"), ToolCall("bash")]
-    assert line_of(MessageStep("user", "Hi", speaker="Ann")).who == "Ann"
-    assert line_of(MessageStep("assistant", "Hi")).who == "assistant"
-    assert line_of(ActionStep("Look.", calls)).who == "bash, read"
-    assert line_of(ActionStep("Look.", calls, speaker="Bo")).who == "Bo: bash, read"
-    assert line_of(ActionStep("Sum.", code="1 + 1")).who == "code"
-    assert line_of(TaskStep("Ship it")).who == ""
+    listed = [
+        (MessageStep("user", "Hi", speaker="Ann"), "Ann"),
+        (MessageStep("assistant", "Hi"), "assistant"),
+        (ActionStep("Look.", calls), "bash, read"),
+        (ActionStep("Look.", calls, speaker="Bo"), "Bo: bash, read"),
+        (ActionStep("Sum.", code="1 + 1"), "code"),
+        (TaskStep("Ship it"), ""),
+    ]
+    assert [debug_memory(holding(step)).listed[0].who for step, _ in listed] == [who for _, who in listed]
 
 
 def test_the_newest_are_listed_and_it_is_said_how_many_are_not(memory: HierarchicalMemory) -> None:
@@ -167,29 +196,54 @@ def test_the_newest_are_listed_and_it_is_said_how_many_are_not(memory: Hierarchi
 
 
 def test_the_report_names_what_the_memory_is_made_of(memory: HierarchicalMemory) -> None:
-    memory.add_steps([*chatter(3), MessageStep("user", "Keep this.", pinned=True)])
-    text = str(debug_memory(memory))
-    for line in ("namespace default", "embedder  hashing:64", "store     exact", f"path      {memory.path}"):
-        assert line in text.splitlines()
-    assert "waiting   4 steps, not cut into passages yet" in text
-    assert any("pinned" in line and line.endswith("Keep this.") for line in text.splitlines())
-
-
-def test_of_an_empty_memory_there_is_a_report(memory: HierarchicalMemory) -> None:
     assert str(debug_memory(memory)).startswith("HierarchicalMemory: 0 steps, 3 tokens as sent\n")
+    memory.add_steps(chatter(4))
+    lines = str(debug_memory(memory)).splitlines()
+    facts = ("namespace default", "embedder  hashing:64", "store     exact", f"path      {memory.path}")
+    assert {*facts, "waiting   4 steps, not cut into passages yet"} <= {*lines}
     assert str(debug_memory(MemoryManager())).splitlines()[-1].split() == ["window", "0", "0"]
+
+
+# -- the bars
+
+
+@MODERATE
+@given(histories(), st.integers(30, 200))
+def test_bars_are_to_scale(held: list[Step], width: int) -> None:
+    """A bar has a mark for every so many tokens as stands above it, the last of them perhaps not full."""
+    report = draw_memory(holding(*held), width)
+    text = str(report)
+    assert all(cell_len(line) <= width for line in text.splitlines())
+    head, *lines = text.split("\n\n")[1].splitlines()
+    if (scale := re.search(rf"one {BAR} is ([\d,]+) tokens?$", head)) is not None:
+        every = int(scale[1].replace(",", ""))
+        assert [line.count(BAR) for line in lines] == [-(-tier.tokens // every) for tier in report.tiers]
+
+
+@pytest.mark.parametrize("width", [1, 7, 39, 80])
+def test_hostile_texts_are_within_the_width(tmp_path: Path, width: int) -> None:
+    with hostile_memory(tmp_path) as memory:
+        assert max(map(cell_len, str(draw_memory(memory, width)).splitlines())) <= width
+
+
+def test_the_width_is_that_of_the_terminal_or_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "57")
+    assert draw_memory(MemoryManager()).width == 57
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr("sys.__stdout__", io.StringIO())  # no terminal
+    assert draw_memory(MemoryManager()).width == 80
 
 
 # -- what it does not do
 
 
-def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: Path) -> None:
+def test_nothing_is_embedded_and_little_is_read_of_a_long_memory(tmp_path: Path) -> None:
     embedder = Unwilling(16)
     with open_memory(tmp_path, embedder=embedder) as memory:
-        memory.add_steps(chatter(10_000, session="yard"))
+        memory.add_steps(chatter(2_000, session="yard"))
         memory.flush()
         memory.long_term.in_background = False  # or it would embed what waits
-        memory.add_steps(chatter(40, 10_000))
+        memory.add_steps(chatter(40, 2_000))
         before = memory.stats()
         reads: list[str] = []
         embedder.refuses = True
@@ -197,7 +251,7 @@ def test_nothing_is_embedded_and_little_is_read_of_ten_thousand_steps(tmp_path: 
         report, picture = debug_memory(memory), draw_memory(memory, 80)
         sqlite(memory.long_term.journal)._db.set_trace_callback(None)
         embedder.refuses = False
-        assert report.steps == 10_040 and len(report.listed) == 50 and len(str(report).splitlines()) < 70
+        assert report.steps == 2_040 and len(report.listed) == 50 and len(str(report).splitlines()) < 90
         assert len(str(picture).splitlines()) < 60
         assert memory.stats() == before and before.waiting_steps == 40
         assert len(reads) < 60 and not [sql for sql in reads if not sql.startswith(("SELECT", "PRAGMA"))]
@@ -218,7 +272,7 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("wrong", [None, "memory", 7, [], HierarchicalMemory, object()])
+@pytest.mark.parametrize("wrong", [None, "memory", 7, HierarchicalMemory])
 def test_what_is_no_memory_is_refused(wrong: object) -> None:
     for look in (debug_memory, draw_memory):
         with pytest.raises(InputError, match="must be a HierarchicalMemory or a MemoryManager, not"):
@@ -229,13 +283,17 @@ def test_wrong_numbers_and_closed_memories_are_refused(memory: HierarchicalMemor
     for wrong in (-1, 2.5, True, "many"):
         with pytest.raises(InputError, match="steps must be a whole number of 0 or more"):
             debug_memory(memory, steps=wrong)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="width must be"):
+            draw_memory(memory, wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="width must be 1 column or more"):
+        draw_memory(memory, 0)
     memory.close()
     for look in (debug_memory, draw_memory):
         with pytest.raises(ClosedError):
             look(memory)
 
 
-# -- what may be in it
+# -- what may be in it, and rich
 
 
 @MODERATE
@@ -243,9 +301,9 @@ def test_wrong_numbers_and_closed_memories_are_refused(memory: HierarchicalMemor
 def test_any_step_stands_on_a_line_of_its_own_with_nothing_a_terminal_obeys(step: Step) -> None:
     if isinstance(step, MessageStep) and step.role == "tool":
         return  # its call is not there
-    text = str(debug_memory(holding(step)))
-    assert len(text.splitlines()) == 8
-    assert not OBEYED.search(text.replace("\n", ""))
+    report = debug_memory(holding(step.evolve(session=None)))
+    assert len(str(report).splitlines()) == 8
+    assert not OBEYED.search(str(report).replace("\n", ""))
 
 
 def hostile_memory(path: Path) -> HierarchicalMemory:
@@ -253,7 +311,7 @@ def hostile_memory(path: Path) -> HierarchicalMemory:
     at = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc)
     memory.add(MessageStep("user", HOSTILE, speaker=HOSTILE, session=HOSTILE, timestamp=at))
     memory.add(ActionStep(HOSTILE, tool_name=HOSTILE, tool_args={HOSTILE: HOSTILE}, observation=HOSTILE * 200))
-    memory.add_steps(chatter(30))
+    memory.add_steps(chatter(14))
     return memory
 
 
@@ -267,19 +325,24 @@ def test_hostile_texts_are_shown_as_text_plain_and_through_rich(tmp_path: Path) 
 
 
 def test_rich_draws_the_same_numbers_in_tables_and_keeps_within_the_console(memory: HierarchicalMemory) -> None:
-    memory.add_steps(chatter(70))
-    report = debug_memory(memory, steps=5)
-    for width in (60, 80, 120):
-        shown = drawn(report, width)
-        assert max(map(len, shown.splitlines())) <= width
-        for tier in report.tiers:
-            assert any(
-                line.split() == [tier.name, f"{tier.steps:,}", f"{tier.tokens:,}"] for line in shown.splitlines()
-            )
-    assert "─" in shown and "\x1b" not in shown
+    memory.add_steps(chatter(70, session="yard"))
+    for report in (debug_memory(memory, steps=5), draw_memory(memory, 120)):
+        for width in (60, 80, 120):
+            lines = [line.split() for line in drawn(report, width).splitlines()]
+            assert max(map(len, drawn(report, width).splitlines())) <= width
+            sizes = [[tier.name, f"{tier.steps:,}", f"{tier.tokens:,}"] for tier in report.tiers]
+            assert all(size in [line[:3] for line in lines] for size in sizes)
+    assert max(map(len, drawn(draw_memory(memory, 60), 120).splitlines())) <= 60
+
+
+def test_through_rich_it_has_colours_and_none_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = draw_memory(holding(*chatter(2)), 60)
+    coloured = {"force_terminal": True, "color_system": "truecolor"}
+    assert "\x1b[36m" in drawn(report, 60, **coloured) and "\x1b" not in drawn(report, 60)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[0-9;]*3\dm", drawn(report, 60, **coloured))
 
 
 def test_reports_are_values() -> None:
     memory = holding(*chatter(3))
-    assert isinstance(debug_memory(memory), DebugReport)
     assert debug_memory(memory) == debug_memory(memory) and draw_memory(memory, 50) == draw_memory(memory, 50)

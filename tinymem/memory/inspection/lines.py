@@ -1,0 +1,144 @@
+"""The lines of a report: a tier, a step, a session or an episode in short, as a window or a journal has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tinymem.steps.actions import ActionStep
+from tinymem.steps.ids import moment
+from tinymem.steps.step import Step
+from tinymem.steps.terminal import first_words
+from tinymem.steps.types import MessageStep
+
+if TYPE_CHECKING:
+    from tinymem.archive.episodes import Episode
+    from tinymem.memory.hierarchy import HierarchicalMemory
+
+__all__ = ["NAME", "WORDS", "EpisodeLine", "SessionLine", "StepLine", "Tier", "archived_tokens", "episode_line",
+           "line_values", "session_lines", "step_line", "window_tiers"]  # fmt: skip
+
+Tally: TypeAlias = tuple[str | None, str, int, int, float, float]  # as `Journal.tally` gives them
+
+WORDS = 60  # cells of a step's first words
+NAME = 24  # cells of a speaker, a tool or a session
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The size of a tier: `"fixed"` (in every context), the rest of the `"window"`, or the `"archive"`."""
+
+    name: str
+    steps: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """A step in short.
+
+    `tokens` (as sent) and `characters` are those of the whole step, also if the window has it `shortened`, or a summary
+    in its place. `who` is its speaker or role, and the tools that it calls.
+    """
+
+    number: int
+    tier: str
+    type: str
+    who: str
+    tokens: int
+    characters: int
+    pinned: bool
+    shortened: bool
+    words: str
+
+
+@dataclass(frozen=True)
+class SessionLine:
+    """A session: the times of its first and last step, and its number of steps of each type, most frequent first."""
+
+    session: str | None
+    first: datetime
+    last: datetime
+    steps: int
+    tokens: int
+    types: dict[str, int]
+
+
+@dataclass(frozen=True)
+class EpisodeLine:
+    """An episode: the steps `first` to `last`, as far as they are archived, and the beginning of its summary."""
+
+    first: int
+    last: int
+    session: str | None
+    steps: int
+    tokens: int
+    words: str
+
+
+def window_tiers(fixed: Collection[str], tokens: Mapping[str, int]) -> tuple[Tier, Tier]:
+    """Return the tiers of a window of which these steps are fixed; `tokens` has those of all."""
+    first = Tier("fixed", len(fixed), sum(tokens[id] for id in fixed))
+    return first, Tier("window", len(tokens) - first.steps, sum(tokens.values()) - first.tokens)
+
+
+def step_line(step: Step, tier: str, tokens: int, shortened: bool) -> StepLine:
+    """Return a step in short."""
+    return StepLine(**line_values(step, tier, tokens, shortened))
+
+
+def line_values(step: Step, tier: str, tokens: int, shortened: bool, words: int = WORDS) -> dict[str, Any]:
+    """Return the fields of a StepLine, with first words of at most so many cells."""
+    text = step.text
+    return {
+        "number": step.step_number or 0,
+        "tier": tier,
+        "type": step.type,
+        "who": first_words(_who(step), NAME),
+        "tokens": tokens,
+        "characters": len(text),
+        "pinned": step.pinned,
+        "shortened": shortened,
+        "words": first_words(text, words),
+    }
+
+
+def _who(step: Step) -> str:
+    """Name the speaker, and the tools that were called."""
+    if isinstance(step, ActionStep):
+        tools = ", ".join(dict.fromkeys(call.name for call in step.tool_calls))
+        did = tools or ("code" if step.code is not None else "")
+        return ": ".join(filter(None, (step.speaker, did)))
+    return step.speaker or (step.role if isinstance(step, MessageStep) else "")
+
+
+def session_lines(rows: Iterable[Tally]) -> tuple[SessionLine, ...]:
+    """Sum up the sessions, in the order in which they began."""
+    by_session: dict[str | None, list[Tally]] = {}
+    for row in rows:
+        by_session.setdefault(row[0], []).append(row)
+    return tuple(_session_line(session, own) for session, own in by_session.items())
+
+
+def _session_line(session: str | None, rows: Sequence[Tally]) -> SessionLine:
+    _, kinds, counts, tokens, first, last = zip(*rows, strict=True)
+    types: Counter[str] = Counter()
+    for kind, count in zip(kinds, counts, strict=True):
+        types[kind] += count
+    known = dict(types.most_common())
+    return SessionLine(session, moment(min(first)), moment(max(last)), sum(counts), sum(tokens), known)
+
+
+def episode_line(memory: HierarchicalMemory, episode: Episode) -> EpisodeLine:
+    """Return an episode in short."""
+    tokens, words = archived_tokens(memory, episode), first_words(episode.summary, WORDS)
+    return EpisodeLine(episode.first, episode.last, episode.session, len(tokens), sum(tokens), words)
+
+
+def archived_tokens(memory: HierarchicalMemory, episode: Episode) -> list[int]:
+    """Return the tokens of each step of an episode that is archived."""
+    rows = memory.long_term.journal.outline(episode.first - 1, episode.last)
+    return [row.tokens for row in rows if not row.window]
