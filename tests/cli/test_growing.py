@@ -15,9 +15,8 @@ from test_transcripts import CLAUDE, CODEX, claude, result, use, write
 
 from tinymem import HierarchicalMemory
 from tinymem.cli.ingestion import growing
-from tinymem.cli.ingestion.growing import ingest_growing
+from tinymem.cli.ingestion.growing import WatchedFolder, ingest_growing
 from tinymem.cli.ingestion.ingest import ingest_files
-from tinymem.cli.ingestion.watching import Watched
 
 Line = dict[str, Any]
 
@@ -90,7 +89,7 @@ def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_p
 
 
 def test_an_error_is_said_once_however_the_file_grows(tmp_path: Path) -> None:
-    file, watched = tmp_path / "s1.jsonl", Watched(tmp_path)
+    file, watched = tmp_path / "s1.jsonl", WatchedFolder(tmp_path)
     good = [json.dumps(line) for line in CLAUDE]
     with opened() as memory:
         errors = []
@@ -102,7 +101,7 @@ def test_an_error_is_said_once_however_the_file_grows(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_left_out_are_named_when_they_come_alone(tmp_path: Path) -> None:
-    file, watched = write(tmp_path / "s1.jsonl", CLAUDE), Watched(tmp_path)
+    file, watched = write(tmp_path / "s1.jsonl", CLAUDE), WatchedFolder(tmp_path)
     with opened() as memory:
         [*watched.changes(memory)]
         write(file, [*CLAUDE, {"type": "hologram", "sessionId": "s1"}])

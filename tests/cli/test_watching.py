@@ -17,7 +17,7 @@ from commands import tinymem as tinymem  # the fixture
 from test_transcripts import CLAUDE, CODEX, claude, write
 
 from tinymem import HierarchicalMemory
-from tinymem.cli.ingestion.watching import Watched
+from tinymem.cli.ingestion.growing import WatchedFolder
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def memory() -> Iterator[HierarchicalMemory]:
         yield opened
 
 
-def look(watched: Watched, memory: HierarchicalMemory) -> list[tuple[str, int, str | None]]:
+def look(watched: WatchedFolder, memory: HierarchicalMemory) -> list[tuple[str, int, str | None]]:
     return [(Path(done.file).name, done.steps, done.error) for done in watched.changes(memory)]
 
 
 def test_what_is_written_byte_by_byte_comes_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
     data = "".join(json.dumps(line) + "\n" for line in CLAUDE).encode()
-    watched, file, added = Watched(tmp_path), tmp_path / "s1.jsonl", 0
+    watched, file, added = WatchedFolder(tmp_path), tmp_path / "s1.jsonl", 0
     for end in (*range(1, len(data), 61), len(data)):
         file.write_bytes(data[:end])
         for _, steps, error in look(watched, memory):
@@ -43,7 +43,7 @@ def test_what_is_written_byte_by_byte_comes_once(tmp_path: Path, memory: Hierarc
 
 
 def test_files_in_folders_below_are_found_as_they_come(tmp_path: Path, memory: HierarchicalMemory) -> None:
-    watched = Watched(tmp_path)
+    watched = WatchedFolder(tmp_path)
     assert look(watched, memory) == []
     (tmp_path / "project").mkdir()
     write(tmp_path / "project" / "s1.jsonl", CLAUDE)
@@ -56,7 +56,7 @@ def test_files_in_folders_below_are_found_as_they_come(tmp_path: Path, memory: H
 def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
     tmp_path: Path, memory: HierarchicalMemory
 ) -> None:
-    watched, file = Watched(tmp_path), tmp_path / "s1.jsonl"
+    watched, file = WatchedFolder(tmp_path), tmp_path / "s1.jsonl"
     write(file, CLAUDE)
     assert look(watched, memory) == [("s1.jsonl", 6, None)]
     shutil.move(file, tmp_path / "s1.old.jsonl")
@@ -68,7 +68,7 @@ def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
 
 
 def test_what_is_left_out_is_named_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
-    watched, file = Watched(tmp_path), tmp_path / "s1.jsonl"
+    watched, file = WatchedFolder(tmp_path), tmp_path / "s1.jsonl"
     write(file, CLAUDE)
     (first,) = watched.changes(memory)
     write(file, [*CLAUDE, {"type": "hologram", "sessionId": "s1"}, claude("user", "Thanks.")])
@@ -88,7 +88,7 @@ def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Pa
 
 
 def test_a_file_that_is_not_understood_is_named_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
-    watched = Watched(tmp_path)
+    watched = WatchedFolder(tmp_path)
     (tmp_path / "bad.jsonl").write_text("{}\n")
     write(tmp_path / "s1.jsonl", CLAUDE)
     (bad, good) = look(watched, memory)

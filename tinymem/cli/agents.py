@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from tinymem.cli.shared import Target, on_memory, say
-from tinymem.cli.sockets import address, listening
+from tinymem.cli.shared import Target, listen_at, on_memory, say, web_address
 from tinymem.errors import InputError, NotAMemoryError, TinymemError
 
 __all__ = ["hook", "mcp"]
@@ -43,15 +43,15 @@ def mcp(
     from tinymem.integrations.mcp.tools import LazyMemory
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
-    memory = LazyMemory(partial(target.opened, create=True))
+    memory = LazyMemory(partial(target.open, create=True))
     server = memory_server(memory)
     try:
         if not http:
             serve_stdio(server)
             return
-        listener = listening(host, port)
+        listener = listen_at(host, port)
         secret = token or secrets.token_urlsafe(24)
-        say(f"{address(host, listener)}/mcp  token: {'the one that was given' if token else secret}", err=True)
+        say(f"{web_address(host, listener)}/mcp  token: {'the one that was given' if token else secret}", err=True)
         serve_http(server, listener, host, secret)
     finally:
         memory.close()
@@ -70,27 +70,22 @@ def hook(
 
     Example: tinymem hook stop --path ~/memory
     """
+    from tinymem.cli.ingestion.hooks import LONGEST, add_transcript, greeting, read_event
+
+    target = replace(target, path=os.path.expanduser(target.path))
     try:
-        _answer_hook(replace(target, path=os.path.expanduser(target.path)), event, max_tokens)
+        if event not in EVENTS:
+            raise InputError(f"the event must be one of {', '.join(EVENTS)}, not {event!r:.80}")
+        details = read_event(sys.stdin.read(LONGEST + 1))
+        if event != "session-start":
+            with target.open(create=True) as memory:
+                add_transcript(memory, details)
+            return
+        with suppress(NotAMemoryError):  # the first session of all
+            with target.open() as memory:
+                text = greeting(memory, details, max_tokens)
+            if text:
+                say(text)
     except TinymemError as error:  # exit status 2 would keep the agent from going on
         say(f"tinymem: {error}", err=True)
         raise typer.Exit(1) from None
-
-
-def _answer_hook(target: Target, event: str, max_tokens: int) -> None:
-    if event not in EVENTS:
-        raise InputError(f"the event must be one of {', '.join(EVENTS)}, not {event!r:.80}")
-    from tinymem.cli.ingestion.hooks import LONGEST, event_of, greeting, take_in
-
-    given = event_of(sys.stdin.read(LONGEST + 1))
-    if event != "session-start":
-        with target.opened(create=True) as memory:
-            take_in(memory, given)
-        return
-    try:
-        with target.opened() as memory:
-            text = greeting(memory, given, max_tokens)
-    except NotAMemoryError:  # the first session of all
-        return
-    if text:
-        say(text)

@@ -58,7 +58,7 @@ def recall(
     options |= {"k": k, "min_relevance": min_relevance}
     if diversity is not None:
         options["diversity"] = diversity
-    with target.searched() as memory:
+    with target.open_to_search() as memory:
         begin = time.perf_counter()
         found = memory.recall(asked, max_tokens, **options)
         milliseconds = (time.perf_counter() - begin) * 1000
@@ -91,7 +91,7 @@ def context(
 
     Example: tinymem context why did the test fail --max-tokens 4000 --json
     """
-    with target.searched() as memory:
+    with target.open_to_search() as memory:
         built = memory.context(" ".join(question or ()) or None, max_tokens=max_tokens)
         record = {"tokens": built.tokens, "budget": max_tokens, "messages": built.messages}
         target.answer(record, built.explain())
@@ -104,7 +104,7 @@ def explain(target: Target, question: QuestionArgument, max_tokens: BudgetOption
     Example: tinymem explain which test was flaky --max-tokens 500
     """
     asked = " ".join(question)
-    with target.searched() as memory:
+    with target.open_to_search() as memory:
         found = memory.explain(asked, max_tokens=max_tokens)
     items = [excerpt_record(item) for item in found.items]
     left = [left_out_record(one) for one in found.left_out]

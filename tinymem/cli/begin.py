@@ -29,7 +29,7 @@ STDIN = Path("-")
 INTERRUPTED = 130  # exit status after Ctrl-C
 
 
-def _readable(files: list[Path] | None) -> list[Path]:
+def _check_readable(files: list[Path] | None) -> list[Path]:
     """Check that all files are there before anything is added; a missing one is a usage error."""
     for file in files or ():
         if file != STDIN and (file.is_dir() or not os.access(file, os.R_OK)):
@@ -67,7 +67,7 @@ def ingest(
     target: Target,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", callback=_readable, help="The files to add; - is standard input."),
+        typer.Argument(metavar="FILE", callback=_check_readable, help="The files to add; - is standard input."),
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Add the recorded run of the demo.")] = False,
 ) -> None:
@@ -80,11 +80,11 @@ def ingest(
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """
-    given = [*(files or ()), *([RECORDING] if sample else [])]
-    if not given:
+    named = [*(files or ()), *([RECORDING] if sample else [])]
+    if not named:
         raise InputError("say what to ingest: one file or more, - for standard input, or --sample")
     try:
-        _ingest(target, given)
+        _ingest(target, named)
     except KeyboardInterrupt:
         say("tinymem: stopped; what was added so far is kept: run it again to go on", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -97,7 +97,7 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
 
     begin = time.perf_counter()
     with undone_on_failure(target.place, target.namespace):  # files that are refused leave no empty memory behind
-        with target.opened(create=True) as memory:
+        with target.open(create=True) as memory:
             with bar(sys.stderr, "ingesting", "steps") as progress:
                 done = ingest_files(memory, files, progress)
             with bar(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
@@ -105,7 +105,7 @@ def _ingest(target: Target, files: Sequence[Path]) -> None:
             held = memory.stats()
         seconds = time.perf_counter() - begin
         result = {"files": [dataclasses.asdict(one) for one in done], "seconds": round(seconds, 3)}
-        where = f"in {seconds:.1f} s to {target.shown} (namespace {target.namespace})"
+        where = f"in {seconds:.1f} s to {target.display_path} (namespace {target.namespace})"
         if held.steps or not any(one.error for one in done):
             target.answer(result | {"memory": dataclasses.asdict(held)}, _summary(done, held, where))
         for one in done:
@@ -140,11 +140,11 @@ def watch(
 
     Example: tinymem watch ~/.claude/projects --path ~/memory
     """
-    from tinymem.cli.ingestion.watching import Watched
+    from tinymem.cli.ingestion.growing import WatchedFolder
 
-    watched = Watched(folder)
+    watched = WatchedFolder(folder)
     try:
-        with target.opened(create=True) as memory:
+        with target.open(create=True) as memory:
             while True:
                 for done in watched.changes(memory):
                     if done.steps:

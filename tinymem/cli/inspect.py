@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tinymem.cli.shared import Target, on_memory, say
+from tinymem.cli.shared import Target, listen_at, on_memory, say, web_address
 from tinymem.errors import InputError, StorageError
 from tinymem.steps.terminal import many
 
@@ -54,7 +54,7 @@ def inspect(
         raise InputError("give --web or --html, not both")
     if ask and not html:
         raise InputError("--ask belongs to --html: a page that is served answers every question")
-    with target.searched() if html else target.opened() if web else target.opened_to_read() as memory:
+    with target.open_to_search() if html else target.open() if web else target.open_to_read() as memory:
         if not web and not html:
             from tinymem.memory.inspection.report import LISTED, report_of
 
@@ -75,10 +75,9 @@ def _answer(target: Target, report: MemoryReport) -> None:
 
 def _serve_page(view: View, host: str, port: int) -> None:
     from tinymem.cli.inspector.server import LOOPBACK, serve
-    from tinymem.cli.sockets import address, listening
 
-    listener, token = listening(host, port), secrets.token_urlsafe(24)
-    where = address(host, listener)
+    listener, token = listen_at(host, port), secrets.token_urlsafe(24)
+    where = web_address(host, listener)
     say(f"{where}/?token={token}\nCtrl-C ends it.", err=True)
     serve(view, listener, {*LOOPBACK, f"[{host}]" if ":" in host else host}, token)
 
@@ -111,7 +110,7 @@ def show(
     """
     from tinymem.memory.inspection.report import draw_memory
 
-    with target.opened_to_read() as memory:
+    with target.open_to_read() as memory:
         _answer(target, draw_memory(memory, width))
 
 
@@ -123,7 +122,7 @@ def get(
 
     Example: tinymem get 42
     """
-    with target.opened_to_read() as memory:
+    with target.open_to_read() as memory:
         step = memory.get(int(id) if id.isdecimal() and len(id) < LEAST_ID else id)
     if not target.as_json:
         when = f"{step.timestamp:%Y-%m-%d %H:%M} UTC"
@@ -152,7 +151,7 @@ def stats(target: Target) -> None:
 
     Example: tinymem stats --path ./memory --json
     """
-    with target.opened_to_read() as memory:
+    with target.open_to_read() as memory:
         values = dataclasses.asdict(memory.stats())
     shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in values.items()}
     width = max(map(len, shown)) + 2

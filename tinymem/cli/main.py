@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tinymem import __version__
 from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import demo, ingest, watch
-from tinymem.cli.database import migrate, schema, scrub
-from tinymem.cli.files import export, import_file
-from tinymem.cli.help import AGENTS, FILES, FIRST, FORGETTING, INSIDE, REPAIR, SHARED, Commands
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
-from tinymem.cli.repair import doctor, rebuild
+from tinymem.cli.move import export, import_file, migrate, schema, scrub
 from tinymem.cli.shared import say
-from tinymem.cli.upkeep import forget, reindex, retain
+from tinymem.cli.upkeep import doctor, forget, rebuild, reindex, retain
 from tinymem.errors import (
     BudgetError,
     EmbedderMismatchError,
@@ -37,15 +35,17 @@ __all__ = ["app", "main"]
 
 MISTAKES = (InputError, BudgetError, NotAMemoryError, EmbedderMismatchError, MissingExtraError)
 
-GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+FIRST = "Begin here"
+GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the help
     FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
-    INSIDE: {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
-    AGENTS: {"mcp": mcp, "hook": hook},
-    FILES: {"export": export, "import": import_file},
-    FORGETTING: {"forget": forget, "retain": retain},
-    REPAIR: {"doctor": doctor, "rebuild": rebuild, "reindex": reindex},
-    SHARED: {"schema": schema, "migrate": migrate, "scrub": scrub},
+    "Look inside": {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
+    "Connect agents": {"mcp": mcp, "hook": hook},
+    "Move it": {"export": export, "import": import_file},
+    "Forget": {"forget": forget, "retain": retain},
+    "Repair": {"doctor": doctor, "rebuild": rebuild, "reindex": reindex},
+    "Share it between hosts (PostgreSQL)": {"schema": schema, "migrate": migrate, "scrub": scrub},
 }
+LONGEST = 1_000  # characters of a sentence in the help: all of it
 
 EPILOG = """Examples:
 
@@ -56,6 +56,23 @@ tinymem recall which test was flaky
 tinymem context why did the tills fail --max-tokens 4000
 tinymem ingest run.jsonl trajectories/*.json.gz --path ./runs
 """
+
+
+class Commands(TyperGroup):
+    """The commands in groups; plain text, since layout with rich takes longer than all the rest."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the groups, each command with the first sentence of its text."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        listed = [(name, command) for name, command in self.commands.items() if not command.hidden]
+        widest = max(len(name) for name, _ in listed)
+        for name, command in listed:
+            text = command.get_short_help_str(LONGEST)
+            groups.setdefault(str(getattr(command, "rich_help_panel", FIRST)), []).append((name.ljust(widest), text))
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(rows)
+
 
 app = typer.Typer(
     name="tinymem",

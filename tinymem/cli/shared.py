@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tinymem.cli.options import MEMORY, EmbedderOption, JsonOption, NamespaceOption, PathOption
-from tinymem.errors import NotAMemoryError
+from tinymem.errors import InputError, NotAMemoryError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.recall import Excerpt, LeftOut
     from tinymem.steps.terminal import Shown
 
-__all__ = ["Target", "agreed", "excerpt_record", "left_out_record", "on_memory", "print_json", "say"]
+__all__ = ["Target", "confirm", "excerpt_record", "left_out_record", "listen_at", "on_memory", "print_json", "say",
+           "web_address"]  # fmt: skip
 
 MOST_NAMES = 5  # of namespaces in an error
 
@@ -45,13 +47,13 @@ class Target:
         return a_place(self.path)
 
     @property
-    def shown(self) -> str:
+    def display_path(self) -> str:
         """The folder as it was given, or the address without its password."""
         from tinymem.stores.journals import shown_address
 
         return shown_address(self.place) if isinstance(self.place, str) else self.path
 
-    def opened(self, create: bool = False, writes: bool = False) -> HierarchicalMemory:
+    def open(self, create: bool = False, writes: bool = False) -> HierarchicalMemory:
         """Open the memory; without an embedder, with the one that it remembers.
 
         Unless the command writes, what waits for the index goes on waiting.
@@ -64,24 +66,24 @@ class Target:
         memory.long_term.in_background = writes or create
         return memory
 
-    def opened_to_read(self) -> HierarchicalMemory:
+    def open_to_read(self) -> HierarchicalMemory:
         """Open the memory, or a copy of one that may only be read, which is removed with this target."""
         from tinymem.archive.temporary import private_folder
         from tinymem.upkeep.copying import copy_namespace, is_read_only
 
         place = self.place
         if isinstance(place, str) or not is_read_only(place, self.namespace):
-            return self.opened()
+            return self.open()
         folder, _ = private_folder(self)
         copy_namespace(place, self.namespace, folder)
-        return replace(self, path=str(folder)).opened()
+        return replace(self, path=str(folder)).open()
 
     @contextmanager
-    def searched(self) -> Iterator[HierarchicalMemory]:
+    def open_to_search(self) -> Iterator[HierarchicalMemory]:
         """Open the memory to search it, and show the progress where a large one is opened on this machine first."""
         from tinymem.steps.progress import bar
 
-        with self.opened_to_read() as memory:
+        with self.open_to_read() as memory:
             with bar(sys.stderr, "opening", "passages") as progress:
                 memory.long_term.read_catalog(progress)
             yield memory
@@ -112,10 +114,12 @@ class Target:
         """Print the record as JSON if that was asked for, else the text."""
         if self.as_json:
             print_json(record)
-        elif isinstance(text, str):
-            say(text)
-        else:
-            _print_report(text)
+        elif isinstance(text, str) or not sys.stdout.isatty():
+            say(str(text))
+        else:  # a report gets colours on a terminal
+            from rich.console import Console
+
+            Console().print(text)
 
 
 def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -137,7 +141,7 @@ def on_memory(without: str = "") -> Callable[[Callable[..., None]], Callable[...
     return decorate
 
 
-def agreed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask on standard error, and return whether standard input answers yes; no answer is a no."""
     say(f"{question} [y/N] ", nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -171,11 +175,16 @@ def left_out_record(one: LeftOut) -> dict[str, Any]:
     return excerpt_record(one.excerpt) | {"rank": one.rank, "reason": one.reason, "repeats": one.repeats}
 
 
-def _print_report(report: Shown) -> None:
-    """Print with colours on a terminal, else as plain text."""
-    if not sys.stdout.isatty():
-        say(str(report))
-        return
-    from rich.console import Console
+def listen_at(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"cannot listen at {host} port {port}: {getattr(error, 'strerror', None) or error}") from None
 
-    Console().print(report)
+
+def web_address(host: str, listener: socket.socket) -> str:
+    """Return the address that a browser or a client opens."""
+    place = f"[{host}]" if ":" in host else host
+    return f"http://{place}:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""The commands that forget and embed again: `tinymem forget`, `retain` and `reindex`."""
+"""The commands that forget (`tinymem forget`, `retain`) and repair (`doctor`, `rebuild`, `reindex`)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from tinymem.cli.options import (
     SessionOption,
     SinceOption,
     SpeakerOption,
+    StoreOption,
     ToolOption,
     TypeOption,
     UntilOption,
     moment,
 )
-from tinymem.cli.shared import Target, agreed, on_memory, say
+from tinymem.cli.shared import Target, confirm, on_memory, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import many
 
 if TYPE_CHECKING:
     from tinymem.upkeep.retention import RetentionReport
 
-__all__ = ["forget", "reindex", "retain"]
+__all__ = ["doctor", "forget", "rebuild", "reindex", "retain"]
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say how many steps would go.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-_UNITS = {
+LONGEST_AGE = timedelta.max.days * 86_400  # seconds
+UNITS = {
     "age": {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800},
     "size": {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
 }
@@ -68,10 +70,10 @@ def forget(
             raise InputError("--everything stands alone: without ids and filters")
         _forget_namespace(target, dry_run, yes)
         return
-    with target.opened(writes=not dry_run) as memory:
+    with target.open(writes=not dry_run) as memory:
         count = memory.forget(id or (), **filters, dry_run=True)
         if count and not dry_run:
-            _be_sure(f"Forget {many(count, 'step')} of namespace {target.namespace!r} for good?", yes)
+            _confirm(f"Forget {many(count, 'step')} of namespace {target.namespace!r} for good?", yes)
             with bar(sys.stderr, "forgetting", "parts") as progress:
                 count = memory.forget(id or (), **filters, progress=progress)
     said = f"{'Would forget' if dry_run else 'Forgot'} {many(count, 'step')}."
@@ -89,7 +91,7 @@ def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:
     else:
         where = str(namespace_folder(place, target.namespace, create=False))
     if not dry_run:
-        _be_sure(f"Forget namespace {target.namespace!r} of {target.shown}, all of it, for good?", yes)
+        _confirm(f"Forget namespace {target.namespace!r} of {target.display_path}, all of it, for good?", yes)
         forget_namespace(place, target.namespace)
     record = {"namespace": target.namespace, "folder": where, "dry_run": dry_run}
     target.answer(record, f"{'Would remove' if dry_run else 'Removed'} {where}.")
@@ -118,12 +120,12 @@ def retain(
 
     if max_age is None and max_steps is None and max_bytes is None:
         raise InputError("say what to retain: --max-age, --max-steps or --max-bytes")
-    age = None if max_age is None else _age(max_age)
+    age = None if max_age is None else timedelta(seconds=min(_amount("age", max_age), LONGEST_AGE))
     limits = Retention(age, max_steps, None if max_bytes is None else _amount("size", max_bytes))
-    with target.opened(writes=not dry_run) as memory:
+    with target.open(writes=not dry_run) as memory:
         report = memory.retain(limits, dry_run=True)
         if report.removed and not dry_run:
-            _be_sure(_summary(report, "Forget", "?"), yes)
+            _confirm(_summary(report, "Forget", "?"), yes)
             with bar(sys.stderr, "forgetting", "parts") as progress:
                 report = memory.retain(limits, progress=progress)
     record = dataclasses.asdict(report) | {"reasons": report.reasons, "dry_run": dry_run}
@@ -152,9 +154,51 @@ def reindex(
     target.answer(dataclasses.asdict(done), text)
 
 
-def _be_sure(question: str, yes: bool) -> None:
+@on_memory(without="embedder")
+def doctor(target: Target, store: StoreOption = "chroma") -> None:
+    """Check a memory's files: the journal, its full-text index, and the index of vectors.
+
+    Nothing is changed. Each finding says what to do; exit status 1 if there is one.
+
+    Example: tinymem doctor --path ./memory
+    """
+    from tinymem.upkeep.diagnosis import doctor as examine
+
+    target.check()
+    found = examine(target.place, target.namespace, store=store)
+    names = {name: name.replace("_", " ") for name in found.counts}
+    looked_at = ", ".join(  # as "1 step" or "3 in index"
+        many(count, names[name].removesuffix("s")) if name.endswith("s") else f"{count:,} {names[name]}"
+        for name, count in found.counts.items()
+    )
+    summary = f"{'Sound' if found.sound else many(len(found.findings), 'finding')}: {looked_at or 'nothing'}."
+    record = {"sound": found.sound, **dataclasses.asdict(found)}
+    target.answer(record, "\n".join([*map(str, found.findings), summary]))
+    raise typer.Exit(0 if found.sound else 1)
+
+
+@on_memory(without="embedder")
+def rebuild(target: Target, store: StoreOption = "chroma") -> None:
+    """Make a memory's index again from the vectors in its journal; nothing is embedded.
+
+    Example: tinymem rebuild --path ./memory
+    """
+    from tinymem.steps.progress import bar
+    from tinymem.upkeep.diagnosis import rebuild as remake
+
+    target.check()
+    with bar(sys.stderr, "rebuilding", "vectors") as progress:
+        vectors = remake(target.place, target.namespace, store=store, progress=progress)
+    none = "There is no index to make: no step has left the window yet."
+    target.answer({"vectors": vectors}, f"The index was made again, of {many(vectors, 'vector')}." if vectors else none)
+
+
+# -- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _confirm(question: str, yes: bool) -> None:
     """End the command unless the answer is yes."""
-    if not yes and not agreed(question):
+    if not yes and not confirm(question):
         say("Nothing was forgotten.", err=True)
         raise typer.Exit(1)
 
@@ -164,17 +208,10 @@ def _summary(report: RetentionReport, what: str, end: str) -> str:
     return f"{what} {many(len(report.removed), 'step')}{f' ({why})' if why else ''}{end}"
 
 
-def _age(text: str) -> timedelta:
-    try:
-        return timedelta(seconds=_amount("age", text))
-    except OverflowError:
-        return timedelta.max
-
-
 def _amount(kind: str, text: str) -> int:
     """Parse a number with a unit; return seconds or bytes."""
     found = re.fullmatch(r"([0-9]{1,15}) ?([A-Za-z]*)", text)
-    if found is None or found[2] not in _UNITS[kind]:
-        units = ", ".join(filter(None, _UNITS[kind]))
+    if found is None or found[2] not in UNITS[kind]:
+        units = ", ".join(filter(None, UNITS[kind]))
         raise InputError(f"{text!r} is no {kind}: give a whole number and a unit of {units}")
-    return int(found[1]) * _UNITS[kind][found[2]]
+    return int(found[1]) * UNITS[kind][found[2]]

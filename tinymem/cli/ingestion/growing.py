@@ -1,4 +1,4 @@
-"""Session files that grow: each is read on from the place where its last reading ended, which the memory keeps.
+"""Session files that grow: each is read on from where its last reading ended, a place that the memory keeps.
 
 Steps are durable before the place behind them is kept, so a process that is killed between the two reads some lines
 again, whose messages are known. Where the bytes before a place are not those that were read, the file is read whole.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 
 from tinymem.cli.ingestion.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
 from tinymem.cli.ingestion.readers import runs_of
@@ -25,11 +25,10 @@ from tinymem.upkeep.lines import parsed, text_lines
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["ingest_growing"]
+__all__ = ["WatchedFolder", "ingest_growing"]
 
+PATTERN = "*.jsonl"
 KNOWN_BY = 4_096  # bytes before a place, by whose hash it is known
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
     try:
         for run in runs_of(file, values, transcript):
             known = memory.short_term.linked([links[run.name]]) if run.name in links else {}
-            link = _last(add_run(memory, run.steps, done, [*known.values()]))
+            link = add_run(memory, run.steps, done, [*known.values()])
             links |= {run.name: link} if link else {}
     finally:
         lines.close()
@@ -103,14 +102,38 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
     return Place(transcript.session, place.offset + len(unread), count, "", links, calls)
 
 
-def _last(steps: Generator[None, None, T]) -> T:
-    """Run to the end, and return what is returned there."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+class WatchedFolder:
+    """A folder with files of JSON lines, in it or in folders below.
+
+    Only the memory knows what was added: a new object, or a process that starts again, adds nothing twice.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen: dict[Path, tuple[int, int, int]] = {}
+        self._named: dict[Path, set[str]] = {}  # what was reported: types of lines that are left out, and errors
+
+    def changes(self, memory: HierarchicalMemory) -> Iterator[Ingested]:
+        """Read the files that changed since the last call; yield the outcome of each that gave something new.
+
+        Each type of lines that are left out is named once for each file, and so is each error.
+        """
+        for file in sorted(self._folder.rglob(PATTERN)):
+            try:
+                now = file.stat()
+            except OSError:  # it was moved away
+                continue
+            stamp = (now.st_ino, now.st_size, now.st_mtime_ns)
+            if not now.st_size or not file.is_file() or self._seen.get(file) == stamp:
+                continue
+            self._seen[file] = stamp
+            done = ingest_growing(memory, file)
+            named = self._named.setdefault(file, set())
+            done.skipped = {name: count for name, count in done.skipped.items() if name not in named}
+            done.error = None if done.error in named else done.error
+            named.update(done.skipped, [done.error] if done.error else ())
+            if done.steps or done.error is not None or (done.skipped and not done.known):
+                yield done
 
 
 # -- places as the memory keeps them ----------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.steps.step import Step
 
-__all__ = ["event_of", "greeting", "take_in"]
+__all__ = ["add_transcript", "greeting", "read_event"]
 
 LONGEST = 1_000_000  # characters of an event
 
 
-def event_of(text: str) -> Mapping[str, Any]:
+def read_event(text: str) -> Mapping[str, Any]:
     """Read what the agent wrote to standard input."""
     try:
         event = json.loads(text) if len(text) <= LONGEST else None
@@ -61,7 +61,7 @@ def _is_said(step: Step) -> bool:
     return not isinstance(step, ActionStep) and getattr(step, "role", None) != "tool"
 
 
-def take_in(memory: HierarchicalMemory, event: Mapping[str, Any]) -> int:
+def add_transcript(memory: HierarchicalMemory, event: Mapping[str, Any]) -> int:
     """Add what is new in the transcript of the session, and return the number of steps.
 
     A last line that is still being written is left for the next time.

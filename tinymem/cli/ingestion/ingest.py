@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
-from tinymem.messages.recognition import Arrival, Linked, Node, new_of
+from tinymem.messages.recognition import Arrival, Node, new_of
 from tinymem.protocols.rows import LinkRow
 from tinymem.steps.progress import Progress, unseen
 from tinymem.steps.step import Step
@@ -57,19 +57,18 @@ def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Pr
     before a part of it is added: of a damaged one nothing is, and `error` names the damage; then comes the next file.
     Where only a last line is not whole, since it is being written, what stands before it is added.
     """
-    done: list[Ingested] = []
+    outcomes: list[Ingested] = []
     for file in files:
-        done.append(Ingested(str(file)))
+        outcomes.append(Ingested(str(file)))
         try:
-            for _ in _ingest(memory, file, done[-1]):
-                progress(sum(one.steps + one.known for one in done), None)
+            _ingest(memory, file, outcomes[-1], lambda: progress(sum(one.steps + one.known for one in outcomes), None))
         except InputError as error:
-            done[-1].error = str(error)
-    return done
+            outcomes[-1].error = str(error)
+    return outcomes
 
 
-def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested) -> Iterator[None]:
-    """Check a file, then add it, and yield whenever a batch of steps is safe."""
+def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested, tell: Callable[[], object]) -> None:
+    """Check a file, then add it, and `tell` whenever a batch of steps is safe."""
     name = "stdin" if file == STDIN else file
     with _copied(file) if file == STDIN or file.is_fifo() else nullcontext() as copy:
         try:
@@ -83,7 +82,7 @@ def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested) -> Iterator[
             copy.seek(0)
         for run in read_runs(name, copy):
             done.skipped |= run.skipped
-            yield from add_run(memory, run.steps, done)
+            add_run(memory, run.steps, done, tell=tell)
 
 
 @contextmanager
@@ -121,9 +120,13 @@ def is_json(line: bytes) -> bool:
 
 
 def add_run(
-    memory: HierarchicalMemory, steps: Iterator[Step], done: Ingested, before: Sequence[Node] = ()
-) -> Generator[None, None, str | None]:
-    """Add what is new of a run, which goes on behind the messages `before`, and yield whenever a batch is safe.
+    memory: HierarchicalMemory,
+    steps: Iterator[Step],
+    done: Ingested,
+    before: Sequence[Node] = (),
+    tell: Callable[[], object] = lambda: None,
+) -> str | None:
+    """Add what is new of a run, which goes on behind the messages `before`, and `tell` whenever a batch is safe.
 
     Returns:
         The link of its last message.
@@ -132,43 +135,32 @@ def add_run(
         InputError: The run ends early; the steps before that were added.
     """
     done.runs += 1
-    given: list[Step] = []
+    read: list[Step] = []
     fault: InputError | None = None
     try:
         for step in steps:
-            given.append(step)
+            read.append(step)
     except InputError as error:
         fault = error
-    new, link = new_of(given, memory.as_kept, memory.short_term, before)
-    done.known += max(len(given) - len(new), 0)
+    new, link = new_of(read, memory.as_kept, memory.short_term, before)
+    done.known += max(len(read) - len(new), 0)
     for at in range(0, len(new), BATCH):
         batch = new[at : at + BATCH]
         added = _add(memory, batch)
         done.steps += added
         done.known += len(batch) - added
-        yield
+        tell()
     if fault is not None:
         raise fault
     return link
 
 
 def _add(memory: HierarchicalMemory, new: Sequence[Arrival]) -> int:
-    """Add steps, less those that another process adds at the same time; return how many."""
-    journal = memory.long_term.journal
-    while new:
-        try:
-            added = memory.add_steps([one.step for one in new])
-        except InputError:
-            held = journal.held([one.step.id for one in new])
-            if not held:
-                raise
-            new = [one for one in new if one.step.id not in held]
-        else:
-            numbers = {step.id: step.step_number or 0 for step in added}
-            journal.put_links([_row(row, numbers[one.step.id]) for one in new for row in one.links])
-            return len(added)
-    return 0
-
-
-def _row(linked: Linked, number: int) -> LinkRow:
-    return LinkRow(linked.link, linked.said, number, number if linked.place is None else linked.place)
+    """Add steps, less those that another process adds at the same time, then keep their links; return how many."""
+    added = memory.add_steps([one.step for one in new], on_conflict="skip")
+    numbers = {step.id: step.step_number or 0 for step in added}
+    links = [(linked, numbers[one.step.id]) for one in new if one.step.id in numbers for linked in one.links]
+    memory.long_term.journal.put_links(
+        [LinkRow(one.link, one.said, number, number if one.place is None else one.place) for one, number in links]
+    )
+    return len(added)

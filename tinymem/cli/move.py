@@ -1,19 +1,77 @@
-"""The commands for memories in PostgreSQL: `tinymem schema`, `migrate` and `scrub`."""
+"""The commands that move memories: `tinymem export`, `import`, `schema`, `migrate` and `scrub`."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tinymem.cli.options import JsonOption
-from tinymem.cli.shared import Target, on_memory, print_json, say
+from tinymem.cli.shared import Target, confirm, on_memory, print_json, say
 from tinymem.errors import InputError
 from tinymem.steps.terminal import many
 
-__all__ = ["migrate", "schema", "scrub"]
+__all__ = ["export", "import_file", "migrate", "schema", "scrub"]
+
+
+@on_memory(without="embedder as_json")
+def export(
+    target: Target,
+    file: Annotated[Path, typer.Argument(metavar="[FILE|-]", help="The file to write; - is standard output.")] = Path(
+        "-"
+    ),
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="Write the vectors too, so that an import embeds nothing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite a file without asking.")] = False,
+) -> None:
+    """Write a memory as lines of JSON.
+
+    The file has everything that was added: steps, what the window shows of them, milestones, episodes and the
+    scratchpad. It has no key.
+
+    Example: tinymem export memory.jsonl
+    """
+    from tinymem.steps.progress import bar
+    from tinymem.upkeep.exporting import export_memory
+
+    target.check()
+    to = sys.stdout if file == Path("-") else file
+    if to is file and file.is_file() and not force and not confirm(f"{file} is there already. Overwrite it?"):
+        say("Nothing was exported; --force overwrites without asking.", err=True)
+        raise typer.Exit(1)
+    with bar(sys.stderr, "exporting", "steps") as progress:
+        done = export_memory(target.place, to, namespace=target.namespace, vectors=vectors, progress=progress)
+    say(f"Exported {many(done.steps, 'step')} and {many(done.episodes, 'episode')}.", err=True)
+
+
+@on_memory()
+def import_file(
+    target: Target,
+    file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)],
+) -> None:
+    """Make a memory from an exported file: all of it, or nothing.
+
+    Example: tinymem import memory.jsonl --namespace restored
+    """
+    from tinymem.steps.progress import bar
+    from tinymem.upkeep.importing import import_memory
+
+    path, namespace = target.place, target.namespace
+    with bar(sys.stderr, "importing", "steps read and embedded") as progress:
+        came = import_memory(path, file, namespace=namespace, embedder=target.embedder, progress=progress)
+    scratchpad = " and the scratchpad" if came.scratchpad else ""
+    target.answer(
+        dataclasses.asdict(came),
+        f"Imported {many(came.steps, 'step')}, {many(came.episodes, 'episode')}{scratchpad} into {target.display_path} "
+        f"(namespace {namespace}), and embedded {many(came.embedded, 'passage')}.",
+    )
+
+
+# -- databases --------------------------------------------------------------------------------------------------------
 
 
 def schema() -> None:
@@ -42,15 +100,20 @@ def migrate(
 
     Example: tinymem migrate --from ./memory --to "$URL"
     """
+    record: object
     if url is not None and source is None and target is None and namespace is None:
-        _bring_up(url, as_json)
+        record, text = _bring_up(url)
     elif url is None and source is not None and target is not None:
-        _copy(source, target, namespace, as_json)
+        record, text = _copy(source, target, namespace)
     else:
         raise InputError("give the URL of a database, whose tables are made; or --from PLACE and --to PLACE, to copy")
+    if as_json:
+        print_json(record)
+    else:
+        say(text)
 
 
-def _bring_up(url: str, as_json: bool) -> None:
+def _bring_up(url: str) -> tuple[dict[str, int], str]:
     from tinymem.stores.journals import is_address, migrate_tables, shown_address
 
     if not is_address(url):
@@ -58,10 +121,10 @@ def _bring_up(url: str, as_json: bool) -> None:
     before, after = migrate_tables(url)
     said = f"are of format {after} already" if before == after else f"were of format {before}, and are of {after} now"
     text = f"The tables of {shown_address(url)} {said if before else f'were made, of format {after}'}."
-    _answer({"before": before, "after": after}, text, as_json)
+    return {"before": before, "after": after}, text
 
 
-def _copy(source: str, target: str, namespace: str | None, as_json: bool) -> None:
+def _copy(source: str, target: str, namespace: str | None) -> tuple[list[dict[str, object]], str]:
     from tinymem.steps.progress import bar
     from tinymem.upkeep.migration import migrate as copy
 
@@ -72,7 +135,7 @@ def _copy(source: str, target: str, namespace: str | None, as_json: bool) -> Non
         f"(SHA-256 {one.checksum[:16]}...)"
         for one in done
     ]
-    _answer([dataclasses.asdict(one) for one in done], "\n".join(lines), as_json)
+    return [dataclasses.asdict(one) for one in done], "\n".join(lines)
 
 
 @on_memory(without="namespace embedder")
@@ -89,10 +152,3 @@ def scrub(target: Target) -> None:
         raise InputError(f"{place} is a folder: what is forgotten there is gone from its files at once")
     before, after = scrub_shared(place)
     target.answer({"before": before, "after": after}, f"The tables take {after:,} bytes, after {before:,}.")
-
-
-def _answer(record: object, text: str, as_json: bool) -> None:
-    if as_json:
-        print_json(record)
-    else:
-        say(text)
