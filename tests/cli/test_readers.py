@@ -51,7 +51,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def read(path: Path) -> list[list[Step]]:
-    return [list(run.steps) for run in read_runs(path)]
+    return [run.steps for run in read_runs(path)]
 
 
 def messages(steps: list[Step]) -> list[dict[str, Any]]:
@@ -63,8 +63,9 @@ def fails(path: Path) -> tuple[list[Step], str]:
     before: list[Step] = []
     with pytest.raises(InputError) as caught:
         for run in read_runs(path):
-            for step in run.steps:
-                before.append(step)
+            before += run.steps
+            if run.fault is not None:
+                raise run.fault
     assert not open_files(path)
     return before, str(caught.value)
 

@@ -92,7 +92,7 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
     try:
         for run in runs_of(file, values, transcript):
             known = memory.short_term.linked([links[run.name]]) if run.name in links else {}
-            link = add_run(memory, run.steps, done, [*known.values()])
+            link = add_run(memory, run, done, [*known.values()])
             links |= {run.name: link} if link else {}
     finally:
         lines.close()

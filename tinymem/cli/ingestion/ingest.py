@@ -12,12 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
-from tinymem.cli.ingestion.readers import read_runs
+from tinymem.cli.ingestion.readers import Run, read_runs
 from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival, Node, new_of
 from tinymem.protocols.rows import LinkRow
 from tinymem.steps.progress import Progress, unseen
-from tinymem.steps.step import Step
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -73,8 +72,8 @@ def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested, tell: Callab
     with _copied(file) if file == STDIN or file.is_fifo() else nullcontext() as copy:
         try:
             for run in read_runs(name, copy):
-                for _ in run.steps:
-                    pass
+                if run.fault is not None:
+                    raise run.fault
         except InputError:
             if not is_being_written(copy or file):
                 raise
@@ -82,7 +81,7 @@ def _ingest(memory: HierarchicalMemory, file: Path, done: Ingested, tell: Callab
             copy.seek(0)
         for run in read_runs(name, copy):
             done.skipped |= run.skipped
-            add_run(memory, run.steps, done, tell=tell)
+            add_run(memory, run, done, tell=tell)
 
 
 @contextmanager
@@ -121,7 +120,7 @@ def is_json(line: bytes) -> bool:
 
 def add_run(
     memory: HierarchicalMemory,
-    steps: Iterator[Step],
+    run: Run,
     done: Ingested,
     before: Sequence[Node] = (),
     tell: Callable[[], object] = lambda: None,
@@ -135,23 +134,16 @@ def add_run(
         InputError: The run ends early; the steps before that were added.
     """
     done.runs += 1
-    read: list[Step] = []
-    fault: InputError | None = None
-    try:
-        for step in steps:
-            read.append(step)
-    except InputError as error:
-        fault = error
-    new, link = new_of(read, memory.as_kept, memory.short_term, before)
-    done.known += max(len(read) - len(new), 0)
+    new, link = new_of(run.steps, memory.as_kept, memory.short_term, before)
+    done.known += max(len(run.steps) - len(new), 0)
     for at in range(0, len(new), BATCH):
         batch = new[at : at + BATCH]
         added = _add(memory, batch)
         done.steps += added
         done.known += len(batch) - added
         tell()
-    if fault is not None:
-        raise fault
+    if run.fault is not None:
+        raise run.fault
     return link
 
 

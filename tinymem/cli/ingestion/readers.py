@@ -13,9 +13,8 @@ The shape of a file is recognised by its content; each may be gzip'd:
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
@@ -40,13 +39,17 @@ SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a mes
 class Run:
     """One conversation or agent run.
 
-    `steps` can be read once, before the next run is asked for. It raises InputError at the first malformed message,
-    after the steps before it. `skipped` counts lines without a message, by their type.
+    Attributes:
+        name: Its name.
+        steps: Its steps; where it is damaged, those before the first malformed message.
+        skipped: The number of lines without a message, by their type.
+        fault: The damage.
     """
 
     name: str
-    steps: Iterator[Step] = field(repr=False)
+    steps: list[Step] = field(repr=False)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    fault: InputError | None = None
 
 
 def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
@@ -55,7 +58,7 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
     The N-th run is named `FILE#N`, and so is the session of its steps; those of coding agents have their own names.
 
     >>> for run in read_runs("runs.jsonl"):  # doctest: +SKIP
-    ...     memory.add_steps(list(run.steps))
+    ...     memory.add_steps(run.steps)
 
     Args:
         path: The file.
@@ -67,61 +70,43 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
     """
     path = a_path("path", path)
     lines = text_lines(path, raw=raw)
-    with _closed_when_damaged(lines):
-        first = next(lines, None)
-        if first is None:
-            raise InputError(f"{path} is empty")
-        try:
-            value = json.loads(first[1])
-        except (ValueError, RecursionError):
-            runs = _of_document(path, first, lines)
-        else:
-            rest = ((number, parsed(text, path, number)) for number, text in lines)
-            values = chain([(first[0], value)], rest)
-            runs = _of_events(path, values) if is_event(value) else _of_lines(path, values, _is_message(value))
-        for run in runs:
-            yield replace(run, steps=_guarded(run.steps, lines))
-
-
-@contextmanager
-def _closed_when_damaged(lines: Generator[Line, None, None]) -> Iterator[None]:
-    """Close the file at once when it is damaged, not when the error is collected."""
     try:
-        yield
-    except InputError:
+        for run in _runs_in(path, lines):
+            if run.fault is not None:
+                lines.close()  # at once, not when the error is collected
+            yield run
+    finally:
         lines.close()
-        raise
-
-
-def _guarded(steps: Iterator[Step], lines: Generator[Line, None, None]) -> Iterator[Step]:
-    with _closed_when_damaged(lines):
-        yield from steps
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _of_lines(path: Path, values: Iterable[tuple[int, Any]], one_run: bool) -> Iterator[Run]:
-    """Read JSON lines: one run of messages, or a run or more a line."""
-    if one_run:
-        messages = (_said(value, f"{path}, line {number}") for number, value in values)
-        name = f"{path.name}#1"
-        yield Run(name, _steps_of(messages, name))
+def _runs_in(path: Path, lines: Iterator[Line]) -> Iterator[Run]:
+    """Read the runs of a file by its shape, which its first line tells."""
+    first = next(lines, None)
+    if first is None:
+        raise InputError(f"{path} is empty")
+    try:
+        value = json.loads(first[1])
+    except (ValueError, RecursionError):
+        yield from _runs_of_document(path, first, lines)
         return
-    count = 0
-    for number, value in values:
-        for run in _of_value(value, path, f"line {number}", count):
-            count += 1
-            yield run
-
-
-def _of_events(path: Path, values: Iterable[tuple[int, Any]]) -> Iterator[Run]:
-    """Read the session file of a coding agent."""
-    transcript = Transcript(path.stem)
-    yield from runs_of(path, values, transcript)
-    if not transcript.threads:
-        types = ", ".join(map(repr, transcript.skipped))
-        raise InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
+    values = chain([(first[0], value)], ((number, parsed(text, path, number)) for number, text in lines))
+    if is_event(value):
+        transcript = Transcript(path.stem)
+        yield from runs_of(path, values, transcript)
+        if not transcript.threads:
+            types = ", ".join(map(repr, transcript.skipped))
+            raise InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
+    elif _is_message(value):
+        yield _run((_said(value, f"{path}, line {number}") for number, value in values), f"{path.name}#1")
+    else:
+        count = 0
+        for number, value in values:
+            for run in _runs_of_value(value, path, f"line {number}", count):
+                count += 1
+                yield run
 
 
 def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcript) -> Iterator[Run]:
@@ -131,20 +116,13 @@ def runs_of(path: Path, values: Iterable[tuple[int, Any]], transcript: Transcrip
     skipped: Mapping[str, int] = transcript.skipped
     for thread in grown:
         said = [_Said(place, message, _moment(clock, place)) for place, message, clock in thread.events]
-        last = fault if thread is grown[-1] else None
-        yield Run(thread.session, _steps_of(_then(said, last), thread.session, thread), skipped)
+        yield _run(said, thread.session, skipped, thread, fault if thread is grown[-1] else None)
         skipped = {}
     if not grown and fault is not None:
         raise fault
 
 
-def _then(said: Iterable[_Said], fault: InputError | None) -> Iterator[_Said]:
-    yield from said
-    if fault is not None:
-        raise fault
-
-
-def _of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]:
+def _runs_of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]:
     """Read one JSON value that spans many lines."""
     number, text = first
     blank = "\n" * (number - 1)
@@ -152,35 +130,35 @@ def _of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator[Run]
     for at, line in rest:
         parts.append("\n" * (at - number - 1) + line)
         number = at
-    yield from _of_value(parsed("".join(parts), path, 1), path, "", 0)
+    yield from _runs_of_value(parsed("".join(parts), path, 1), path, "", 0)
 
 
-def _of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
+def _runs_of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
     """Read the runs of one value; `count` runs come before it in the file."""
     name = f"{path.name}#{count + 1}"
     place = f"{path}, {where}" if where else str(path)
     if (dump := chat_of(value)) is not None:
         messages, skipped = dump
-        yield Run(name, _steps_of(_listed(messages, place), name), skipped)
+        yield _run(_listed(messages, place), name, skipped)
     elif isinstance(value, Mapping):
-        yield Run(name, _of_mapping(value, place, name))
+        yield _run(_messages_of(value, place), name)
     elif isinstance(value, list) and value and _is_message(value[0]):
-        yield Run(name, _steps_of(_listed(value, place), name))
+        yield _run(_listed(value, place), name)
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
         for at, one in enumerate(value):
             if not isinstance(one, Mapping):
                 raise InputError(f"{place}, entry {at}: should be {SHAPES}, not {type(one).__name__}")
             name = f"{path.name}#{count + at + 1}"
-            yield Run(name, _of_mapping(one, f"{place}, entry {at}", name))
+            yield _run(_messages_of(one, f"{place}, entry {at}"), name)
     else:
         what = "an empty list" if value == [] else type(value).__name__
         raise InputError(f"{place}: should be {SHAPES}, not {what}")
 
 
-def _of_mapping(value: Mapping[str, Any], place: str, name: str) -> Iterator[Step]:
+def _messages_of(value: Mapping[str, Any], place: str) -> Iterator[_Said]:
     for key in ("messages", "traj"):
         if isinstance(value.get(key), list):
-            return _steps_of(_listed(value[key], place), name)
+            return _listed(value[key], place)
     raise InputError(f"{place}: should be {SHAPES}, and has only {', '.join(map(repr, value)) or 'nothing'}"[:400])
 
 
@@ -214,11 +192,9 @@ def _as_chat(said: list[_Said]) -> list[_Said]:
 
 def _is_message(value: Any) -> bool:
     """Return True for what looks like a chat message, or an item of the Responses API."""
-    return isinstance(value, Mapping) and (isinstance(value.get("role"), str) or _is_item(value))
-
-
-def _is_item(value: Mapping[str, Any]) -> bool:
-    return isinstance(value.get("call_id"), str) or value.get("type") == "reasoning"
+    return isinstance(value, Mapping) and (
+        isinstance(value.get("role"), str) or isinstance(value.get("call_id"), str) or value.get("type") == "reasoning"
+    )
 
 
 def _said(value: Any, place: str) -> _Said:
@@ -247,34 +223,40 @@ def _moment(clock: Any, place: str) -> datetime | None:
         raise InputError(f"{place}: the time of the message cannot be read: {kind_of(clock)}") from error
 
 
-def _steps_of(messages: Iterable[_Said], session: str, thread: Thread | None = None) -> Iterator[Step]:
-    """Convert the messages of a run to steps; yield those before a malformed message, then fail.
+def _run(
+    messages: Iterable[_Said],
+    name: str,
+    skipped: Mapping[str, int] | None = None,
+    thread: Thread | None = None,
+    fault: InputError | None = None,
+) -> Run:
+    """Convert messages to the steps of a run, up to a malformed one, or to the `fault` behind them all.
 
     The run may go on with a thread whose earlier messages are not among these.
     """
-    goes_on = thread is not None and thread.goes_on
-    pending = thread.waiting if thread else ()
-    good: list[_Said] = []
-    fault: InputError | None = None
+    said: list[_Said] = []
     try:
         for one in messages:
-            good.append(one)
+            said.append(one)
     except InputError as error:
         fault = error
-    good = _as_chat(good)
+    try:
+        said = _as_chat(said)
+    except InputError as error:
+        said, fault = [], error
     while True:
         try:
-            steps = steps_from_messages([one.message for one in good], session=session, pending=pending)
+            pending = thread.waiting if thread else ()
+            made = steps_from_messages([one.message for one in said], session=name, pending=pending)
             break
         except MessageError as error:
             at = error.index or 0
             what = str(error).removeprefix(f"message {error.index}: ")
-            good, fault = good[:at], InputError(f"{good[at].place}: {what}")
-    at = 0
-    for step in steps:
-        moment = good[at].moment
+            said, fault = said[:at], InputError(f"{said[at].place}: {what}")
+    at, steps = 0, []
+    for step in made:
+        moment = said[at].moment
         at += len(step.to_messages(style="tools"))
-        own = as_message(step) if goes_on else step
-        yield own if moment is None else own.evolve(timestamp=moment)
-    if fault is not None:
-        raise fault
+        own = as_message(step) if thread is not None and thread.goes_on else step
+        steps.append(own if moment is None else own.evolve(timestamp=moment))
+    return Run(name, steps, skipped or {}, fault)
