@@ -78,21 +78,10 @@ def test_shells_complete_commands_and_options(tmp_path: Path, shell: str) -> Non
     assert "doctor" not in done.out
 
 
-@pytest.mark.parametrize("command", ["demo", "ingest", "recall", "context", "stats", "get", "namespaces"])
-def test_help_of_commands(tinymem: Run, command: str) -> None:
-    done = tinymem(command, "--help")
-    assert done.status == 0
-    assert "--json" in done.out
-
-
-def test_version(tinymem: Run) -> None:
+def test_version_and_usage(tinymem: Run) -> None:
     assert tinymem("--version") == (0, f"tinymem {__version__}\n", "")
-
-
-def test_no_command_shows_help(tinymem: Run) -> None:
     done = tinymem()
-    assert done.status == 2
-    assert "Usage" in done.out + done.err
+    assert done.status == 2 and "Usage" in done.out + done.err
 
 
 # -- the whole way
@@ -105,59 +94,26 @@ def test_demo_as_a_process(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # it leaves nothing behind
 
 
-def test_demo_as_json(tinymem: Run) -> None:
+def test_demo_says_whether_the_answers_come_back(tinymem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     done = tinymem("demo", "--json", "--path", "kept")
     report = json.loads(done.out)
-    assert done.status == 0
-    assert report["answered"] == len(report["asked"]) == len(QUESTIONS)
-    again = tinymem("demo", "--path", "kept")
-    assert again.status == 2
-    assert "choose a new folder" in again.err
-
-
-def test_demo_fails_when_answers_do_not_come_back(tinymem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert done.status == 0 and report["answered"] == len(report["asked"]) == len(QUESTIONS)
     monkeypatch.setattr("tinymem.cli.demo.BUDGET", 40)  # too little for anything
     done = tinymem("demo")
-    assert done.status == 1
-    assert "not recalled" in done.out
+    assert done.status == 1 and "not recalled" in done.out
 
 
 def test_ingest_recall_context_stats_as_processes(tmp_path: Path, chat: Path) -> None:
-    done = process("ingest", str(chat), str(RECORDING), "--path", "mem", cwd=tmp_path)
-    assert (done.status, done.err) == (0, "")
-    assert "of 2 runs" in done.out
+    done = process("ingest", "-", str(RECORDING), "--path", "mem", cwd=tmp_path, input=chat.read_text("utf-8"))
+    assert (done.status, done.err) == (0, "") and "of 2 runs" in done.out
 
     done = process("recall", "Where is staging?", "--max-tokens", "100", cwd=tmp_path, TINYMEM_PATH="mem")
-    assert done.status == 0
-    assert "10.0.0.7" in done.out
-    assert "of 100 tokens" in done.err
+    assert done.status == 0 and "10.0.0.7" in done.out and "of 100 tokens" in done.err
 
     done = process("context", "Where is staging?", "--max-tokens", "2000", "--json", cwd=tmp_path, TINYMEM_PATH="mem")
     built = json.loads(done.out)
-    assert (done.status, done.err) == (0, "")
-    assert built["tokens"] <= 2000
+    assert (done.status, done.err) == (0, "") and built["tokens"] <= 2000
     assert any("10.0.0.7" in str(message["content"]) for message in built["messages"])
-
-    done = process("stats", "--json", cwd=tmp_path, TINYMEM_PATH="mem")
-    assert json.loads(done.out)["steps"] == 182
-
-
-def test_context_explains(tinymem: Run, chat: Path) -> None:
-    tinymem("ingest", str(chat))
-    done = tinymem("context", "lunch", "--max-tokens", "300")
-    assert done.status == 0
-    assert "of 300 tokens" in done.out
-
-
-def test_recall_as_json(tinymem: Run, chat: Path) -> None:
-    tinymem("ingest", str(chat))
-    done = tinymem("recall", "Where is the staging server?", "--json", "--max-tokens", "80")
-    found = json.loads(done.out)
-    assert (done.status, done.err) == (0, "")
-    assert found["tokens"] <= found["budget"] == 80
-    best = max(found["items"], key=lambda item: float(item["score"]))
-    assert (best["step"], best["session"]) == (1, "chat.jsonl#1")
-    assert "10.0.0.7" in best["text"]
 
 
 def test_questions_need_no_quotes(tinymem: Run, chat: Path) -> None:
@@ -194,9 +150,12 @@ def test_recall_has_the_limits_of_the_api(tinymem: Run, chat: Path) -> None:
     ask = "recall", "Where is the staging server?", "--json"
     every = json.loads(tinymem(*ask, "--min-relevance", "0").out)["items"]
     assert len(every) == 3 and all(0 <= item["relevance"] <= 1 for item in every)
-    (best,) = json.loads(tinymem(*ask, "-k", "1").out)["items"]
+    found = json.loads(tinymem(*ask, "-k", "1", "--max-tokens", "80").out)
+    (best,) = found["items"]
+    assert found["tokens"] <= found["budget"] == 80 and (best["step"], best["session"]) == (1, "chat.jsonl#1")
     assert "10.0.0.7" in best["text"] and best["relevance"] == max(item["relevance"] for item in every)
-    assert json.loads(tinymem(*ask, "--min-relevance", "0.999").out)["items"] == []
+    none = tinymem("recall", "staging", "--min-relevance", "0.999")
+    assert (none.status, none.out) == (0, "") and "Nothing found" in none.err
 
 
 def test_get_opens_a_step_whole(tinymem: Run) -> None:
@@ -211,44 +170,16 @@ def test_get_opens_a_step_whole(tinymem: Run) -> None:
     assert (missing.status, missing.out) == (2, "") and "no step 2" in missing.err
 
 
-def test_a_sample_is_there_to_try_it_on(tinymem: Run) -> None:
-    assert "Added 179 steps of 1 run in" in tinymem("ingest", "--sample").out
-    assert "seed 12" in tinymem("recall", "which", "test", "was", "flaky", "--max-tokens", "500").out
-
-
 def test_ingesting_twice_is_ingesting_once(tinymem: Run, chat: Path) -> None:
     assert "Added 3 steps of 1 run in" in tinymem("ingest", str(chat)).out
-    assert "Added 0 steps of 1 run (3 were added before) in" in tinymem("ingest", str(chat)).out
-    chat.write_text(chat.read_text("utf-8") + '{"role": "assistant", "content": "Enjoy."}\n', encoding="utf-8")
+    chat.write_text(chat.read_text("utf-8") + '{"role": "assistant", "content": "\\ud800 X41"}\n', encoding="utf-8")
     assert "Added 1 step of 1 run (3 were added before) in" in tinymem("ingest", str(chat)).out
     done = tinymem("ingest", str(chat), "--json")
     assert json.loads(done.out)["files"][0] | {"file": ""} == {
         "file": "", "runs": 1, "steps": 0, "known": 4, "error": None, "skipped": {},
     }  # fmt: skip
-
-
-def test_standard_input_can_be_ingested(tinymem: Run, tmp_path: Path, chat: Path) -> None:
-    text = chat.read_text("utf-8")
-    for piped, said in ((text, "Added 3 steps of 1 run in"), (text + "{", "Added 0 steps of 1 run (3 were")):
-        done = process("ingest", "-", "--path", "mem", cwd=tmp_path, input=piped)
-        assert said in done.out
-    assert (done.status, done.err) == (1, "tinymem: stdin, line 4, column 2: not valid JSON: "
-        "Expecting property name enclosed in double quotes\n")  # fmt: skip
-    assert tinymem("recall", "staging", "--session", "stdin#1", "--path", "mem").status == 0
-
-
-def test_recall_finds_nothing(tinymem: Run, chat: Path) -> None:
-    tinymem("ingest", str(chat))
-    done = tinymem("recall", "staging", "--session", "nobody")
-    assert (done.status, done.out) == (0, "")
-    assert "Nothing found" in done.err
-
-
-def test_stats(tinymem: Run, chat: Path) -> None:
-    tinymem("ingest", str(chat))
-    done = tinymem("stats")
-    assert done.status == 0
-    assert ["steps", "3"] in [line.split() for line in done.out.splitlines()]
+    assert "X41" in tinymem("recall", "X41").out, "a lone surrogate is printed somehow"
+    assert ["steps", "4"] in [line.split() for line in tinymem("stats").out.splitlines()]
 
 
 def test_namespaces_are_apart(tinymem: Run, chat: Path) -> None:
@@ -269,25 +200,22 @@ def test_namespaces_are_listed(tinymem: Run, chat: Path) -> None:
     assert "and 4 more (tinymem namespaces --path memory)" in tinymem("stats").err
 
 
-def test_surrogates_are_printed_somehow(tinymem: Run, tmp_path: Path) -> None:
-    path = tmp_path / "odd.jsonl"
-    path.write_text('{"role": "user", "content": "the code is \\ud800 X41"}\n', encoding="utf-8")
-    assert tinymem("ingest", str(path)).status == 0
-    assert "X41" in tinymem("recall", "code").out
-
-
 # -- ingesting what is damaged
 
 
 def test_ingest_keeps_what_stands_before_the_damage(tinymem: Run, chat: Path) -> None:
     chat.write_text(chat.read_text("utf-8") + '{"role": "user", "cont', encoding="utf-8")
-    done = tinymem("ingest", str(chat), str(RECORDING))
-    assert done.status == 1
-    assert f"Added {3 + 179} steps of 2 runs" in done.out
-    assert "chat.jsonl, line 4, column" in done.err
-    assert "(the 3 steps before it were added)" in done.err
+    done = tinymem("ingest", str(chat), "--sample")
+    assert done.status == 1 and f"Added {3 + 179} steps of 2 runs" in done.out
+    assert "chat.jsonl, line 4, column" in done.err and "(the 3 steps before it were added)" in done.err
     assert len(done.err.splitlines()) == 1
     assert "10.0.0.7" in tinymem("recall", "staging", "--max-tokens", "100").out
+    done = tinymem("ingest", str(chat), "--json")
+    result = json.loads(done.out)
+    assert done.status == 1 and [(one["runs"], one["known"]) for one in result["files"]] == [(1, 3)]
+    assert "line 4" in result["files"][0]["error"] and result["memory"]["steps"] == 182
+    done = tinymem("context", "x", "--max-tokens", "20")
+    assert (done.status, done.out) == (2, "") and "budget of 20" in done.err
 
 
 def test_a_refused_file_leaves_no_empty_memory(tinymem: Run, chat: Path) -> None:
@@ -295,16 +223,6 @@ def test_a_refused_file_leaves_no_empty_memory(tinymem: Run, chat: Path) -> None
     done = tinymem("ingest", str(chat))
     assert (done.status, done.out) == (1, "") and "line 1" in done.err
     assert not Path("memory").exists()
-
-
-def test_ingest_damage_as_json(tinymem: Run, chat: Path) -> None:
-    chat.write_text(chat.read_text("utf-8") + "[", encoding="utf-8")
-    done = tinymem("ingest", str(chat), "--json")
-    result = json.loads(done.out)
-    assert done.status == 1
-    assert [(one["runs"], one["steps"]) for one in result["files"]] == [(1, 3)]
-    assert "line 4" in result["files"][0]["error"]
-    assert result["memory"]["steps"] == 3
 
 
 def test_ingest_of_runs_with_the_same_call_ids(tinymem: Run, tmp_path: Path) -> None:
@@ -395,13 +313,6 @@ def test_another_embedder(tinymem: Run, chat: Path) -> None:
     assert "hashing" in done.err
     for more in ([], ["--embedder", "hashing"]):
         assert tinymem("recall", "staging", *more).status == 0
-
-
-def test_budget_too_small(tinymem: Run) -> None:
-    tinymem("ingest", str(RECORDING))
-    done = tinymem("context", "x", "--max-tokens", "20")
-    assert (done.status, done.out) == (2, "")
-    assert "budget of 20" in done.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and terminals of Unix")

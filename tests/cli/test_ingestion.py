@@ -164,7 +164,7 @@ def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path, batches: int) -> N
 
 @unix
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
-    file = write(tmp_path / "run.jsonl", *chat(0, 30_000))
+    file = write(tmp_path / "run.jsonl", *chat(0, 8_000))
     command = [*interruptible(), "ingest", str(file), "--path", str(tmp_path / "m"), "--embedder"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
@@ -178,7 +178,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert (running.returncode, out) == (130, "")
     assert err == "tinymem: stopped; what was added so far is kept: run it again to go on\n"
     before = steps_in(tmp_path / "m" / "default" / "journal.db")
-    assert 0 < before < 30_000
+    assert 0 < before < 8_000
     write(file, *chat(0, before + 500))
     done = subprocess.run([*command, "hashing:64", "--json"], env=environment, capture_output=True, check=True)
     assert json.loads(done.stdout)["files"] == [

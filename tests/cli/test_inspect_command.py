@@ -145,18 +145,6 @@ def test_no_colour_is_respected(memory: Path) -> None:
 # -- help and mistakes
 
 
-@pytest.mark.parametrize("name", ["inspect", "show", "visualize", "explain"])
-def test_help_of_the_commands(tinymem: Run, name: str) -> None:
-    done = tinymem(name, "--help")
-    assert done.status == 0 and "--json" in done.out and "--namespace" in done.out
-
-
-def test_help_lists_each_command_once(tinymem: Run) -> None:
-    out = tinymem("--help").out
-    assert all(re.search(rf"^\W*{name} ", out, re.MULTILINE) for name in ("inspect", "show", "explain"))
-    assert not re.search(r"^\W*visualize ", out, re.MULTILINE)
-
-
 @pytest.mark.parametrize(
     "args",
     [["explain"], ["explain", "x", "--max-tokens", "0"], ["inspect", "--steps", "-1"], ["show", "--width", "0"]],

@@ -70,11 +70,6 @@ def test_nothing_printed_controls_a_terminal(name: str, folder: Path) -> None:
     assert CONTROLS.search(OURS.sub("", done.out)) is None, repr(done.out)[:2_000]
 
 
-def test_names_and_numbers_stand_apart(folder: Path) -> None:
-    lines = on_a_terminal("stats", "--path", "mem", "--namespace", NAME, cwd=folder).out.splitlines()
-    assert all(re.match(r"[a-z ]+ {2,}\S", line) for line in lines)
-
-
 def test_a_budget_that_is_too_small_is_named(folder: Path) -> None:
     recall = ["recall", "where", "is", "it", "--path", "mem", "--namespace", NAME, "--max-tokens"]
     done = on_a_terminal(*recall, "5", cwd=folder)
