@@ -90,6 +90,7 @@ def test_a_whole_line_without_an_end_is_added_and_known_when_its_end_comes(tmp_p
 
 def test_an_error_is_said_once_however_the_file_grows(tmp_path: Path) -> None:
     file, watched = tmp_path / "s1.jsonl", WatchedFolder(tmp_path)
+    (tmp_path / "bad.jsonl").write_text("{}\n")
     good = [json.dumps(line) for line in CLAUDE]
     with opened() as memory:
         errors = []
@@ -97,7 +98,7 @@ def test_an_error_is_said_once_however_the_file_grows(tmp_path: Path) -> None:
             file.write_text("\n".join([*good, "{damaged", *good[:count]]) + "\n")
             errors += [done.error for done in watched.changes(memory)]
         assert memory.stats().steps == 6
-    assert len(errors) == 1 and "line 10" in str(errors[0])
+    assert len(errors) == 2 and "bad.jsonl" in str(errors[0]) and "line 10" in str(errors[1])
 
 
 def test_lines_that_are_left_out_are_named_when_they_come_alone(tmp_path: Path) -> None:

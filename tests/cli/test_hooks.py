@@ -80,17 +80,6 @@ def test_what_the_memory_gave_does_not_come_back_twice(hook: Hook, tmp_path: Pat
     assert "Now what?" in again and again.count("One port is taken.") == 1
 
 
-def test_a_line_that_is_being_written_waits_for_the_next_time(hook: Hook, tmp_path: Path) -> None:
-    file = write(tmp_path / "s1.jsonl", CLAUDE)
-    whole = file.read_text()
-    file.write_text(whole + '{"type": "user", "mess')
-    assert hook("stop", {"transcript_path": str(file)}, tmp_path / "m").status == 0
-    write(file, [*CLAUDE, claude("user", "Thanks.")])
-    assert hook("stop", {"transcript_path": str(file)}, tmp_path / "m").status == 0
-    with HierarchicalMemory(tmp_path / "m") as memory:
-        assert [step.text for step in memory.history()][-2:] == ["One port is taken.", "Thanks."]
-
-
 @pytest.mark.parametrize(
     ("event", "given", "said"),
     [

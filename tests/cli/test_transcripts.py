@@ -184,24 +184,6 @@ def test_subagents_and_resumed_sessions_are_apart(tmp_path: Path) -> None:
     assert said == {"s1": ["Go.", "Done."], "s1/a7": ["You are a searcher.", "Found it."], "s2": ["Again."]}
 
 
-def test_a_session_that_grew_adds_what_is_new(tmp_path: Path) -> None:
-    file = tmp_path / "run.jsonl"
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        counts = [ingest_files(memory, [write(file, CLAUDE[:end])])[0].steps for end in range(2, 10)]
-        assert counts == [1, 0, 1, 1, 1, 1, 0, 1]
-        assert ingest_files(memory, [file])[0].steps == 0
-        texts = [step.text for step in memory.history()]
-    assert sum("3 passed" in text for text in texts) == sum("port 8443" in text for text in texts) == 1
-
-
-def test_a_line_that_is_being_written_keeps_what_stands_before_it(tmp_path: Path) -> None:
-    file = write(tmp_path / "run.jsonl", CLAUDE)
-    file.write_text(file.read_text() + '{"type": "user", "mess')
-    with HierarchicalMemory(embedder="hashing:64", store="exact") as memory:
-        (done,) = ingest_files(memory, [file])
-    assert done.steps == 6 and "line 10" in str(done.error)
-
-
 def test_a_file_without_messages_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="only lines of the types 'system'"):
         list(read_runs(write(tmp_path / "run.jsonl", [{"type": "system"}])))

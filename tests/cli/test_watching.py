@@ -67,15 +67,6 @@ def test_a_file_that_is_moved_shortened_or_replaced_adds_nothing_twice(
     assert look(watched, memory) == [("s1.jsonl", 1, None)]
 
 
-def test_what_is_left_out_is_named_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
-    watched, file = WatchedFolder(tmp_path), tmp_path / "s1.jsonl"
-    write(file, CLAUDE)
-    (first,) = watched.changes(memory)
-    write(file, [*CLAUDE, {"type": "hologram", "sessionId": "s1"}, claude("user", "Thanks.")])
-    (second,) = watched.changes(memory)
-    assert first.skipped and second.skipped == {"hologram": 1}
-
-
 def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
@@ -85,15 +76,6 @@ def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Pa
     write(folder / "s1.jsonl", [*CLAUDE, claude("user", "Thanks.")])
     assert tinymem(*command).out.endswith("s1.jsonl: 1 step\n")
     assert tinymem(*command).out == ""
-
-
-def test_a_file_that_is_not_understood_is_named_once(tmp_path: Path, memory: HierarchicalMemory) -> None:
-    watched = WatchedFolder(tmp_path)
-    (tmp_path / "bad.jsonl").write_text("{}\n")
-    write(tmp_path / "s1.jsonl", CLAUDE)
-    (bad, good) = look(watched, memory)
-    assert bad[2] is not None and good == ("s1.jsonl", 6, None)
-    assert look(watched, memory) == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")

@@ -16,7 +16,7 @@ from tinymem.cli.options import (
     ToolOption,
     TypeOption,
     UntilOption,
-    moment,
+    parse_time,
 )
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
 from tinymem.steps.terminal import many
@@ -54,7 +54,7 @@ def recall(
     """
     asked = " ".join(question)
     options: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
-    options |= {"since": moment("since", since), "until": moment("until", until), "now": moment("now", now)}
+    options |= {"since": parse_time("since", since), "until": parse_time("until", until), "now": parse_time("now", now)}
     options |= {"k": k, "min_relevance": min_relevance}
     if diversity is not None:
         options["diversity"] = diversity

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from tinymem.recall import Recall
     from tinymem.steps.step import Step
 
 __all__ = ["QUESTIONS", "RECORDING", "Asked", "Report", "run_demo", "show"]
@@ -116,29 +115,25 @@ def _ask(memory: HierarchicalMemory, window: Sequence[Step], question: str, answ
     begin = time.perf_counter()
     found = memory.recall(question, max_tokens=BUDGET)
     milliseconds = (time.perf_counter() - begin) * 1000
-    step, lines = _evidence(found, answer)
+    excerpts = [item for item in found.items if answer in item.text]
+    best = max(excerpts, key=lambda item: item.score, default=None)
+    step = best.step.step_number if best else None
+    lines = [line for line in best.text.splitlines() if answer in line][:2] if best else []
     in_window = any(answer in one.text for one in window)
-    return Asked(question, answer, in_window, step, lines, found.tokens, milliseconds)
-
-
-def _evidence(found: Recall, answer: str) -> tuple[int | None, tuple[str, ...]]:
-    """Find the best excerpt with the answer; return its step, and the first lines with the answer."""
-    holding = [item for item in found.items if answer in item.text]
-    if not holding:
-        return None, ()
-    best = max(holding, key=lambda item: item.score)
-    return best.step.step_number, tuple(line for line in best.text.splitlines() if answer in line)[:2]
+    return Asked(question, answer, in_window, step, tuple(lines), found.tokens, milliseconds)
 
 
 def show(report: Report, console: Console, path: Path | None = None) -> None:
     """Print the report; `path` is where the memory was kept."""
     asked = report.asked
     console.print("[bold]tinymem demo[/]: the recorded run of an agent that built a small service with bash\n")
-    _row(console, "replayed", f"{report.steps} steps, {report.tokens:,} tokens in {report.seconds:.2f} s")
-    _row(
-        console, "window", f"steps {_ranges(report.window)}: {report.window_tokens:,} tokens, all the prompt would hold"
-    )
-    _row(console, "archive", f"{report.archived} steps in {report.passages} passages")
+    facts = {
+        "replayed": f"{report.steps} steps, {report.tokens:,} tokens in {report.seconds:.2f} s",
+        "window": f"steps {_ranges(report.window)}: {report.window_tokens:,} tokens, all the prompt would hold",
+        "archive": f"{report.archived} steps in {report.passages} passages",
+    }
+    for name, text in facts.items():
+        console.print(f"   [dim]{name:<9}[/]{text}", highlight=False)
     for number, one in enumerate(asked, 1):
         console.print(f"\n[bold]{number}. {one.question}[/]", highlight=False)
         _show_answer(console, one, report.steps)
@@ -151,10 +146,6 @@ def show(report: Report, console: Console, path: Path | None = None) -> None:
     if path is not None:
         console.print(f'Ask it yourself: tinymem recall "..." --path {path}', highlight=False, markup=False)
     console.print("Try it on your own run: [bold]tinymem ingest FILE[/]")
-
-
-def _row(console: Console, name: str, text: str) -> None:
-    console.print(f"   [dim]{name:<9}[/]{text}", highlight=False)
 
 
 def _show_answer(console: Console, asked: Asked, steps: int) -> None:

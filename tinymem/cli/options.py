@@ -10,22 +10,10 @@ import typer
 from tinymem.errors import InputError
 
 __all__ = [
-    "MEMORY",
-    "BudgetOption",
-    "EmbedderOption",
-    "JsonOption",
-    "NamespaceOption",
-    "PathOption",
-    "QuestionArgument",
-    "SessionOption",
-    "SinceOption",
-    "SpeakerOption",
-    "StoreOption",
-    "ToolOption",
-    "TypeOption",
-    "UntilOption",
-    "moment",
-]
+    "MEMORY", "BudgetOption", "EmbedderOption", "JsonOption", "NamespaceOption", "PathOption", "QuestionArgument",
+    "SessionOption", "SinceOption", "SpeakerOption", "StoreOption", "ToolOption", "TypeOption", "UntilOption",
+    "parse_time",
+]  # fmt: skip
 
 MEMORY = "memory"  # the default folder
 TIME = "ISO 8601; UTC where it has no zone."
@@ -69,7 +57,7 @@ ToolOption = Annotated[str | None, typer.Option("--tool", help="Only steps that 
 TypeOption = Annotated[str | None, typer.Option("--type", help='Only steps of this type, such as "action".')]
 
 
-def moment(name: str, text: str | None) -> datetime | None:
+def parse_time(name: str, text: str | None) -> datetime | None:
     """Parse the time given for the option `name`; raise InputError for anything else."""
     if text is None:
         return None

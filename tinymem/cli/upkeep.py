@@ -19,7 +19,7 @@ from tinymem.cli.options import (
     ToolOption,
     TypeOption,
     UntilOption,
-    moment,
+    parse_time,
 )
 from tinymem.cli.shared import Target, confirm, on_memory, say
 from tinymem.errors import InputError
@@ -64,7 +64,7 @@ def forget(
 
     filters: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
     times = {"before": before, "since": since, "until": until}
-    filters |= {name: moment(name, text) for name, text in times.items()}
+    filters |= {name: parse_time(name, text) for name, text in times.items()}
     if everything:
         if id or any(value is not None for value in filters.values()):
             raise InputError("--everything stands alone: without ids and filters")

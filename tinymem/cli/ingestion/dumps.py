@@ -28,7 +28,7 @@ def chat_of(value: Any) -> tuple[Messages, Counter[str]] | None:
     if not isinstance(value, list) or not value or not isinstance(value[0], Mapping) or "role" in value[0]:
         return None
     read: Callable[[Mapping[str, Any]], Messages]
-    if _is_langchain(value[0]):
+    if _fields(value[0]) is not value[0] and "content" in _fields(value[0]):
         read, name = _of_langchain, "type"
     elif any(key in value[0] for key in STEPS) and "traj" not in value[0]:
         read, name = _of_step, "step"
@@ -39,22 +39,14 @@ def chat_of(value: Any) -> tuple[Messages, Counter[str]] | None:
     for entry in value:
         new = read(entry) if isinstance(entry, Mapping) else []
         if not new:
-            skipped[f"{name} {_kind(entry)}"] += 1
+            is_mapping = isinstance(entry, Mapping)
+            kind = _fields(entry).get("type") or next(iter(entry), "of nothing") if is_mapping else type(entry).__name__
+            skipped[f"{name} {str(kind)[:40]}"] += 1
         messages += new
     return messages, skipped
 
 
-def _kind(entry: Any) -> str:
-    if not isinstance(entry, Mapping):
-        return type(entry).__name__
-    return str(_fields(entry).get("type") or next(iter(entry), "of nothing"))[:40]
-
-
 # -- LangChain --------------------------------------------------------------------------------------------------------
-
-
-def _is_langchain(entry: Mapping[str, Any]) -> bool:
-    return _fields(entry) is not entry and "content" in _fields(entry)
 
 
 def _fields(entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -104,18 +96,12 @@ def _of_step(entry: Mapping[str, Any]) -> Messages:
     made = [(call, call.get("function")) for call in _mappings(entry.get("tool_calls"))]
     calls = [_call(c.get("id"), f.get("name"), f.get("arguments")) for c, f in made if isinstance(f, Mapping)]
     said = {"role": "assistant", "content": entry.get("model_output"), **when}
-    seen = "\n".join(filter(None, (_text(entry.get("observations")), _error(entry.get("error")))))
+    error, seen = entry.get("error"), entry.get("observations")
+    seen = seen if isinstance(seen, str) else ""
+    if isinstance(error, Mapping) and error.get("message"):
+        seen = "\n".join(filter(None, (seen, f"Error: {error['message']}")))
     if not calls:
         return [said, {"role": "user", "content": seen, **when}] if seen else [said]
     texts = [seen, *[""] * (len(calls) - 1)]  # the results of several calls come as one
     answers = [{"role": "tool", "tool_call_id": c["id"], "content": t} for c, t in zip(calls, texts, strict=True)]
     return [said | {"tool_calls": calls}, *(answer | when for answer in answers)]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _error(error: Any) -> str:
-    message = error.get("message") if isinstance(error, Mapping) else None
-    return f"Error: {message}" if message else ""

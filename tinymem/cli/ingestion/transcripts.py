@@ -85,7 +85,9 @@ class Transcript:
                     if not notes:
                         self.skipped[_kind(value)] += 1
                     continue
-                own = _session(value, self.session)
+                own = _text(value.get("sessionId")) or self.session
+                if value.get("isSidechain"):  # a subagent has a session of its own
+                    own = f"{own}/{_text(value.get('agentId')) or 'subagent'}"
                 self._add(self.threads.setdefault(own, Thread(own)), place, messages, value.get("timestamp"))
         except InputError as error:
             return error
@@ -128,12 +130,6 @@ def _messages(value: Any, notes: Counter[str]) -> list[Mapping[str, Any]]:
     except InputError:
         return []
     return [one for one in messages if one.get("content") or raw_calls(one)]
-
-
-def _session(value: Mapping[str, Any], session: str) -> str:
-    """Return the session of a line; a subagent has its own."""
-    own = _text(value.get("sessionId")) or session
-    return f"{own}/{_text(value.get('agentId')) or 'subagent'}" if value.get("isSidechain") else own
 
 
 def _kind(value: Any) -> str:

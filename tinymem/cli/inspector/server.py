@@ -55,16 +55,16 @@ def application(view: View, token: str, hosts: Collection[str]) -> Starlette:
     """
 
     async def show(request: Request) -> Response:
-        if not _same(request.query_params.get("token", ""), token):
+        if not _is_same(request.query_params.get("token", ""), token):
             return PlainTextResponse("This address has no valid token: take the one that the terminal shows.\n", 403)
         return Response(page(), media_type="text/html")
 
     async def call(request: Request) -> Response:
-        if not _same(request.headers.get("authorization", ""), f"Bearer {token}"):
+        if not _is_same(request.headers.get("authorization", ""), f"Bearer {token}"):
             return _answer({"error": "the token is missing or wrong"}, 403)
         try:
-            values = _values(await request.body())
-            method = _method(view, request.path_params["name"], values)
+            values = _read_object(await request.body())
+            method = _find_method(view, request.path_params["name"], values)
             return _answer(await run_in_threadpool(method, **values))
         except TinymemError as error:
             return _answer({"error": str(error)}, 400 if isinstance(error, ValueError) else 500)
@@ -112,20 +112,18 @@ class _Guard:
             await self._app(scope, receive, guarded)
 
     def _is_refused(self, scope: Scope) -> bool:
-        given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        return len(given) != 1 or _without_port(given[0]) not in self._hosts
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1:
+            return True
+        name, colon, port = hosts[0].rpartition(":")
+        return (name if colon and port.isdecimal() else hosts[0]) not in self._hosts
 
 
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdecimal() else host
-
-
-def _same(given: str, wanted: str) -> bool:
+def _is_same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(), wanted.encode())
 
 
-def _values(body: bytes) -> dict[str, Any]:
+def _read_object(body: bytes) -> dict[str, Any]:
     if len(body) > LONGEST:
         raise InputError(f"a request has {LONGEST:,} bytes at most")
     try:
@@ -137,7 +135,7 @@ def _values(body: bytes) -> dict[str, Any]:
     return values
 
 
-def _method(view: View, name: str, values: Mapping[str, Any]) -> Callable[..., Any]:
+def _find_method(view: View, name: str, values: Mapping[str, Any]) -> Callable[..., Any]:
     if name not in CALLS:
         raise InputError(f"there is no call {name[:40]!r}")
     method: Callable[..., Any] = getattr(view, name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tinymem.cli.options import moment
+from tinymem.cli.options import parse_time
 from tinymem.cli.shared import excerpt_record, left_out_record
 from tinymem.errors import InputError
 from tinymem.memory.context.window import current_task
@@ -59,6 +59,7 @@ class View:
         report, episodes = report_of(self.memory, 0), self.memory.medium_term.known()
         stats = report.stats
         assert stats is not None  # as every HierarchicalMemory has them
+        task = current_task(self.memory.steps)
         return {
             "path": report.path,
             "namespace": stats.namespace,
@@ -74,7 +75,7 @@ class View:
             "covered": min(stats.archived_steps, sum(one.last - one.first + 1 for one in episodes)),
             "sessions": [vars(session) for session in report.sessions],
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
-            "questions": self._questions(),
+            "questions": [first_words(task.text, QUESTION)] if task else [],
             **self.version(),
         }
 
@@ -185,7 +186,7 @@ class View:
         named = {"session": session, "speaker": speaker, "tool": tool, "type": type}
         filters: dict[str, Any] = {name: value for name, value in named.items() if value}
         if before:
-            filters["before"] = moment("before", before)
+            filters["before"] = parse_time("before", before)
         ids = some_texts("ids", ids)
         count = self.memory.forget(ids, **filters, dry_run=True)
         if expected is None:
@@ -215,11 +216,6 @@ class View:
             kept: _Kept[T] = self._kept.setdefault(name, _Kept())
         return kept.get(make)
 
-    def _questions(self) -> list[str]:
-        """Propose questions: the current task, if there is one."""
-        task = current_task(self.memory.steps)
-        return [first_words(task.text, QUESTION)] if task else []
-
     def _episode(self, episode: Episode) -> Record:
         archived, counter = archived_tokens(self.memory, episode), self.memory.long_term.counter
         sizes = {"steps": len(archived), "tokens": sum(archived), "summary_tokens": counter.count(str(episode))}
@@ -246,20 +242,15 @@ def _line(line: TimelineStep) -> Record:
 
 def _part(part: ContextPart) -> Record:
     message = part.entry.message
+    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
     return {
         "tier": part.tier,
         "kind": part.entry.kind,
         "role": message["role"],
         "text": as_text(message.get("content") or ""),
-        "calls": [_call(call) for call in message.get("tool_calls") or ()],
+        "calls": [f"{call.get('name', '')}({call.get('arguments', '')})" for call in calls],
         "tokens": part.tokens,
         "stable": part.stable,
         "shortened": part.entry.shortened,
         "steps": [step.step_number for step in part.entry.steps if step.step_number is not None],
     }
-
-
-def _call(call: Mapping[str, Any]) -> str:
-    """Render a call of a tool as people write it."""
-    function = call.get("function") or {}
-    return f"{function.get('name', '')}({function.get('arguments', '')})"
