@@ -17,9 +17,8 @@ from tinymem.steps.content import clean
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
     from rich.table import Table as RichTable
-    from rich.text import Text
 
-__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "many", "padded", "plain", "printable",
+__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "many", "padded", "printable",
            "safe"]  # fmt: skip
 
 Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich's words for it)
@@ -99,11 +98,6 @@ def many(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def plain(line: Line) -> str:
-    """Return the text of a line, safe to print."""
-    return safe("".join(text for text, _ in line)).rstrip()
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of a table.
@@ -132,11 +126,8 @@ class Table:
         """Return the table as plain text, columns two spaces apart."""
         shown = [[column.title for column in self.columns], *([safe(cell) for cell in row] for row in self.rows)]
         widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
-        return ["  ".join(self._padded(row, widths)).rstrip() for row in shown]
-
-    def _padded(self, row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-        for column, cell, width in zip(self.columns, row, widths, strict=True):
-            yield padded(cell, width, column.right)
+        sides = [column.right for column in self.columns]
+        return ["  ".join(map(padded, row, widths, sides)).rstrip() for row in shown]
 
     def rich(self) -> RichTable:
         """Return the table as rich draws it. Cells are `Text`, in which rich reads no markup."""
@@ -166,15 +157,14 @@ class Shown:
     def __str__(self) -> str:
         lines: list[str] = []
         for block in self.blocks():
-            lines += block.lines() if isinstance(block, Table) else [plain(block)]
+            lines += block.lines() if isinstance(block, Table) else [safe("".join(text for text, _ in block)).rstrip()]
         return "\n".join(lines)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.text import Text
+
         for block in self.blocks():
-            yield block.rich() if isinstance(block, Table) else _styled(block)
-
-
-def _styled(line: Line) -> Text:
-    from rich.text import Text
-
-    return Text.assemble(*((safe(text), style) for text, style in line))
+            if isinstance(block, Table):
+                yield block.rich()
+            else:
+                yield Text.assemble(*((safe(text), style) for text, style in block))
