@@ -24,27 +24,15 @@ class MessagesAgent(ChatAgent):
     def beginning(self) -> list[Any]:
         return []
 
-    def ask(self, text: str) -> str:
-        self.history.append({"role": "user", "content": text})
-        with anthropic.Anthropic(**self.address()) as client:
-            while True:
-                answer, calls = self.take(client.messages.create(model="m", **self.request()))
-                if not calls:
-                    return self.ended(answer)
-                self.give({id: self.read(path) for id, path in calls.items()})
+    def client(self, prefix: str = "", sdk: Any = anthropic, name: str = "Anthropic", path: str = "") -> Any:
+        return super().client(prefix, sdk, name, path)
 
-    async def aask(self, text: str) -> str:
-        self.history.append({"role": "user", "content": text})
-        async with anthropic.AsyncAnthropic(**self.address()) as client:
-            while True:
-                answer, calls = self.take(await client.messages.create(model="m", **await self.arequest()))
-                if not calls:
-                    return self.ended(answer)
-                self.give({id: self.read(path) for id, path in calls.items()})
+    def create(self, client: Any, **request: Any) -> Any:
+        return client.messages.create(**request)
 
-    def address(self) -> dict[str, Any]:
-        address = super().address()
-        return {**address, "base_url": address["base_url"].removesuffix("/v1")}
+    def stream(self, client: Any, **request: Any) -> Any:
+        with client.messages.stream(**request) as stream:
+            return stream.get_final_message()
 
     def options(self) -> dict[str, Any]:
         return {"session": self.session, "max_tokens": BUDGET, "system": SYSTEM, "cache_control": MARK}

@@ -21,7 +21,7 @@ from mcp_clients import environment, run
 
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.integrations.mcp import memory_server
-from tinymem.integrations.mcp.sdk import ToolError
+from tinymem.integrations.mcp.server import ToolError
 from tinymem.integrations.mcp.tools import LazyMemory
 from tinymem.messages.tokens import counter_from
 

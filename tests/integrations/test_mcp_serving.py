@@ -51,7 +51,7 @@ main()
 # A server of the SDK alone, behind the library that reads a command line.
 BARE = """
 import atexit, sys, typer
-from tinymem.integrations.mcp.sdk import new_server
+from tinymem.integrations.mcp.server import new_server
 atexit.register(lambda: print("imported", *sys.modules, file=sys.stderr))
 new_server("none").run()
 """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from adapter_contract import SYSTEM, AdapterContract, Agent, Read, Script
 from provider_servers import StrictServer, strict_server
-from scripted_model import BUDGET
+from scripted_model import BUDGET, World
 
 from tinymem import HierarchicalMemory
 from tinymem.integrations.openai import (
@@ -26,7 +26,9 @@ openai = pytest.importorskip("openai")
 
 
 class ChatAgent(Agent):
-    format = "openai"
+    """An agent that calls a client of the SDK itself, and takes answers piece by piece if it `is_streamed`."""
+
+    format, is_streamed = "openai", False
 
     def __init__(self, memory: Any, session: str, script: Script, read: Read, like: Any) -> None:
         super().__init__()
@@ -39,18 +41,19 @@ class ChatAgent(Agent):
 
     def ask(self, text: str) -> str:
         self.history.append({"role": "user", "content": text})
-        with openai.OpenAI(**self.address()) as client:
+        with self.client() as client:
             while True:
-                answer, calls = self.take(self.create(client)(model="m", **self.request()))
+                make = self.stream if self.is_streamed else self.create
+                answer, calls = self.take(make(client, model="m", **self.request()))
                 if not calls:
                     return self.ended(answer)
                 self.give({id: self.read(path) for id, path in calls.items()})
 
     async def aask(self, text: str) -> str:
         self.history.append({"role": "user", "content": text})
-        async with openai.AsyncOpenAI(**self.address()) as client:
+        async with self.client("Async") as client:
             while True:
-                answer, calls = self.take(await self.create(client)(model="m", **await self.arequest()))
+                answer, calls = self.take(await self.create(client, model="m", **await self.arequest()))
                 if not calls:
                     return self.ended(answer)
                 self.give({id: self.read(path) for id, path in calls.items()})
@@ -62,18 +65,22 @@ class ChatAgent(Agent):
         self.thoughts = [self.thinking(one) for one in self.server.requests]
         return answer
 
-    def address(self) -> dict[str, Any]:
+    def client(self, prefix: str = "", sdk: Any = openai, name: str = "OpenAI", path: str = "/v1") -> Any:
         assert self.server is not None
         self.server.model, self.server.requests = self.script, []
-        return {"base_url": f"{self.server.url}/v1", "api_key": "k", "max_retries": 0}
+        return getattr(sdk, prefix + name)(base_url=self.server.url + path, api_key="k", max_retries=0)
 
     def held(self) -> list[Any]:
         return self.history
 
     # -- the API
 
-    def create(self, client: Any) -> Any:
-        return client.chat.completions.create
+    def create(self, client: Any, **request: Any) -> Any:
+        return client.chat.completions.create(**request)
+
+    def stream(self, client: Any, **request: Any) -> Any:
+        with client.chat.completions.stream(**request) as stream:
+            return stream.get_final_completion()
 
     def request(self) -> dict[str, Any]:
         return chat_request(self.memory, self.history, session=self.session, max_tokens=BUDGET)
@@ -103,8 +110,12 @@ class ResponsesAgent(ChatAgent):
     def beginning(self) -> list[Any]:
         return []
 
-    def create(self, client: Any) -> Any:
-        return client.responses.create
+    def create(self, client: Any, **request: Any) -> Any:
+        return client.responses.create(**request)
+
+    def stream(self, client: Any, **request: Any) -> Any:
+        *_, last = client.responses.create(**request, stream=True)
+        return last.response
 
     def request(self) -> dict[str, Any]:
         given = responses_request(
@@ -137,6 +148,7 @@ class ResponsesAgent(ChatAgent):
 class WithServer(AdapterContract):
     kind: type[ChatAgent]
     streams = False  # who calls a client archives what came
+    is_streamed = False
 
     def definitions(self, tools: list[MemoryTool]) -> list[Any]:
         return [tool.schema["function"] for tool in tools]
@@ -155,8 +167,12 @@ class WithServer(AdapterContract):
         self, memory: HierarchicalMemory, session: str, script: Script, read: Read = str, like: Any = None
     ) -> ChatAgent:
         made = self.kind(memory, session, script, read, like)
-        made.server = self.server
+        made.server, made.is_streamed = self.server, self.is_streamed
         return made
+
+    def test_answers_that_were_streamed_go_back_too(self, memory: HierarchicalMemory, world: World) -> None:
+        self.is_streamed = True
+        self.check_sheets(memory, world, lambda agent, text: agent.ask(text))
 
 
 class TestChat(WithServer):

@@ -18,9 +18,9 @@ from strategies import FILE, IMAGE, MODERATE, THOROUGH, WORDS, Chat, chats, text
 
 import tinymem.messages.tokens
 from tinymem.errors import InputError
-from tinymem.messages.encodings import BUNDLED, encoding_of
 from tinymem.messages.media import PER_PAGE
 from tinymem.messages.tokens import (
+    BUNDLED,
     LONGEST_TOKEN,
     EstimatingCounter,
     TiktokenCounter,
@@ -28,6 +28,7 @@ from tinymem.messages.tokens import (
     count_tokens,
     counter_from,
     default_counter,
+    encoding_of,
 )
 from tinymem.protocols import TokenCounter
 

@@ -17,8 +17,8 @@ from work import calls_of, cpu_seconds, grows_linearly
 
 import tinymem.messages.fitting
 import tinymem.summarizers.extractive
-import tinymem.summarizers.fence
 import tinymem.summarizers.pieces
+import tinymem.summarizers.writing
 from tinymem import ActionStep, FinalAnswerStep, MessageStep, Step, SummaryStep, TaskStep, ToolCall
 from tinymem.errors import InputError
 from tinymem.messages.fitting import fitted
@@ -28,7 +28,7 @@ from tinymem.recall.characters import visible
 from tinymem.recall.query.identifiers import identifiers
 from tinymem.steps.content import clean
 from tinymem.summarizers.extractive import ExtractiveSummarizer
-from tinymem.summarizers.fence import summary_block, unfenced
+from tinymem.summarizers.writing import summary_block, unfenced
 from tinymem.testing import SUMMARIZER_CHECKS
 
 COUNTERS: list[TokenCounter] = [default_counter(), WORDS, EstimatingCounter()]
@@ -352,7 +352,7 @@ def test_a_fence_is_the_same_for_the_same_steps_and_another_for_others() -> None
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
-    for module in (tinymem.summarizers.extractive, tinymem.messages.fitting, tinymem.summarizers.fence):
+    for module in (tinymem.summarizers.extractive, tinymem.messages.fitting, tinymem.summarizers.writing):
         assert doctest.testmod(module).failed == 0
 
 

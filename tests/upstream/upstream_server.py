@@ -8,7 +8,7 @@ import uvicorn
 
 from tinymem import HierarchicalMemory
 from tinymem.integrations.mcp import memory_server
-from tinymem.integrations.mcp.sdk import web_app
+from tinymem.integrations.mcp.server import web_app
 
 HOSTS = ("127.0.0.1:*", "localhost:*")
 

@@ -35,7 +35,7 @@ from tinymem import (
 )
 from tinymem.errors import BudgetError, InputError
 from tinymem.messages import groups, messages_from_steps
-from tinymem.summarizers.fence import unfenced
+from tinymem.summarizers.writing import unfenced
 from tinymem.window.outcome import Outcomes, check_window
 from tinymem.window.strategies import PruneStrategy
 from tinymem.window.strategy import critical

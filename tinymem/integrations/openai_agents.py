@@ -24,8 +24,7 @@ from tinymem.memory.tools import MemoryTool
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
-from tinymem.messages.formats.objects import items_of
-from tinymem.messages.formats.parts import strings
+from tinymem.messages.formats.parts import items_of, strings
 from tinymem.steps.content import thawed
 from tinymem.steps.step import Message
 

@@ -14,19 +14,9 @@ from tinymem.errors import InputError, kind_of, shown
 from tinymem.steps.content import clean
 
 __all__ = [
-    "Time",
-    "a_callable",
-    "a_number",
-    "a_path",
-    "a_text",
-    "an_aware_time",
-    "an_object",
-    "one_of",
-    "some",
-    "some_texts",
-    "some_tokens",
-    "whole_number",
-]
+    "Time", "a_callable", "a_number", "a_path", "a_text", "an_aware_time", "an_object", "one_of", "some", "some_texts",
+    "some_tokens", "whole_number",
+]  # fmt: skip
 
 Time: TypeAlias = float | datetime  # seconds since 1970, or a datetime, in UTC unless it has a time zone
 

@@ -11,21 +11,9 @@ from typing import Any, TypeAlias, cast
 from tinymem.errors import StepError
 
 __all__ = [
-    "NOTHING",
-    "Content",
-    "as_parts",
-    "as_text",
-    "checked",
-    "clean",
-    "encodable",
-    "frozen",
-    "is_empty",
-    "left_out",
-    "map_text",
-    "shorten",
-    "thawed",
-    "to_json",
-]
+    "NOTHING", "Content", "as_parts", "as_text", "checked", "clean", "encodable", "frozen", "is_empty", "left_out",
+    "map_text", "shorten", "thawed", "to_json",
+]  # fmt: skip
 
 Content: TypeAlias = str | Sequence[Mapping[str, Any]]
 

@@ -26,19 +26,9 @@ from tinymem.steps.display import one_line
 from tinymem.steps.ids import new_id, utc_now
 
 __all__ = [
-    "STYLES",
-    "Message",
-    "Part",
-    "Step",
-    "Style",
-    "TextChange",
-    "are_same",
-    "check_texts",
-    "joined",
-    "labelled",
-    "overlay_of",
-    "some_steps",
-]
+    "STYLES", "Message", "Part", "Step", "Style", "TextChange", "are_same", "check_texts", "joined", "labelled",
+    "overlay_of", "some_steps",
+]  # fmt: skip
 
 Message: TypeAlias = dict[str, Any]
 Style: TypeAlias = Literal["auto", "tools", "observation"]

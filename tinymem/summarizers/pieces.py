@@ -20,7 +20,7 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep, SummaryStep
-from tinymem.summarizers.fence import unfenced
+from tinymem.summarizers.writing import unfenced
 
 __all__ = ["Piece", "labelled_parts", "pieces_of"]
 

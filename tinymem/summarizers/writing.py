@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,13 +11,13 @@ from tinymem.errors import name_of, own_place, warn_hourly, without_content
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
+from tinymem.recall.render import fenced
 from tinymem.steps.content import as_text, clean
 from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Step
 from tinymem.steps.types import SummaryStep
-from tinymem.summarizers.fence import summary_block, unfenced
 
-__all__ = ["FunctionSummarizer", "SummaryWriter"]
+__all__ = ["FunctionSummarizer", "SummaryWriter", "summary_block", "unfenced"]
 
 logger = logging.getLogger(__name__)
 
@@ -101,3 +102,17 @@ class SummaryWriter:
 def _opened(step: Step) -> Step:
     """Return a summary without its fence, as input of the next one; other steps as they are."""
     return step.evolve(summary=unfenced(as_text(step.summary))) if isinstance(step, SummaryStep) else step
+
+
+_SUMMARY = re.compile(r"\s*<summary-([0-9]{12,75}) [^>\n]*>\n(.*)\n</summary-\1>\s*", re.DOTALL)
+
+
+def summary_block(body: str, covers: Sequence[str]) -> str:
+    """Put `body`, the summary of the steps with these ids, in its fence."""
+    return fenced("summary", f"of {len(covers)} earlier steps", body, "\n".join(covers).encode("utf-8", "replace"))
+
+
+def unfenced(text: str) -> str:
+    """Return the text inside the fence of a summary; a text without a fence as it is."""
+    found = _SUMMARY.fullmatch(text)
+    return found[2] if found else text

@@ -12,7 +12,7 @@ from tinymem.errors import InputError, MessageError
 from tinymem.messages import steps_from_messages
 from tinymem.messages.formats import conversation_from
 
-MODULES = "conversation objects parts detection anthropic_blocks response_items"
+MODULES = "conversation parts anthropic_blocks responses"
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 
 

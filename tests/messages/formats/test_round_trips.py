@@ -20,7 +20,7 @@ from strategies import MODERATE, broken_chats, chats
 from tinymem.messages import repair
 from tinymem.messages.formats import Conversation, conversation_from, write_messages
 from tinymem.messages.formats.conversation import Added
-from tinymem.messages.formats.objects import encodable_value
+from tinymem.messages.formats.parts import encodable_value
 
 NATIVE = {"openai": chats() | provider_chats(), "responses": responses_chats(), "anthropic": anthropic_chats()}
 JUDGES: dict[str, Callable[[Any], list[str]]] = {

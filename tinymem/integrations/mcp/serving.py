@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, BinaryIO, TypeAlias, cast
 
-from tinymem.integrations.mcp.sdk import web_app
+from tinymem.integrations.mcp.server import web_app
 
 __all__ = ["TokenGate", "serve_http", "serve_stdio"]
 

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from tinymem.memory.context.window import Window, fit_request
 from tinymem.messages.conversion import groups
-from tinymem.messages.formats.items import ItemConversation
+from tinymem.messages.formats.conversation import ItemConversation
 from tinymem.messages.recognition import Node
 from tinymem.messages.validity import CallIds
 from tinymem.protocols import TokenCounter

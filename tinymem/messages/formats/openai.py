@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, kind_of
-from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.items import ItemConversation, Source
-from tinymem.messages.formats.objects import plain_value
-from tinymem.messages.formats.parts import said, strings, text_part, texts_of, with_notes, with_texts
+from tinymem.messages.formats.conversation import ItemConversation, Placed, Source
+from tinymem.messages.formats.parts import plain_value, said, strings, text_part, texts_of, with_notes, with_texts
 from tinymem.steps.content import to_json
 from tinymem.steps.step import Message
 from tinymem.steps.types import ROLES

@@ -6,33 +6,18 @@ together, so that no reasoning item loses the item that it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tinymem.errors import MessageError, kind_of, shown
-from tinymem.messages.formats.conversation import Placed
-from tinymem.messages.formats.items import ItemConversation, Source
-from tinymem.messages.formats.parts import said, text_part, texts_of, with_notes, with_texts
-from tinymem.messages.formats.response_items import (
-    CALLS,
-    HOSTED,
-    OUTPUTS,
-    SILENT,
-    call_of,
-    chat_parts,
-    hosted_text,
-    input_text,
-    items_from,
-    kind_of_item,
-    message_content,
-    output_of,
-    part_text,
-    replaced_part,
-)
+from tinymem.messages.formats.conversation import ItemConversation, Placed, Source
+from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_notes, with_texts
+from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
 
-__all__ = ["ResponsesConversation"]
+__all__ = ["ResponsesConversation", "kind_of_item"]
 
 ELSEWHERE = ("item_reference", "compaction", "context_compaction", "compaction_trigger")
 
@@ -155,3 +140,182 @@ def _text_key(item: dict[str, Any]) -> str | None:
     if kind.startswith("message:"):
         return "content"
     return "output" if kind in OUTPUTS and isinstance(item.get("output"), (str, list)) else None
+
+
+CALLS = {  # answered by an item of the client: the key of the id
+    "function_call": "call_id",
+    "custom_tool_call": "call_id",
+    "computer_call": "call_id",
+    "local_shell_call": "call_id",
+    "shell_call": "call_id",
+    "apply_patch_call": "call_id",
+    "mcp_approval_request": "id",
+}
+OUTPUTS = {
+    "function_call_output": "call_id",
+    "custom_tool_call_output": "call_id",
+    "computer_call_output": "call_id",
+    "local_shell_call_output": "id",
+    "shell_call_output": "call_id",
+    "apply_patch_call_output": "call_id",
+    "mcp_approval_response": "approval_request_id",
+}
+HOSTED = {  # run and answered by OpenAI
+    "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call",
+    "tool_search_call", "tool_search_output", "program", "program_output",
+}  # fmt: skip
+SILENT = {"reasoning", "mcp_list_tools"}  # nothing that was said
+_FRAME = {"type", "id", "call_id", "status", "result", "pending_safety_checks", "caller", "encrypted_content"}
+_MEDIA = ("input_image", "input_file", "input_audio")
+_TEXTS = ("input_text", "output_text", "text", "summary_text")
+
+
+def kind_of_item(item: Mapping[str, Any]) -> str:
+    """Return the type of an item, of a message with its role: `"message:user"`."""
+    kind, role = item.get("type"), item.get("role")
+    if kind in ("message", None) and role in ("user", "assistant", "system", "developer"):
+        return f"message:{role}"
+    return kind if isinstance(kind, str) else "unknown"
+
+
+# -- read -------------------------------------------------------------------------------------------------------------
+
+
+def message_content(item: Mapping[str, Any], index: int) -> list[Message]:
+    """Return the parts of a message's content, as a chat has them."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return [text_part(content)]
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise MessageError(f"content must be a text or a list of parts, not {kind_of(content)}", index)
+    return [_part(part, index) for part in content]
+
+
+def _part(part: dict[str, Any], index: int) -> Message:
+    kind = part.get("type")
+    if kind in _TEXTS and isinstance(part.get("text"), str):
+        return text_part(part["text"])
+    if kind == "refusal" and isinstance(part.get("refusal"), str):
+        return {"type": "refusal", "refusal": part["refusal"]}
+    if kind in ("input_image", "computer_screenshot"):
+        url, detail = part.get("image_url"), {"detail": part["detail"]} if part.get("detail") else {}
+        return {"type": "image_url", "image_url": {"url": url, **detail}} if url else mark("image", part.get("file_id"))
+    if kind == "input_file":
+        file = {key: part[key] for key in ("file_data", "file_id", "filename") if isinstance(part.get(key), str)}
+        held = file.keys() & {"file_data", "file_id"}
+        return {"type": "file", "file": file} if held else mark("file", part.get("filename"), part.get("file_url"))
+    if kind == "input_audio":
+        return dict(part)
+    raise MessageError(f"a part of the unknown type {shown(kind)}: leave it out, or name another format", index)
+
+
+def call_of(item: Mapping[str, Any], kind: str, index: int) -> Message:
+    """Return a call as a chat has it."""
+    id, name = item.get(CALLS[kind]), item.get("name") or kind.removesuffix("_call")
+    if not isinstance(id, str) or not id:
+        raise MessageError(f"a {kind} must have a {CALLS[kind]}", index)
+    if kind == "custom_tool_call":
+        return {"id": id, "type": "custom", "custom": {"name": name, "input": item.get("input") or ""}}
+    arguments = item.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = to_json({key: value for key, value in item.items() if key not in _FRAME})
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def output_of(item: Mapping[str, Any], kind: str, index: int) -> Message:
+    """Return the result of a call as a chat has it."""
+    id, output = item.get(OUTPUTS[kind]), item.get("output")
+    if not isinstance(id, str) or not id:
+        raise MessageError(f"a {kind} must have a {OUTPUTS[kind]}", index)
+    if isinstance(output, Mapping):
+        output = [dict(output)]
+    if isinstance(output, list) and all(isinstance(part, dict) for part in output):
+        known = kind in ("function_call_output", "custom_tool_call_output", "computer_call_output")
+        content: Any = said([_part(part, index) for part in output] if known else [text_part(_joined(output))])
+    elif kind == "mcp_approval_response":
+        content = " ".join(["approved" if item.get("approve") else "denied", *strings(item.get("reason"))])
+    else:
+        content = output if isinstance(output, str) else _joined(output)
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def _joined(value: Any) -> str:
+    return "\n".join(strings(value))
+
+
+def hosted_text(item: Mapping[str, Any], kind: str) -> str:
+    """Return what a tool that OpenAI ran was asked, and answered, as text."""
+    return f"{kind}: {to_json({key: value for key, value in item.items() if key not in _FRAME and value is not None})}"
+
+
+# -- shorten ----------------------------------------------------------------------------------------------------------
+
+
+def part_text(part: Mapping[str, Any]) -> str | None:
+    """Return the text of a part as `_part` reads it, or of a tool that OpenAI ran."""
+    kind = part.get("type")
+    if kind in HOSTED:
+        return hosted_text(part, str(kind))
+    if kind in _TEXTS:
+        return part.get("text")
+    if kind in _MEDIA:
+        found = _part(dict(part), 0)
+        return found.get("text")
+    return None
+
+
+def chat_parts(part: Message) -> list[Message]:
+    """Return a part of content, or a whole item, as parts of a chat's message."""
+    return [_part(part, 0)] if part.get("type") in _MEDIA else []
+
+
+def replaced_part(part: Message, text: str) -> Message:
+    """Return `part` with another text; a tool that OpenAI ran and a file as they are."""
+    if part.get("type") not in _TEXTS:
+        return part
+    return {**part, "text": text, **({"annotations": []} if part.get("annotations") else {})}
+
+
+# -- made of messages -------------------------------------------------------------------------------------------------
+
+
+def items_from(message: Message, custom: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Make items of a message of a chat; results of calls in `custom` answer custom tools.
+
+    >>> items_from({"role": "tool", "tool_call_id": "call_1", "content": "ok"})
+    [{'type': 'function_call_output', 'call_id': 'call_1', 'output': 'ok'}]
+    """
+    role, content = message["role"], message.get("content")
+    if role == "tool":
+        kind = "custom_tool_call_output" if message["tool_call_id"] in custom else "function_call_output"
+        return [{"type": kind, "call_id": message["tool_call_id"], "output": _input(content)}]
+    if role != "assistant":
+        return [{"role": role, "content": _input(content)}]
+    spoken = [{"role": role, "content": as_text(content)}] if as_text(content).strip() else []
+    return [*spoken, *(_call_item(call) for call in raw_calls(message))]
+
+
+def _call_item(call: Mapping[str, Any]) -> dict[str, Any]:
+    name, arguments = name_and_arguments(call)
+    if call.get("type") == "custom":
+        return {"type": "custom_tool_call", "call_id": call["id"], "name": name, "input": arguments}
+    return {"type": "function_call", "call_id": call["id"], "name": name, "arguments": arguments}
+
+
+def _input(content: Any) -> Any:
+    """Return content as input has it."""
+    return [_input_part(part) for part in content] if isinstance(content, list) else content or ""
+
+
+def _input_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "image_url":
+        image = part["image_url"]
+        return {"type": "input_image", "image_url": image["url"], "detail": image.get("detail", "auto")}
+    if part["type"] == "file":
+        return {"type": "input_file", **part["file"]}
+    return input_text(as_text([part]) if part["type"] != "input_audio" else "[audio]")
+
+
+def input_text(text: str) -> dict[str, Any]:
+    """Return a part of text as input has it."""
+    return {"type": "input_text", "text": text}
