@@ -97,7 +97,11 @@ def explained(error: Exception, who: str, client: Any, api: str = "embeddings", 
         advice = f"{advice} (HTTP {status}, {tries})"
     else:
         advice = f"the response is no answer of the {api} API ({type(error).__name__})"
-    return f"{who}: {advice}: {_unquoted(_without_key(_detail(error), client)[:DETAIL], sent)}"
+    body = getattr(error, "body", None)
+    detail = str((body.get("message") if isinstance(body, dict) else None) or body or error.__cause__ or error)
+    key = str(getattr(client, "api_key", "") or "").strip()
+    detail = detail.replace(key, "[key]") if len(key) >= LEAST_SECRET else detail
+    return f"{who}: {advice}: {_unquoted(detail[:DETAIL], sent)}"
 
 
 def address(client: Any) -> str:
@@ -115,11 +119,6 @@ def _bare(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
-def _detail(error: Exception) -> str:
-    body = getattr(error, "body", None)
-    return str((body.get("message") if isinstance(body, dict) else None) or body or error.__cause__ or error)
-
-
 def _unquoted(text: str, sent: Sequence[str]) -> str:
     """Return `text`, unless it repeats a stretch of the texts that were sent."""
     stretches = {text[at : at + STRETCH] for at in range(max(1, len(text) - STRETCH + 1))}
@@ -127,8 +126,3 @@ def _unquoted(text: str, sent: Sequence[str]) -> str:
     if any(short in text for short in whole) or any(stretch in one for one in sent for stretch in stretches):
         return f"({len(text)} characters that quote what was sent)"
     return text
-
-
-def _without_key(text: str, client: Any) -> str:
-    key = str(getattr(client, "api_key", "") or "").strip()
-    return text.replace(key, "[key]") if len(key) >= LEAST_SECRET else text

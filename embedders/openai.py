@@ -23,7 +23,7 @@ LEAST_ROOM = 16  # tokens that a slice must have room for, so that any character
 POOLING = "slices1"  # part of the fingerprint: raise it when long texts are cut or averaged in another way
 
 
-class _Piece(NamedTuple):
+class _Slice(NamedTuple):
     """A text, or a slice of one: `owner` is the text's number, `tokens` the tokens that are sent for it."""
 
     owner: int
@@ -165,18 +165,17 @@ class OpenAIEmbedder:
         cleaned = [clean(text) for text in texts]
         places = {text: number for number, text in enumerate(dict.fromkeys(cleaned))}
         sums = np.zeros((len(places), self.dimensions), dtype=np.float32)
-        for batch in self._batches(self._pieces(places, self._counter.count(prompt))):
-            rows = _unit(self._request([prompt + piece.text for piece in batch]))
-            weights = np.array([[piece.tokens] for piece in batch], dtype=np.float32)
-            np.add.at(sums, [piece.owner for piece in batch], weights * rows)
+        extra = self._counter.count(prompt)
+        slices = (
+            _Slice(owner, part, tokens + extra) for owner, text in enumerate(places) for part, tokens in self._cut(text)
+        )
+        for batch in self._batches(slices):
+            rows = _unit(self._request([prompt + one.text for one in batch]))
+            weights = np.array([[one.tokens] for one in batch], dtype=np.float32)
+            np.add.at(sums, [one.owner for one in batch], weights * rows)
         return _unit(sums)[[places[text] for text in cleaned]]
 
-    def _pieces(self, texts: Iterable[str], extra: int) -> Iterator[_Piece]:
-        for owner, text in enumerate(texts):
-            for piece, tokens in self._slices(text):
-                yield _Piece(owner, piece, tokens + extra)
-
-    def _slices(self, text: str) -> Iterator[tuple[str, int]]:
+    def _cut(self, text: str) -> Iterator[tuple[str, int]]:
         """Yield `text`, or slices of about equal length that fit in a request, with their tokens; no blank ones."""
         if not text.strip():
             return
@@ -186,17 +185,17 @@ class OpenAIEmbedder:
             return
         length = -(-len(text) // -(-tokens // self._room))
         for start in range(0, len(text), length):
-            yield from self._slices(text[start : start + length])
+            yield from self._cut(text[start : start + length])
 
-    def _batches(self, pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
-        batch: list[_Piece] = []
+    def _batches(self, slices: Iterable[_Slice]) -> Iterator[list[_Slice]]:
+        batch: list[_Slice] = []
         tokens = 0
-        for piece in pieces:
-            if batch and (len(batch) == self._batch_size or tokens + piece.tokens > REQUEST_TOKENS):
+        for one in slices:
+            if batch and (len(batch) == self._batch_size or tokens + one.tokens > REQUEST_TOKENS):
                 yield batch
                 batch, tokens = [], 0
-            batch.append(piece)
-            tokens += piece.tokens
+            batch.append(one)
+            tokens += one.tokens
         if batch:
             yield batch
 

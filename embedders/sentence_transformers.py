@@ -103,8 +103,7 @@ class SentenceTransformerEmbedder:
         with self._lock:
             if not self._fingerprint:
                 last = Path(self._model_name).name
-                digest = _digest(self._model(), self._own_settings(), self._weights())
-                self._fingerprint = f"sentence-transformers/{last}/{self.dimensions}/{digest}"
+                self._fingerprint = f"sentence-transformers/{last}/{self.dimensions}/{self._digest()}"
             return self._fingerprint
 
     @property
@@ -129,16 +128,19 @@ class SentenceTransformerEmbedder:
         """Embed queries, with the model's prompt for them: the same shape as `embed_documents`."""
         return self._embed("encode_query", texts)
 
-    def _own_settings(self) -> list[Any]:
-        """Return the settings of this object that change the vectors; none by default."""
+    def _digest(self) -> str:
+        """Hash the settings and weights that decide the vectors, but no names of tensors: these differ by version."""
+        model = self._model()
         prompts = {method: self._prompt(method) for method, given in self._prompts.items() if given is not None}
-        return [*sorted(prompts.items()), *([self._backend] if self._backend != "torch" else [])]
-
-    def _weights(self) -> list[str]:
+        settings = [model.max_seq_length, sorted((model.prompts or {}).items()), *sorted(prompts.items())]
         if self._backend == "torch":
-            tensors = (tensor for tensor in self._model().state_dict().values() if tensor.is_floating_point())
-            return sorted(_sampled(tensor) for tensor in tensors)
-        return sorted(_hashed(file) for file in Path(self._model_name).rglob("*") if file.suffix in _WEIGHT_FILES)
+            tensors = (tensor for tensor in model.state_dict().values() if tensor.is_floating_point())
+            weights = sorted(map(_sampled, tensors))
+        else:
+            settings.append(self._backend)
+            files = (file for file in Path(self._model_name).rglob("*") if file.suffix in _WEIGHT_FILES)
+            weights = sorted(map(_hashed, files))
+        return hashlib.sha256(repr([settings, weights]).encode()).hexdigest()[:16]
 
     def _prompt(self, method: str) -> str | None:
         """Return the text of a prompt that was given, or None."""
@@ -205,12 +207,6 @@ def _no_progress_bar() -> Iterator[None]:
     finally:
         if shown:
             settings.enable_progress_bar()
-
-
-def _digest(model: Any, own_settings: list[Any], weights: list[str]) -> str:
-    """Hash the settings and weights that decide the vectors, but no names of tensors: these differ by version."""
-    settings = [model.max_seq_length, sorted((model.prompts or {}).items()), *own_settings]
-    return hashlib.sha256(repr([settings, weights]).encode()).hexdigest()[:16]
 
 
 def _hashed(file: Path) -> str:

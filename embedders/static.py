@@ -183,7 +183,8 @@ def _token_ids(texts: Sequence[str]) -> list[TokenIds]:
     for batch in _batches(_pieces(texts)):
         for (owner, _), ids in zip(batch, _model().encode([piece for _, piece in batch]), strict=True):
             parts[owner].append(ids)
-    return [_joined(arrays) for arrays in parts]
+    empty = np.zeros(0, dtype=np.uint16)
+    return [arrays[0] if len(arrays) == 1 else np.concatenate([empty, *arrays]) for arrays in parts]
 
 
 def _pieces(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -221,9 +222,3 @@ def _batches(pieces: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]
         size += len(piece[1])
     if batch:
         yield batch
-
-
-def _joined(arrays: list[TokenIds]) -> TokenIds:
-    if len(arrays) == 1:
-        return arrays[0]
-    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.uint16)

@@ -25,7 +25,8 @@ from tinymem.messages import messages_from_steps, problems, repair, steps_from_m
 from tinymem.messages.tokens import EstimatingCounter
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.dates import spans
-from tinymem.steps.serialization import STEP_TYPES, dump_step, load_step, step_from_dict
+from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.step import STEP_TYPES
 from tinymem.steps.values import decode, encode
 from tinymem.upkeep import import_memory
 
@@ -105,7 +106,7 @@ def _record(words: tuple[str, ...], known: dict[str, Any], data: bytes) -> Any:
 def _read_step(data: bytes) -> None:
     """A step's record."""
     record = _record(STEP_WORDS, {"format": 1, "type": [*STEP_TYPES][data[0] % len(STEP_TYPES)] if data else ""}, data)
-    _use(step_from_dict(record))
+    _use(Step.from_dict(record))
 
 
 def _read_line(data: bytes) -> None:

@@ -107,12 +107,6 @@ def test_filters(store: TinymemStore, filter: dict[str, Any], wanted: list[str])
     assert sorted(keys(store.search(USERS, filter=filter))) == wanted
 
 
-def test_an_unknown_operator_says_which_there_are(store: TinymemStore) -> None:
-    store.put(USERS, "rex", {"age": 5})
-    with pytest.raises(ValueError, match=r"no operator \$in: use \$eq, \$ne, \$gt"):
-        store.search(USERS, filter={"age": {"$in": [5]}})
-
-
 def test_namespaces_end_at_their_labels_and_are_listed(store: TinymemStore) -> None:
     for namespace in (("a",), ("a", "b"), ("a", "bc"), ("a/b",), ("a*",), ("x", "b")):
         store.put(namespace, "k", {"n": 1})
@@ -180,7 +174,7 @@ def test_a_sweeper_is_started_stopped_and_cancelled(memory: HierarchicalMemory) 
 
 @pytest.mark.parametrize("wanted", [{"age": {"$near": 3}}, {"user": {"age": {"$near": 3}}}])
 def test_an_unknown_operator_is_a_mistake_also_where_nothing_is_compared(store: TinymemStore, wanted: Any) -> None:
-    with pytest.raises(ValueError, match=r"no operator \$near"):
+    with pytest.raises(ValueError, match=r"no operator \$near: use \$eq, \$ne, \$gt"):
         store.search(USERS, filter=wanted)
 
 

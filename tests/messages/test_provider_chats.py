@@ -23,7 +23,6 @@ from tinymem import (
     MemoryManager,
     Step,
     count_tokens,
-    keep_last_n_steps,
 )
 from tinymem.errors import BudgetError, MessageError
 from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
@@ -69,17 +68,14 @@ def test_messages_of_any_provider_come_back_as_they_came(messages: Chat) -> None
     assert as_json(messages_from_steps(kept, style="tools")) == as_json(before)
 
 
-@THOROUGH
-@given(provider_chats(), PIECES)
-def test_they_come_back_when_they_were_added_piece_by_piece(messages: Chat, cuts: list[int]) -> None:
+@MODERATE
+@given(provider_chats(), PIECES, st.integers(0, 100))
+def test_added_in_pieces_they_come_back_and_given_again_only_what_is_new_is_added(
+    messages: Chat, cuts: list[int], cut: int
+) -> None:
     memory = MemoryManager()
     in_pieces(memory, messages, cuts)
     assert as_json(messages_from_steps(memory.steps, style="tools")) == as_json(messages)
-
-
-@MODERATE
-@given(provider_chats(), st.integers(0, 100))
-def test_a_history_that_is_given_again_adds_only_what_is_new(messages: Chat, cut: int) -> None:
     memory = MemoryManager()
     for some in (messages[: cut % (len(messages) + 1)], messages, messages):
         memory.add_messages(some, on_conflict="skip")
@@ -97,14 +93,8 @@ def test_repair_makes_what_the_api_accepts_and_twice_changes_nothing_more(messag
     assert broken_rules(repaired) == [] and problems(repaired) == []
     assert repair(repaired) == repaired
     assert as_json(messages) == before
-
-
-@THOROUGH
-@given(provider_chats())
-def test_what_problems_lets_pass_the_api_accepts(messages: Chat) -> None:
     if not problems(messages):
-        in_order = [rule for rule in broken_rules(messages) if "not of the next call" not in rule]
-        assert in_order == []
+        assert [rule for rule in broken_rules(messages) if "not of the next call" not in rule] == []
 
 
 @MODERATE
@@ -153,16 +143,6 @@ def test_adaptive_memories_send_what_the_api_accepts_within_their_tokens(
     assert count_tokens(sent, WORDS) == memory.tokens <= most
     for other, summary in itertools.product(STYLES, (False, True)):
         assert broken_rules(memory.to_messages(summary, other)) == []
-
-
-@MODERATE
-@given(provider_chats(), st.integers(0, 6))
-def test_windows_of_any_size_are_repaired_to_what_the_api_accepts(messages: Chat, size: int) -> None:
-    memory = MemoryManager(prune_strategy=keep_last_n_steps(size))
-    memory.add_messages(messages)
-    memory.prune()
-    for style in STYLES:
-        assert broken_rules(repair(memory.to_messages(style=style))) == []
 
 
 # -- one by one -------------------------------------------------------------------------------------------------------

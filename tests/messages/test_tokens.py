@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import doctest
 import hashlib
 import importlib
 import os
@@ -16,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import FILE, IMAGE, MODERATE, THOROUGH, WORDS, Chat, chats, texts
 
-import tinymem.messages.tokens
 from tinymem.errors import InputError
 from tinymem.messages.media import PER_PAGE
 from tinymem.messages.tokens import (
@@ -48,38 +46,24 @@ CL100K = TiktokenCounter()
 def test_known_counts_of_cl100k(text: str, tokens: int) -> None:
     """The examples of OpenAI's cookbook."""
     assert CL100K.count(text) == tokens
+    assert TiktokenCounter("o200k_base").count(text) == (8 if tokens == 9 else tokens)
 
 
 def test_the_cookbook_example_counts_as_the_api_charges_it() -> None:
     """129 prompt tokens, as OpenAI's cookbook shows for gpt-4; `name` costs one token beyond its own."""
+    system: dict[str, Any] = {"role": "system"}
     messages = [
-        {
-            "role": "system",
-            "content": "You are a helpful, pattern-following assistant that translates corporate jargon into plain "
-            "English.",
-        },
-        {"role": "system", "name": "example_user", "content": "New synergies will help drive top-line growth."},
-        {
-            "role": "system",
-            "name": "example_assistant",
-            "content": "Things working well together will increase revenue.",
-        },
-        {
-            "role": "system",
-            "name": "example_user",
-            "content": "Let's circle back when we have more bandwidth to touch base on opportunities for increased "
-            "leverage.",
-        },
-        {
-            "role": "system",
-            "name": "example_assistant",
-            "content": "Let's talk later when we're less busy about how to do better.",
-        },
-        {
-            "role": "user",
-            "content": "This late pivot means we don't have time to boil the ocean for the client deliverable.",
-        },
-    ]
+        {**system, "content": "You are a helpful, pattern-following assistant that translates corporate jargon into "
+         "plain English."},
+        {**system, "name": "example_user", "content": "New synergies will help drive top-line growth."},
+        {**system, "name": "example_assistant", "content": "Things working well together will increase revenue."},
+        {**system, "name": "example_user", "content": "Let's circle back when we have more bandwidth to touch base on "
+         "opportunities for increased leverage."},
+        {**system, "name": "example_assistant",
+         "content": "Let's talk later when we're less busy about how to do better."},
+        {"role": "user", "content": "This late pivot means we don't have time to boil the ocean for the client "
+         "deliverable."},
+    ]  # fmt: skip
     assert count_tokens(messages, CL100K) == 129
 
 
@@ -132,11 +116,11 @@ def test_special_tokens_and_lone_surrogates_are_plain_text(text: str) -> None:
     assert CL100K.count(text) > 1 or text == "\ud800"
 
 
-@pytest.mark.parametrize("unit", ["a", "word ", "日", " ", "\n", "😀", "x1!\t"])
+@pytest.mark.parametrize("unit", ["a", "日", " ", "x1!\t"])
 @pytest.mark.parametrize("encoding", BUNDLED)
 def test_the_encoder_sees_no_more_than_a_slice_at_once(unit: str, encoding: str) -> None:
-    """What it costs grows faster than its text, so a million characters are counted piece by piece."""
-    text = unit * (1_000_000 // len(unit))
+    """What it costs grows faster than its text, so a long text is counted piece by piece."""
+    text = unit * (300_000 // len(unit))
     counter, seen = _Watched(encoding), list[int]()
     counter.watch(seen)
     assert counter.count(text) > 0
@@ -185,22 +169,13 @@ def test_o200k_is_what_openai_published(monkeypatch: pytest.MonkeyPatch) -> None
     assert max(len(token.decode("utf-8", "ignore")) for token in tokens) == LONGEST_TOKEN
 
 
-def test_known_counts_of_o200k() -> None:
-    """The example of OpenAI's cookbook, which cl100k_base needs 9 tokens for."""
-    assert TiktokenCounter("o200k_base").count("お誕生日おめでとう") == 8
-
-
 @pytest.mark.parametrize(
     ("name", "encoding"),
     [
-        ("gpt-4o", "o200k_base"),
         ("gpt-4o-2024-05-13", "o200k_base"),
-        ("gpt-4.1", "o200k_base"),
         ("gpt-4.1-mini", "o200k_base"),
-        ("o3-mini", "o200k_base"),
         ("gpt-5", "o200k_base"),
         ("gpt-oss-120b", "o200k_base"),
-        ("gpt-4", "cl100k_base"),
         ("gpt-3.5-turbo", "cl100k_base"),
         ("text-embedding-3-small", "cl100k_base"),
     ],
@@ -237,25 +212,17 @@ def test_what_is_no_counter_is_refused(wrong: Any) -> None:
 
 
 def test_a_counter_is_given_by_name_object_or_default() -> None:
-    assert counter_from(WORDS) is WORDS
+    assert counter_from(WORDS) is WORDS and isinstance(WORDS, TokenCounter) and isinstance(CL100K, TokenCounter)
     assert counter_from(None) is default_counter()
     assert counter_from("cl100k_base").name == default_counter().name == "cl100k_base"
-    assert isinstance(WORDS, TokenCounter) and isinstance(CL100K, TokenCounter)
-
-
-def test_an_unknown_encoding_is_named() -> None:
-    with pytest.raises(InputError, match=r"counter must be an encoding of tiktoken \(cl100k_base, .*not 'klingon'"):
+    with pytest.raises(InputError, match=r"counter must be an encoding of tiktoken \(cl100k_base, .*not 'klingon"):
         counter_from("klingon")
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.messages.tokens).failed == 0
 
 
 def test_a_long_text_is_counted_once_and_takes_the_room_of_no_other() -> None:
     counter = TiktokenCounter()
-    texts = ["what every message of a window says", "a long observation " * 200_000]
+    texts = ["what every message of a window says", "a long observation " * 20_000]
     counts = [counter.count(text) for text in texts]
     counter._encoding = None  # type: ignore[assignment]  # from now on, nothing can be encoded
     assert [counter.count(text) for text in texts] == counts
-    assert counts[1] == pytest.approx(600_001, abs=60)
+    assert counts[1] == pytest.approx(60_001, abs=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import re
 from typing import Any
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import FILE, IMAGE, MODERATE, THOROUGH, contents, json_values, texts
 
-import tinymem.steps.content
 from tinymem.errors import StepError
 from tinymem.steps.content import (
     Content,
@@ -60,9 +58,6 @@ def test_clean_text_can_be_encoded_and_keeps_its_offsets(text: str) -> None:
     assert clean(cleaned) == cleaned
     assert "\x00" not in cleaned and "\x1b" not in cleaned
     assert all(new in (old, "\ufffd") for old, new in zip(text, cleaned, strict=True))
-
-
-def test_clean_keeps_line_breaks_and_tabs() -> None:
     assert clean("a\tb\r\nc\n日本") == "a\tb\r\nc\n日本"
 
 
@@ -108,7 +103,3 @@ def test_white_space_is_empty(content: Content | None, empty: bool) -> None:
 def test_json_values_are_copied_and_printed_without_loss(value: object) -> None:
     assert frozen(value) == value
     assert json.loads(to_json(value)) == value
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(tinymem.steps.content).failed == 0

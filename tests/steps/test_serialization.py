@@ -10,7 +10,8 @@ from hypothesis import given
 from strategies import MODERATE, THOROUGH, histories, steps
 
 from tinymem.errors import FormatError, StepError, TinymemError
-from tinymem.steps.serialization import FORMAT, STEP_TYPES, dump_step, load_step
+from tinymem.steps.serialization import dump_step, load_step
+from tinymem.steps.step import FORMAT, STEP_TYPES
 from tinymem.steps.types import ActionStep, MessageStep, Signal, Step, Style, SummaryStep, TaskStep, ToolCall
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 import sys
 import unicodedata
@@ -16,12 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from strategies import MODERATE, texts
 
-import tinymem.steps.terminal
 from tinymem.steps.terminal import Column, Table, cells, first_words, fitted, padded, safe
-
-
-def test_examples() -> None:
-    assert doctest.testmod(tinymem.steps.terminal).failed == 0
 
 
 @MODERATE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import math
 from collections import OrderedDict
@@ -11,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from strategies import MODERATE, texts
 
@@ -50,7 +49,7 @@ def values() -> st.SearchStrategy[Any]:
     plain = st.one_of(
         st.none(), st.booleans(), st.integers(), st.floats(), texts(), st.binary(max_size=9), st.dates(),
         st.datetimes(timezones=zones).map(lambda time: time.replace(fold=0)),
-        st.sampled_from(["$type", "\ud83d\ude00", 10**700, -(2**70)]),
+        st.sampled_from(["$type", "\ud83d\ude00", 10**700, -(2**70), -0.0, math.nan, -math.inf]),
     )  # fmt: skip
     hashable = st.recursive(plain, lambda v: st.tuples(v, v) | st.frozensets(v, max_size=3), max_leaves=4)
     return st.recursive(
@@ -65,11 +64,15 @@ def values() -> st.SearchStrategy[Any]:
 
 @MODERATE
 @given(values())
+@example([[1], date(2025, 3, 1), datetime(2025, 3, 1)])
 def test_what_is_kept_comes_back_equal_and_of_the_same_types(value: Any) -> None:
     assert same(through_json(value), value)
 
 
-def test_plain_json_looks_as_it_is() -> None:
+def test_what_is_at_two_places_and_as_deep_as_allowed_is_kept_and_plain_json_looks_as_it_is() -> None:
+    twice, long = [1], 10**9_000
+    assert through_json([long, -long]) == [long, -long]
+    assert through_json([twice, twice]) == [[1], [1]] and through_json(deep(100)) == deep(100)
     value = {"a": [1, 2.5, None, True, "x"], "b": {}}
     assert encode(value) == value
 
@@ -122,19 +125,6 @@ def test_what_grows_without_end_when_written_is_refused(monkeypatch: pytest.Monk
     assert through_json(doubled(12)) == doubled(12)
 
 
-def test_as_deep_as_allowed_is_kept() -> None:
-    assert through_json(deep(100)) == deep(100)
-
-
-def test_an_int_too_long_for_digits_is_kept() -> None:
-    assert through_json([10**9_000, -(10**9_000)]) == [10**9_000, -(10**9_000)]
-
-
-def test_the_same_list_twice_is_no_loop() -> None:
-    twice = [1]
-    assert through_json([twice, twice]) == [[1], [1]]
-
-
 def test_a_set_is_written_the_same_in_every_order() -> None:
     words = [f"w{n}" for n in range(9)]
     assert encode(set(words))["value"] == words
@@ -151,17 +141,3 @@ def test_a_set_is_written_the_same_in_every_order() -> None:
 def test_json_that_was_never_written_is_a_format_error(coded: Any) -> None:
     with pytest.raises(FormatError):
         decode(coded)
-
-
-def test_special_floats_are_kept() -> None:
-    assert through_json([math.inf, -math.inf]) == [math.inf, -math.inf]
-    assert math.isnan(through_json(math.nan)) and math.copysign(1, through_json(-0.0)) == -1
-
-
-def test_dates_and_datetimes_are_told_apart() -> None:
-    both = [date(2025, 3, 1), datetime(2025, 3, 1)]
-    assert [type(value) for value in through_json(both)] == [date, datetime]
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(tinymem.steps.values).failed == 0

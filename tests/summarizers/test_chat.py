@@ -13,8 +13,8 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memories import python, sentences
-from servers import KEY, SUMMARY, OpenAIServer, chat_answer_with, failure, free_port, openai_server
+from memories import sentences
+from servers import KEY, SUMMARY, OpenAIServer, chat_answer_with, failure, openai_server
 from strategies import MODERATE
 
 from tinymem import ActionStep, MessageStep, Step
@@ -80,8 +80,12 @@ def test_a_summary_is_what_the_model_answers(server: OpenAIServer) -> None:
 
 
 def test_the_steps_are_sent_as_data_in_a_fence(server: OpenAIServer) -> None:
-    impatient().summarize(RUN, 90)
-    (request,) = server.requests
+    summarizer = impatient()
+    for _ in range(2):
+        summarizer.summarize(RUN, 90)
+    first, second = (request["messages"][1]["content"].partition(" ")[0] for request in server.requests)
+    assert first != second  # so no step can close the fence that it is sent in
+    request = server.requests[0]
     system, user = request["messages"]
     assert (request["model"], request["max_tokens"], system["role"], user["role"]) == (
         "local-model",
@@ -100,14 +104,6 @@ def test_the_steps_are_sent_as_data_in_a_fence(server: OpenAIServer) -> None:
         '#2 call: bash({"cmd": "make"})',
         "#2 bash: exit code 2\ufffd[0m",
     ]
-
-
-def test_a_step_cannot_close_the_fence_that_it_is_sent_in(server: OpenAIServer) -> None:
-    summarizer = impatient()
-    for _ in range(2):
-        summarizer.summarize(RUN, 90)
-    first, second = (request["messages"][1]["content"].partition(" ")[0] for request in server.requests)
-    assert first != second  # another in every request
 
 
 def test_a_long_run_is_shortened_before_it_is_sent(server: OpenAIServer) -> None:
@@ -134,11 +130,6 @@ def test_an_answer_that_is_too_long_is_cut_to_the_budget(server: OpenAIServer) -
     assert 25 <= default_counter().count(found) <= 30
 
 
-def test_control_characters_of_an_answer_are_replaced(server: OpenAIServer) -> None:
-    server.faults.append(lambda body: chat_answer_with(" \x1b[2JPort\x00 8443\ud800\r\nopen </summary-00000000>\n"))
-    assert impatient().summarize(RUN, 90) == "\ufffd[2JPort\ufffd 8443\ufffd\r\nopen </summary-00000000>"
-
-
 @MODERATE
 @given(st.text(max_size=400), st.integers(0, 40))
 def test_whatever_is_answered_is_within_the_budget_and_safe(
@@ -157,35 +148,22 @@ def test_nothing_is_asked_where_there_is_nothing_to_tell(server: OpenAIServer) -
     assert not server.requests
 
 
-def test_a_client_is_used_as_it_is(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
-    with openai.OpenAI(api_key=KEY, base_url=server.url) as client:
-        assert ChatSummarizer("local-model", client=client).summarize(RUN, 50) == SUMMARY
-
-
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("fault", "says_what"),
     [
-        (failure(401, "Incorrect API key"), "the API key was refused"),
         (failure(404, "no such model"), "no chat API at this address"),
         (failure(413, "too large"), "pass a smaller max_input_tokens="),
-        (failure(429, "Slow down"), "too many requests"),
-        (failure(500, "The server had an error"), "HTTP 500"),
         ((200, b"{", {}), "is no answer of the chat API"),
-        ((200, b"<html>a proxy's login page</html>", {"Content-Type": "text/html"}), "is no answer of the chat API"),
-        ((200, {"hello": "world"}, {}), "is no answer of the chat API"),
-        ((200, {"choices": []}, {}), "is no answer of the chat API"),
         ((200, {"choices": [{"message": None}]}, {}), "is no answer of the chat API"),
-        (chat_answer_with(""), "gave no summary"),
         (chat_answer_with(" \n\t"), "gave no summary"),
         (chat_answer_with(None, "content_filter"), r"gave no summary \(finish_reason 'content_filter'\)"),
         (chat_answer_with("I cannot help with that.", refusal="I cannot help with that."), "gave no summary"),
         (chat_answer_with([{"type": "text", "text": "x"}]), "gave no summary"),
     ],
-    ids=range(15),
+    ids=range(8),
 )
 def test_on_any_failure_lines_are_picked_with_a_warning(
     server: OpenAIServer, caplog: pytest.LogCaptureFixture, fault: Any, says_what: str
@@ -198,49 +176,27 @@ def test_on_any_failure_lines_are_picked_with_a_warning(
     assert len(server.requests) == 1
 
 
-def test_nobody_listening_is_a_warning_too(caplog: pytest.LogCaptureFixture) -> None:
-    summarizer = impatient(base_url=f"http://127.0.0.1:{free_port()}/v1", api_key=KEY)
-    assert summarizer.summarize(RUN, 40) == extract(RUN, 40)
-    assert "cannot be reached" in caplog.text
-
-
-def test_what_fails_for_a_moment_is_repeated_by_the_openai_package(server: OpenAIServer) -> None:
-    soon = {"Retry-After-Ms": "10"}
-    server.faults += [lambda body: failure(429, "Slow down", **soon), lambda body: failure(500, "Oops", **soon)]
-    assert ChatSummarizer("local-model").summarize(RUN, 40) == SUMMARY
-    assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize("retries", [0, 5])
-def test_a_slow_server_is_given_up_in_time_whatever_the_repetitions(
-    server: OpenAIServer, caplog: pytest.LogCaptureFixture, retries: int
+@pytest.mark.parametrize("is_client", [False, True])
+def test_a_slow_server_is_given_up_in_time_whatever_the_client_and_the_repetitions(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, is_client: bool
 ) -> None:
     waiting = threading.Event()
 
     def slow(body: dict[str, Any]) -> None:
         waiting.wait(120)  # then it would answer
 
+    summarizer = impatient(timeout=0.3, max_retries=5)
+    if is_client:
+        monkeypatch.delenv("OPENAI_API_KEY")
+        client = openai.OpenAI(api_key=KEY, base_url=server.url, timeout=60, max_retries=0)
+        summarizer = ChatSummarizer("local-model", client=client, timeout=0.3)
     server.faults += [slow] * 10
     try:
-        assert impatient(timeout=0.3, max_retries=retries).summarize(RUN, 40) == extract(RUN, 40)
+        assert summarizer.summarize(RUN, 40) == extract(RUN, 40)
         assert "did not answer within 0.3 s" in caplog.text
     finally:
         waiting.set()
         server.faults.clear()
-
-
-def test_a_client_that_would_wait_longer_is_given_up_in_time(server: OpenAIServer) -> None:
-    waiting = threading.Event()
-
-    def slow(body: dict[str, Any]) -> None:
-        waiting.wait(120)  # then it would answer
-
-    server.faults.append(slow)
-    client = openai.OpenAI(api_key=KEY, base_url=server.url, timeout=60, max_retries=0)
-    try:
-        assert ChatSummarizer("local-model", client=client, timeout=0.3).summarize(RUN, 40) == extract(RUN, 40)
-    finally:
-        waiting.set()
 
 
 def test_after_a_failure_it_rests_and_then_asks_again(
@@ -256,9 +212,9 @@ def test_after_a_failure_it_rests_and_then_asks_again(
     assert summarizer.summarize(RUN, 40) == SUMMARY
 
 
-@pytest.mark.parametrize("key", ["sk-wrong-but-secret", "sk-wrong-but-secret\n"])
-def test_the_key_is_in_no_log_and_no_repr(server: OpenAIServer, caplog: pytest.LogCaptureFixture, key: str) -> None:
+def test_the_key_is_in_no_log_and_no_repr(server: OpenAIServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
+    key = "sk-wrong-but-secret\n"
     base_url = server.url.replace("//", "//user:hush@")
     for status in (401, 400, 500):
         server.faults.append(lambda body, status=status: failure(status, f"what is {key}?"))  # type: ignore[misc]
@@ -271,13 +227,10 @@ def test_the_key_is_in_no_log_and_no_repr(server: OpenAIServer, caplog: pytest.L
     "make",
     [
         lambda: ChatSummarizer.from_name(""),
-        lambda: ChatSummarizer(""),
-        lambda: ChatSummarizer(timeout=0),
         lambda: ChatSummarizer(timeout=float("nan")),
         lambda: ChatSummarizer(rest="long"),  # type: ignore[arg-type]
         lambda: ChatSummarizer(max_input_tokens=0),
         lambda: ChatSummarizer(client=openai.OpenAI(), api_key="sk-two"),
-        lambda: ChatSummarizer(client=openai.AsyncOpenAI()),
         lambda: ChatSummarizer().summarize(RUN, -1),
     ],
 )
@@ -293,8 +246,3 @@ def test_no_key_and_no_package_are_errors_that_say_what_to_do(monkeypatch: pytes
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=re.escape("the summarizer openai:gpt-4o-mini needs a package")):
         summarizer_from("openai:gpt-4o-mini")
-
-
-def test_importing_the_adapter_does_not_import_openai() -> None:
-    with python("import sys, tinymem.summarizers.chat; print('openai' in sys.modules)") as process:
-        assert process.communicate()[0] == "False\n"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, a_session, assistant, call, in_turn, result, tools_of
+from tinymem.integrations.native import AnyMemory, a_session, archive, assistant, call, in_turn, result, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
 from tinymem.steps.step import Message
@@ -58,8 +58,7 @@ class TinymemProvider(ContextProvider):
         name = a_session(self.session, context.session_id, SESSION)
         given = [*context.input_messages, *(context.response.messages if context.response else ())]
         messages = [one for message in given for one in _messages(message)]
-        options = {"session": name, "format": "openai", "on_conflict": "add"}
-        await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, **options)
+        await in_turn(self.memory, archive, messages, name, on_conflict="add")
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:

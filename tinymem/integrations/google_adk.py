@@ -124,8 +124,8 @@ class _MemoryToolset(BaseToolset):
         if readonly_context is None:
             return []
         namespace = _namespace(readonly_context.session.app_name, readonly_context.user_id)
-        schemas = await _run(self._memories, namespace, _schemas)
-        return [_MemoryTool(self._memories, namespace, schema["function"]) for schema in schemas]
+        tools = await _run(self._memories, namespace, HierarchicalMemory.tools)
+        return [_MemoryTool(self._memories, namespace, tool.schema["function"]) for tool in tools]
 
 
 class _MemoryTool(BaseTool):
@@ -144,10 +144,6 @@ class _MemoryTool(BaseTool):
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> str:
         """Answer a call."""
         return await _run(self._memories, self._namespace, _called, self.name, args)
-
-
-def _schemas(memory: HierarchicalMemory) -> list[dict[str, Any]]:
-    return [tool.schema for tool in memory.tools()]
 
 
 def _called(memory: HierarchicalMemory, name: str, arguments: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from tinymem.integrations.native import (
     AnyMemory,
     NativeConversation,
     a_session,
+    archive,
     arguments_of,
     assistant,
     best_first,
@@ -94,7 +95,7 @@ def _archive(memory: AnyMemory, request: ModelRequest, response: Any, session: s
     response = response.model_response if isinstance(response, ExtendedModelResponse) else response
     said = [response] if isinstance(response, BaseMessage) else response.result
     history = MessagesConversation([*request.messages, *said])
-    opened(memory).archive_messages(history.messages, session=session, format="openai")
+    archive(memory, history.messages, session)
 
 
 class TinymemRetriever(BaseRetriever):

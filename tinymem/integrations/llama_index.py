@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, in_turn, tools_of
+from tinymem.integrations.native import AnyMemory, archive, in_turn, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import strings
 from tinymem.steps.step import Message
@@ -52,8 +52,7 @@ class TinymemMemoryBlock(BaseMemoryBlock):
         """Archive messages that left the short-term memory."""
         for session in dict.fromkeys(one.additional_kwargs.get("session_id") or self.session for one in messages):
             own = [one for one in messages if (one.additional_kwargs.get("session_id") or self.session) == session]
-            options = {"session": session, "format": "openai", "on_conflict": "add"}
-            await in_turn(self.memory, HierarchicalMemory.archive_messages, list(_messages(own)), **options)
+            await in_turn(self.memory, archive, list(_messages(own)), session, on_conflict="add")
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> None:
         """Leave the block out where the budget of the framework has no room for it."""

@@ -24,8 +24,8 @@ from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
 
 __all__ = [
-    "AnyMemory", "NativeConversation", "a_session", "arguments_of", "assistant", "best_first", "call", "fitted",
-    "in_turn", "opened", "result", "shortened_content", "tools_of",
+    "AnyMemory", "NativeConversation", "a_session", "archive", "arguments_of", "assistant", "best_first", "call",
+    "fit_beside", "fitted", "in_turn", "opened", "result", "shortened_content", "tools_of",
 ]  # fmt: skip
 
 NativeT = TypeVar("NativeT")
@@ -68,6 +68,28 @@ class NativeConversation(Conversation, Generic[NativeT]):
     @abstractmethod
     def _shortened(self, native: NativeT, message: Message) -> NativeT:
         """Return a copy of an object with the texts and arguments of `message`."""
+
+
+def archive(memory: AnyMemory, messages: Sequence[Message], session: str, **options: Any) -> None:
+    """Archive messages of a chat; `options` are those of `archive_messages`."""
+    opened(memory).archive_messages(messages, session=session, format="openai", **options)
+
+
+def fit_beside(
+    memory: AnyMemory,
+    instructions: str | None,
+    items: Iterable[Any],
+    session: str,
+    max_tokens: int | None,
+    options: Mapping[str, Any],
+) -> list[Any]:
+    """Return the items of the Responses API to send; instructions, which are sent beside them, count too."""
+    prompt = [{"role": "system", "content": instructions}] if instructions else []
+    context = opened(memory).fit(
+        [*prompt, *items], session=session, max_tokens=max_tokens, format="responses", **options
+    )
+    sent: list[Any] = context.to()
+    return sent[len(prompt) :]
 
 
 def fitted(memory: AnyMemory, conversation: Conversation, session: str, max_tokens: int | None, **options: Any) -> Any:

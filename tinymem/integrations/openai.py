@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tinymem.integrations.native import AnyMemory, in_turn, opened
+from tinymem.integrations.native import AnyMemory, fit_beside, in_turn, opened
 from tinymem.memory.tools import MemoryTool
 
 __all__ = ["achat_request", "aresponses_request", "chat_request", "responses_request", "responses_tools"]
@@ -76,10 +76,7 @@ def responses_request(
     ...     responses_request(memory, [{"role": "user", "content": "Hi."}], session="s1", instructions="Be brief.")
     {'input': [{'role': 'user', 'content': 'Hi.'}], 'instructions': 'Be brief.'}
     """
-    prompt = [{"role": "system", "content": instructions}] if instructions else []
-    given = [*prompt, *items]
-    context = opened(memory).fit(given, session=session, max_tokens=max_tokens, format="responses", **options)
-    request = {"input": context.to()[len(prompt) :]}
+    request: dict[str, Any] = {"input": fit_beside(memory, instructions, items, session, max_tokens, options)}
     return {**request, "instructions": instructions} if instructions else request
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from tinymem.errors import MessageError, MissingExtraError
-from tinymem.integrations.native import AnyMemory, a_session, in_turn, tools_of
+from tinymem.integrations.native import AnyMemory, a_session, fit_beside, in_turn, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.chains import NATIVE
@@ -96,23 +96,13 @@ def recalling(
     """
 
     async def filtered(data: CallModelData[Any]) -> ModelInputData:
-        trace = get_current_trace()
-        group = getattr(trace, "group_id", None)
+        group = getattr(get_current_trace(), "group_id", None)
         name = a_session(session, _running.get() or group, SESSION)
-        sent = await in_turn(memory, _fitted, data.model_data, name, max_tokens, options)
-        return ModelInputData(input=sent, instructions=data.model_data.instructions)
+        given = data.model_data
+        sent = await in_turn(memory, fit_beside, given.instructions, given.input, name, max_tokens, options)
+        return ModelInputData(input=sent, instructions=given.instructions)
 
     return filtered
-
-
-def _fitted(
-    memory: HierarchicalMemory, data: ModelInputData, session: str, max_tokens: int | None, options: Mapping[str, Any]
-) -> list[Item]:
-    prompt = [{"role": "system", "content": data.instructions}] if data.instructions else []
-    given = [*prompt, *data.input]
-    context = memory.fit(given, session=session, max_tokens=max_tokens, format="responses", **options)
-    sent: list[Item] = context.to()
-    return sent[len(prompt) :]
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:

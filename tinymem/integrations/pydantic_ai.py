@@ -19,12 +19,12 @@ from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
     AnyMemory,
     a_session,
+    archive,
     arguments_of,
     assistant,
     call,
     fitted,
     in_turn,
-    opened,
     result,
     tools_of,
 )
@@ -82,7 +82,8 @@ class Tinymem(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Archive the answer of the model."""
-        await in_turn(self.memory, _archive, [*ctx.messages, response], self._name(ctx))
+        conversation = MessagesConversation([*ctx.messages, response])
+        await in_turn(self.memory, archive, conversation.messages, self._name(ctx))
         return response
 
     def _name(self, ctx: RunContext[Any]) -> str:
@@ -94,10 +95,6 @@ def _fitted(memory: AnyMemory, request: ModelRequestContext, session: str, max_t
     conversation = MessagesConversation(request.messages, "\n\n".join(part.content for part in instructions))
     found: list[Any] = fitted(memory, conversation, session, max_tokens)
     return found
-
-
-def _archive(memory: AnyMemory, messages: Sequence[Any], session: str) -> None:
-    opened(memory).archive_messages(MessagesConversation(messages).messages, session=session, format="openai")
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool[Any]]:

@@ -20,9 +20,9 @@ from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
     AnyMemory,
     NativeConversation,
+    archive,
     call,
     fitted,
-    opened,
     result,
     shortened_content,
     tools_of,
@@ -60,7 +60,9 @@ def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, se
     made: MultiStepAgent = agent
     name = session or made.name or "smolagents"
     made.write_memory_to_messages = partial(_written, made, memory, max_tokens, name)
-    made.step_callbacks.register(FinalAnswerStep, lambda step: _archive(made, memory, name))
+    made.step_callbacks.register(
+        FinalAnswerStep, lambda step: archive(memory, StepsConversation(made.memory).messages, name)
+    )
     return agent
 
 
@@ -69,11 +71,6 @@ def _written(
 ) -> list[Any]:
     found: list[Any] = fitted(memory, StepsConversation(agent.memory, summary_mode), session, max_tokens)
     return found
-
-
-def _archive(agent: Any, memory: AnyMemory, session: str) -> None:
-    messages = StepsConversation(agent.memory).messages
-    opened(memory).archive_messages(messages, session=session, format="openai")
 
 
 class _MemoryTool(Tool):

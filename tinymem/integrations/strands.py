@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, assistant, best_first, call, in_turn, result, tools_of
+from tinymem.integrations.native import AnyMemory, archive, assistant, best_first, call, in_turn, result, tools_of
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.parts import mark, said, strings, text_part
 from tinymem.steps.step import Message
-from tinymem.window.manager import OnConflict
 
 try:
     from strands.memory import ExtractionConfig, InvocationTrigger, MemoryEntry, MemoryMessageFilter, MemoryStore
@@ -58,7 +57,9 @@ class TinymemMemoryStore(MemoryStore):
     ) -> None:
         self.memory, self.name, self.description, self.session = memory, name, description, session
         self.max_search_results, self.writable = max_search_results, True
-        self.extraction = _everything() if extraction is True else extraction
+        # The manager's own settings leave out what tools are asked and answer.
+        everything = ExtractionConfig(trigger=InvocationTrigger(), filter=MemoryMessageFilter(exclude=[]))
+        self.extraction = everything if extraction is True else extraction
 
     async def search(self, query: str, options: Any = None) -> list[MemoryEntry]:
         """Return what bears on a query, the best first."""
@@ -68,18 +69,14 @@ class TinymemMemoryStore(MemoryStore):
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Archive a text, once however often it comes."""
-        await self._archive([{"role": "user", "content": content}], metadata)
+        given = [{"role": "user", "content": content}]
+        await in_turn(self.memory, archive, given, self.session, metadata=metadata, on_conflict="skip")
 
     async def add_messages(self, messages: Sequence[Any], context: Any = None) -> None:
         """Archive messages of Strands: those of a manager, which hands over each once, or else what is new of them."""
         given = [one for message in messages for one in _messages(message)]
-        await self._archive(given, on_conflict="add" if context else "skip")
-
-    async def _archive(
-        self, messages: list[Message], metadata: Mapping[str, Any] | None = None, on_conflict: OnConflict = "skip"
-    ) -> None:
-        options: dict[str, Any] = {"session": self.session, "metadata": metadata, "on_conflict": on_conflict}
-        await in_turn(self.memory, HierarchicalMemory.archive_messages, messages, format="openai", **options)
+        on_conflict = "add" if context else "skip"
+        await in_turn(self.memory, archive, given, self.session, on_conflict=on_conflict)
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[PythonAgentTool]:
@@ -101,11 +98,6 @@ def _tool(tool: MemoryTool, schema: Message) -> PythonAgentTool:
 
     spec = {"name": tool.name, "description": schema["description"], "inputSchema": {"json": schema["parameters"]}}
     return PythonAgentTool(tool.name, spec, answer)
-
-
-def _everything() -> ExtractionConfig:
-    """Return the manager's settings for handing over each turn; its own leave out what tools are asked and answer."""
-    return ExtractionConfig(trigger=InvocationTrigger(), filter=MemoryMessageFilter(exclude=[]))
 
 
 def _about(item: Any) -> dict[str, Any]:

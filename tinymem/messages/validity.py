@@ -50,7 +50,7 @@ class CallIds:
 
 
 @dataclass
-class _Turn:
+class _ToolTurn:
     """An assistant's message with calls, and the results found so far."""
 
     message: Message
@@ -105,9 +105,9 @@ def valid(
     messages: Sequence[Mapping[str, Any]], take: Callable[[str], str], extra_keys: Collection[str] = ()
 ) -> list[Message]:
     """Repair `messages`, with ids of calls from `take`."""
-    entries: list[_Turn | list[Message]] = []
-    latest: dict[str, _Turn] = {}  # by the id of a call
-    turns: list[_Turn] = []
+    entries: list[_ToolTurn | list[Message]] = []
+    latest: dict[str, _ToolTurn] = {}  # by the id of a call
+    turns: list[_ToolTurn] = []
     for message in messages:
         if message["role"] in ("tool", "function"):
             id = message.get("tool_call_id")
@@ -117,7 +117,7 @@ def valid(
             message = {"role": "user", "content": labelled("Observation", message.get("content"))}
         formed, moved = sendable(message, extra_keys)
         if (calls := raw_calls(message)) and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
-            turns.append(turn := _Turn(formed, moved, [_open(call) for call in calls]))
+            turns.append(turn := _ToolTurn(formed, moved, [_open(call) for call in calls]))
             latest |= {call.given: turn for call in turn.calls if call.given}
             entries.append(turn)
         else:
@@ -137,7 +137,7 @@ def _apart(what: str, parts: list[Message]) -> list[Message]:
     return [{"role": "user", "content": [{"type": "text", "text": what}, *parts]}] if parts else []
 
 
-def _flat(entry: _Turn | list[Message], take: Callable[[str], str], extra_keys: Collection[str]) -> list[Message]:
+def _flat(entry: _ToolTurn | list[Message], take: Callable[[str], str], extra_keys: Collection[str]) -> list[Message]:
     """Return the messages of an entry; of a turn its calls, the results in their order, and their images."""
     if isinstance(entry, list):
         return entry

@@ -24,7 +24,19 @@ from tinymem.steps.content import (
     to_json,
 )
 from tinymem.steps.ids import new_id, utc_now
-from tinymem.steps.step import Message, Part, Step, StepT, Style, TextChange, check_text, check_texts, joined, labelled
+from tinymem.steps.step import (
+    Message,
+    Part,
+    Recorded,
+    Step,
+    StepT,
+    Style,
+    TextChange,
+    check_text,
+    check_texts,
+    joined,
+    labelled,
+)
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
 
@@ -33,7 +45,7 @@ ROOM = 200  # characters of names and numbers that shortened arguments may have 
 
 
 @dataclass(frozen=True)
-class ToolCall:
+class ToolCall(Recorded):
     """One call of a tool and its result.
 
     Attributes:
@@ -85,7 +97,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class Signal:
+class Signal(Recorded):
     """Something an agent wants noticed about a step, as in `Signal("uncertain", "two configs disagree")`."""
 
     type: str
@@ -128,6 +140,7 @@ class ActionStep(Step):
     """
 
     type: ClassVar[str] = "action"
+    _saved_as: ClassVar[Mapping[str, str]] = {"output": "observation", "failure": "error"}
     thought: Content | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     code: str | None = None
@@ -211,6 +224,12 @@ class ActionStep(Step):
                 where = "observation" if name == "output" else name
                 vars(self)[name] = checked(content, f"ActionStep.{where}")
 
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Step:
+        kinds = {"tool_calls": ToolCall, "signals": Signal}
+        made = {name: [kind(**one) for one in fields[name]] for name, kind in kinds.items() if name in fields}
+        return cls(**{**fields, **made})
+
     @property
     def reasoning(self) -> Content | None:
         """The thought, by its other name."""
@@ -286,12 +305,13 @@ class ActionStep(Step):
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_json}}
             for c in self.tool_calls
         ]
-        results = [
-            {"role": "tool", "tool_call_id": call.id, "content": _result(call.observation, call.error)}
-            for call in self.tool_calls
-            if call.answered
-        ]
-        return [{"role": "assistant", "content": thawed(said), "tool_calls": calls}, *results]
+        messages: list[Message] = [{"role": "assistant", "content": thawed(said), "tool_calls": calls}]
+        for call in self.tool_calls:
+            if call.answered:
+                observed = call.observation
+                content = observed if call.error is None else joined(observed, f"Error: {call.error}")
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": thawed(content)})
+        return messages
 
     def _as_observations(self) -> list[Message]:
         pairs = [(c.observation, c.error) for c in self.tool_calls] or [(self.output, self.failure)]
@@ -322,7 +342,10 @@ class ActionStep(Step):
         calls = tuple(_with_shorter_arguments(call, max_length) for call in self.tool_calls)
         if calls == self.tool_calls:
             return self
-        layers = [{**layer, "set": _without_calls(layer.get("set", {}))} for layer in self.overlay]
+        layers = [
+            {**layer, "set": {key: value for key, value in layer.get("set", {}).items() if key != "tool_calls"}}
+            for layer in self.overlay
+        ]
         return self.evolve(tool_calls=calls, overlay=layers)
 
     def map_observations(self, change: Callable[[Content | None], Content | None]) -> ActionStep:
@@ -363,10 +386,6 @@ def _shorter(value: Any, most: int) -> Any:
     return [_shorter(one, most) for one in value] if isinstance(value, list) else value
 
 
-def _without_calls(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key != "tool_calls"}
-
-
 def _check_all(name: str, held: Iterable[object], kind: type) -> None:
     for one in held:
         if not isinstance(one, kind):
@@ -377,9 +396,3 @@ def _one_of(names: str, one: _T | None, other: _T | None) -> _T | None:
     if one is not None and other is not None:
         raise StepError(f"give {names}, not both")
     return other if one is None else one
-
-
-def _result(observation: Content | None, error: str | None) -> Content | None:
-    """Return the content of a tool message."""
-    content: Content | None = thawed(observation if error is None else joined(observation, f"Error: {error}"))
-    return content

@@ -8,9 +8,8 @@ from typing import Any, overload
 
 from tinymem.errors import InputError, shown
 from tinymem.steps.content import Content
-from tinymem.steps.serialization import STEP_TYPES
 from tinymem.steps.standins import newest_of
-from tinymem.steps.step import Step, StepT
+from tinymem.steps.step import STEP_TYPES, Step, StepT
 from tinymem.steps.types import ActionStep, SystemPromptStep
 
 __all__ = ["StepCollection", "Steps"]

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, cast
 
 from tinymem.errors import FormatError, InputError
 from tinymem.steps.content import to_json
-from tinymem.steps.serialization import step_from_dict, step_to_dict
 from tinymem.steps.standins import marks_of
 from tinymem.steps.step import StepT
 from tinymem.steps.types import Step
@@ -49,7 +48,7 @@ def redacted(step: StepT, redact: Redact | None) -> StepT:
     """
     if redact is None or not isinstance(step, Step):
         return step
-    record = step_to_dict(step)
+    record = step.to_dict()
     if marks := marks_of(step):  # ids too
         record["metadata"] = {key: value for key, value in record["metadata"].items() if key not in marks}
     fields = {name: value if name in _KEPT else _field(name, value, redact) for name, value in record.items()}
@@ -57,7 +56,7 @@ def redacted(step: StepT, redact: Redact | None) -> StepT:
         return step
     if marks:
         fields["metadata"] = {**fields["metadata"], **marks}
-    return cast(StepT, step_from_dict(fields))
+    return cast(StepT, Step.from_dict(fields))
 
 
 def _field(name: str, value: Any, redact: Redact) -> Any:

@@ -19,15 +19,15 @@ from datetime import datetime, timezone
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
-from tinymem.errors import InputError, StepError, kind_of, shown
+from tinymem.errors import FormatError, InputError, StepError, kind_of, shown
 from tinymem.steps.checks import Time, an_aware_time, some, whole_number
 from tinymem.steps.content import NOTHING, Content, as_parts, frozen, is_empty, shorten, thawed
 from tinymem.steps.display import one_line
 from tinymem.steps.ids import new_id, utc_now
 
 __all__ = [
-    "STYLES", "Message", "Part", "Step", "Style", "TextChange", "are_same", "check_texts", "joined", "labelled",
-    "overlay_of", "some_steps",
+    "FORMAT", "STEP_TYPES", "STYLES", "Message", "Part", "Recorded", "Step", "Style", "TextChange", "are_same",
+    "check_texts", "joined", "labelled", "overlay_of", "some_steps",
 ]  # fmt: skip
 
 Message: TypeAlias = dict[str, Any]
@@ -36,8 +36,14 @@ STYLES: tuple[Style, ...] = get_args(Style)
 TextChange: TypeAlias = Callable[[str], str]
 StepT = TypeVar("StepT", bound="Step")
 
+FORMAT = 1  # of a step's record
+_DEFAULTS = {"metadata": {}, "pinned": False, "is_final": False, "style": "tools"}
 REPR_LENGTH = 60  # characters of a text that a step's repr shows
 LONGEST_NAME = 1_000  # characters of an id, a session, a speaker: each passage of the step repeats them
+
+
+class Recorded:
+    """A part of a step that is saved as a mapping of its fields, less those that are None."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,7 @@ class Step:
 
     type: ClassVar[str] = ""
     is_sent: ClassVar[bool] = True  # False: it has no messages, and is only recalled
+    _saved_as: ClassVar[Mapping[str, str]] = {}  # fields that have other names in a record
     id: str = field(default_factory=new_id)
     timestamp: datetime = field(default_factory=utc_now)
     session: str | None = None
@@ -204,17 +211,73 @@ class Step:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the step as JSON-ready values, with a format version. See `tinymem.steps.serialization`."""
-        from tinymem.steps.serialization import step_to_dict
-
-        return step_to_dict(self)
+        """Return the step as JSON-ready values: `format`, `type`, and every field that is not at its default."""
+        record: dict[str, Any] = {"format": FORMAT, "type": self.type}
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if value is not None and value != () and value != _DEFAULTS.get(f.name):
+                record[self._saved_as.get(f.name, f.name)] = _plain(value)
+        return record
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Step:
-        """Read the step that `to_dict` wrote; StepError names the field that is wrong."""
-        from tinymem.steps.serialization import step_from_dict
+        """Read the step that `to_dict` wrote.
 
-        return step_from_dict(record)
+        Raises:
+            FormatError: The record is of a newer format.
+            StepError: The record is no step; the message names the field.
+        """
+        if not isinstance(record, Mapping):
+            raise StepError(f"a step's record must be a mapping, not {type(record).__name__}")
+        fields = dict(record)
+        if (version := fields.pop("format", None)) != FORMAT:
+            raise FormatError(f"format {shown(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
+        kind = fields.pop("type", None)
+        cls = STEP_TYPES.get(kind) if isinstance(kind, str) else None
+        if cls is None:
+            raise StepError(f"type {shown(kind)} is not one of {', '.join(STEP_TYPES)}")
+        try:
+            if "timestamp" in fields:
+                fields["timestamp"] = _read_time(fields["timestamp"])
+            step = cls._from_fields(fields)
+            if step.overlay:
+                step.to_messages(style="tools")  # ValueError, if it has another number of messages
+            return step
+        except (TypeError, ValueError) as error:
+            if isinstance(error, StepError):
+                raise
+            is_named = isinstance(error, TypeError)
+            what = error if is_named else f"a field has a value that is none ({type(error).__name__})"
+            raise StepError(f"{cls.__name__}: {what}") from error
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Step:
+        """Make a step of the fields of a record."""
+        return cls(**fields)
+
+
+# By the names of their types; tinymem.steps.types, which the package imports, puts them in.
+STEP_TYPES: dict[str, type[Step]] = {}
+
+
+def _plain(value: Any) -> Any:
+    """Return the JSON values of a field."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Recorded):
+        return {k: _plain(v) for k, v in vars(value).items() if v is not None}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _read_time(value: str) -> datetime:
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise StepError(f"timestamp must be in ISO 8601, not {kind_of(value)}") from None
 
 
 def some_steps(name: str, values: Iterable[StepT]) -> list[StepT]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from tinymem.errors import StepError, kind_of
 from tinymem.steps.actions import ActionStep, Signal, ToolCall
 from tinymem.steps.content import Content, as_text, checked, frozen, map_text, thawed, to_json
-from tinymem.steps.step import Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
+from tinymem.steps.step import STEP_TYPES, Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
 
 __all__ = [
     "ActionStep", "FinalAnswerStep", "Message", "MessageStep", "Part", "PlanningStep", "ScratchpadStep", "Signal",
@@ -203,3 +203,11 @@ class MessageStep(Step):
 def is_milestone(step: Step) -> bool:
     """Return True for a final answer, a pinned step, or a step that is marked as a milestone in its metadata."""
     return isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True
+
+
+STEP_TYPES.update(
+    (kind.type, kind)
+    for kind in (
+        ActionStep, SystemPromptStep, TaskStep, PlanningStep, ScratchpadStep, SummaryStep, FinalAnswerStep, MessageStep,
+    )
+)  # fmt: skip

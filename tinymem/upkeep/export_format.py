@@ -36,7 +36,7 @@ from tinymem.errors import FormatError, InputError, kind_of, shown
 from tinymem.messages.tokens import EstimatingCounter, count_message
 from tinymem.protocols import LinkRow, StepRow, SummaryRow, Vectors
 from tinymem.steps.content import checked, clean
-from tinymem.steps.serialization import dump_step, step_from_dict
+from tinymem.steps.serialization import dump_step
 from tinymem.steps.step import Step
 from tinymem.steps.types import ROLES
 
@@ -163,7 +163,7 @@ def _time(value: Any, window: bool) -> float | None:
 
 
 def _step(record: Any) -> Step:
-    step = step_from_dict(record)
+    step = Step.from_dict(record)
     _Fields(record, "the step", *record).number("step_number", least=1)
     _check_messages(step)
     for part in step.parts():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ from tinymem.errors import InputError, MessageError
 from tinymem.messages import steps_from_messages
 from tinymem.messages.formats import conversation_from
 
-MODULES = "conversation parts anthropic_blocks responses"
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 
 
@@ -102,9 +99,3 @@ def test_an_answer_of_anthropics_api_is_a_message() -> None:
     answer = {"id": "msg_1", "type": "message", "model": "m", "usage": {}, **USE}
     conversation = conversation_from([answer], "anthropic")
     assert conversation.messages[0]["tool_calls"][0]["id"] == "toolu_1"
-
-
-@pytest.mark.parametrize("module", ["", *MODULES.split()])
-def test_the_examples_in_the_docstrings_run(module: str) -> None:
-    found = doctest.testmod(import_module(f"tinymem.messages.formats.{module}".rstrip(".")))
-    assert found.failed == 0 and found.attempted

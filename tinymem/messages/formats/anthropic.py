@@ -79,18 +79,18 @@ class AnthropicConversation(ItemConversation):
         request = {**self._request, **({} if system.content is None else {"system": system.content})}
         return {**request, "messages": [sent.message for sent in messages]}
 
-    def _piece(self, one: Placed) -> Piece:
+    def _piece(self, one: Placed) -> EntryBlocks:
         role = str(one.message["role"])
         role = {"tool": "user", "developer": "system"}.get(role, role)
         if one.input is None:
-            return Piece(one.at, role, made_of(one.message))
+            return EntryBlocks(one.at, role, made_of(one.message))
         blocks = self._natives(one.input)
         if one.shortened:
-            return Piece(one.at, role, shortened(blocks, one.message))
+            return EntryBlocks(one.at, role, shortened(blocks, one.message))
         source = self._sources[one.input]
-        return Piece(one.at, role, blocks, source.start, source.blocks)
+        return EntryBlocks(one.at, role, blocks, source.start, source.blocks)
 
-    def _system_of(self, pieces: Sequence[Piece]) -> Any:
+    def _system_of(self, pieces: Sequence[EntryBlocks]) -> Any:
         """Return the system prompt: as it came, if nothing was added to it."""
         if len(pieces) == 1 and pieces[0].item == SYSTEM:
             return self._system
@@ -130,7 +130,7 @@ PAUSE = "…"  # said by the user where two answers would touch, or an answer wo
 
 
 @dataclass(frozen=True)
-class Piece:
+class EntryBlocks:
     """The blocks of one entry: those at `places` of an `item`, unless they were made for it."""
 
     at: int
@@ -145,10 +145,10 @@ class Turn:
     """Adjacent pieces of one role."""
 
     role: str
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[EntryBlocks] = field(default_factory=list)
 
 
-def turns_of(pieces: Sequence[Piece]) -> list[Turn]:
+def turns_of(pieces: Sequence[EntryBlocks]) -> list[Turn]:
     """Group pieces by their role; thinking always begins a turn, as the API wants it in the newest one."""
     turns: list[Turn] = []
     for piece in pieces:
@@ -157,16 +157,16 @@ def turns_of(pieces: Sequence[Piece]) -> list[Turn]:
             turns[-1].pieces.append(piece)
             continue
         if piece.role == "assistant" and role in (None, "assistant") and not (role is None and piece.item == 0):
-            turns.append(Turn("user", [Piece(piece.at, "user", [text_part(PAUSE)])]))
+            turns.append(Turn("user", [EntryBlocks(piece.at, "user", [text_part(PAUSE)])]))
         turns.append(Turn(piece.role, [piece]))
     return turns
 
 
-def _thinks(piece: Piece) -> bool:
+def _thinks(piece: EntryBlocks) -> bool:
     return piece.role == "assistant" and any(block.get("type") in THINKING for block in piece.blocks)
 
 
-def _goes_on(before: Piece, piece: Piece) -> bool:
+def _goes_on(before: EntryBlocks, piece: EntryBlocks) -> bool:
     """Return True if two pieces stood one behind the other as they came."""
     return before.item is not None and piece.item is not None and piece.item - before.item in (0, 1)
 

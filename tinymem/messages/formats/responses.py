@@ -20,10 +20,36 @@ from tinymem.steps.step import Message
 __all__ = ["ResponsesConversation", "kind_of_item"]
 
 ELSEWHERE = ("item_reference", "compaction", "context_compaction", "compaction_trigger")
+CALLS = {  # answered by an item of the client: the key of the id
+    "function_call": "call_id",
+    "custom_tool_call": "call_id",
+    "computer_call": "call_id",
+    "local_shell_call": "call_id",
+    "shell_call": "call_id",
+    "apply_patch_call": "call_id",
+    "mcp_approval_request": "id",
+}
+OUTPUTS = {
+    "function_call_output": "call_id",
+    "custom_tool_call_output": "call_id",
+    "computer_call_output": "call_id",
+    "local_shell_call_output": "id",
+    "shell_call_output": "call_id",
+    "apply_patch_call_output": "call_id",
+    "mcp_approval_response": "approval_request_id",
+}
+HOSTED = {  # run and answered by OpenAI
+    "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call",
+    "tool_search_call", "tool_search_output", "program", "program_output",
+}  # fmt: skip
+SILENT = {"reasoning", "mcp_list_tools"}  # nothing that was said
+_FRAME = {"type", "id", "call_id", "status", "result", "pending_safety_checks", "caller", "encrypted_content"}
+_MEDIA = ("input_image", "input_file", "input_audio")
+_TEXTS = ("input_text", "output_text", "text", "summary_text")
 
 
 @dataclass
-class _Turn:
+class _Answer:
     """An answer so far, which begins with the item at `start`."""
 
     start: int
@@ -65,7 +91,7 @@ class ResponsesConversation(ItemConversation):
 
 def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message, Source]]:
     """Yield the messages of a chat that items are, the first of which is at `start`."""
-    turn: _Turn | None = None
+    answer: _Answer | None = None
     for index, item in enumerate(items, start):
         kind = kind_of_item(item)
         if kind in ELSEWHERE:
@@ -75,28 +101,29 @@ def _read(items: Sequence[dict[str, Any]], start: int) -> Iterator[tuple[Message
                 index,
             )
         is_answer = kind in CALLS or kind in HOSTED or kind in SILENT or kind == "message:assistant"
-        begins = turn is not None and turn.has_message and not turn.calls and kind in ("reasoning", "message:assistant")
-        if turn is not None and (begins or not is_answer):
-            yield turn.message, Source(turn.start, index)
-            turn = None
+        is_new = answer is not None and answer.has_message and not answer.calls
+        begins = is_new and kind in ("reasoning", "message:assistant")
+        if answer is not None and (begins or not is_answer):
+            yield answer.message, Source(answer.start, index)
+            answer = None
         if is_answer:
-            turn = turn or _Turn(index)
-            _take(turn, index, item, kind)
+            answer = answer or _Answer(index)
+            _take(answer, index, item, kind)
         else:
             yield _single(item, index, kind), Source(index, index + 1)
-    if turn is not None:
-        yield turn.message, Source(turn.start, start + len(items))
+    if answer is not None:
+        yield answer.message, Source(answer.start, start + len(items))
 
 
-def _take(turn: _Turn, index: int, item: dict[str, Any], kind: str) -> None:
+def _take(answer: _Answer, index: int, item: dict[str, Any], kind: str) -> None:
     """Add an item to the answer that it is part of."""
     if kind == "message:assistant":
-        turn.has_message = True
-        turn.parts += message_content(item, index)
+        answer.has_message = True
+        answer.parts += message_content(item, index)
     elif kind in CALLS:
-        turn.calls.append(call_of(item, kind, index))
+        answer.calls.append(call_of(item, kind, index))
     elif kind in HOSTED:
-        turn.parts.append(text_part(hosted_text(item, kind)))
+        answer.parts.append(text_part(hosted_text(item, kind)))
 
 
 def _single(item: dict[str, Any], index: int, kind: str) -> Message:
@@ -140,34 +167,6 @@ def _text_key(item: dict[str, Any]) -> str | None:
     if kind.startswith("message:"):
         return "content"
     return "output" if kind in OUTPUTS and isinstance(item.get("output"), (str, list)) else None
-
-
-CALLS = {  # answered by an item of the client: the key of the id
-    "function_call": "call_id",
-    "custom_tool_call": "call_id",
-    "computer_call": "call_id",
-    "local_shell_call": "call_id",
-    "shell_call": "call_id",
-    "apply_patch_call": "call_id",
-    "mcp_approval_request": "id",
-}
-OUTPUTS = {
-    "function_call_output": "call_id",
-    "custom_tool_call_output": "call_id",
-    "computer_call_output": "call_id",
-    "local_shell_call_output": "id",
-    "shell_call_output": "call_id",
-    "apply_patch_call_output": "call_id",
-    "mcp_approval_response": "approval_request_id",
-}
-HOSTED = {  # run and answered by OpenAI
-    "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call",
-    "tool_search_call", "tool_search_output", "program", "program_output",
-}  # fmt: skip
-SILENT = {"reasoning", "mcp_list_tools"}  # nothing that was said
-_FRAME = {"type", "id", "call_id", "status", "result", "pending_safety_checks", "caller", "encrypted_content"}
-_MEDIA = ("input_image", "input_file", "input_audio")
-_TEXTS = ("input_text", "output_text", "text", "summary_text")
 
 
 def kind_of_item(item: Mapping[str, Any]) -> str:
