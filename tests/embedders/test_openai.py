@@ -15,15 +15,7 @@ import numpy as np
 import openai
 import pytest
 from memories import numbered_texts, sentences
-from servers import (
-    KEY,
-    OpenAIServer,
-    answer,
-    answer_with,
-    failure,
-    free_port,
-    openai_server,
-)
+from servers import KEY, OpenAIServer, answer, answer_with, failure, free_port, openai_server
 
 from tinymem import HierarchicalMemory
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder

@@ -10,7 +10,7 @@ import pytest
 from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, thought
 
 from tinymem import HierarchicalMemory
-from tinymem.integrations.native import assistant, call, result
+from tinymem.integrations.native import make_answer, make_call, make_result
 
 pytest.importorskip("agent_framework")
 
@@ -64,9 +64,9 @@ def as_chat(messages: Any, options: Any) -> Chat:
         calls = [one for one in message.contents if one.type == "function_call"]
         results = [one for one in message.contents if one.type == "function_result"]
         if message.role == "assistant":
-            chat.append(assistant(message.text, [call(one.call_id, one.name, one.arguments) for one in calls]))
+            chat.append(make_answer(message.text, [make_call(one.call_id, one.name, one.arguments) for one in calls]))
         else:
-            chat += [result(one.call_id, str(one.result)) for one in results]
+            chat += [make_result(one.call_id, str(one.result)) for one in results]
             chat += [{"role": str(message.role), "content": message.text}] if message.text else []
     return chat
 

@@ -12,7 +12,7 @@ import pytest
 from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, thought
 
 from tinymem import Memories
-from tinymem.integrations.native import assistant, call, result
+from tinymem.integrations.native import make_answer, make_call, make_result
 
 pytest.importorskip("google.adk")
 
@@ -60,9 +60,9 @@ def as_chat(request: Any) -> Chat:
         calls = [part.function_call for part in content.parts if part.function_call]
         results = [part.function_response for part in content.parts if part.function_response]
         if content.role == "model":
-            chat.append(assistant(texts, [call(one.id, one.name, one.args) for one in calls]))
+            chat.append(make_answer(texts, [make_call(one.id, one.name, one.args) for one in calls]))
         else:
-            chat += [result(one.id, str(one.response)) for one in results] or [{"role": "user", "content": texts}]
+            chat += [make_result(one.id, str(one.response)) for one in results] or [{"role": "user", "content": texts}]
     return chat
 
 

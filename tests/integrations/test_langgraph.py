@@ -25,7 +25,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, ListNamespacesOp, PutOp, SearchOp
 
 from tinymem.integrations.langgraph import TinymemStore
-from tinymem.integrations.native import opened
+from tinymem.integrations.native import to_sync
 
 USERS = ("users",)
 
@@ -55,7 +55,7 @@ def test_an_item_that_is_put_again_keeps_the_time_when_it_was_made(store: Tinyme
         store.put(USERS, "a", {"n": n})
     item = store.get(USERS, "a")
     assert item is not None and item.value == {"n": 2} and item.created_at < item.updated_at
-    assert opened(store.memory).stats().steps == 1
+    assert to_sync(store.memory).stats().steps == 1
 
 
 def test_an_item_that_is_deleted_is_in_no_file(tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ def test_an_item_whose_time_is_over_is_gone(store: TinymemStore) -> None:
     store.put(USERS, "later", {"text": "pasta"}, ttl=60)
     assert store.get(USERS, "soon") is None and keys(store.search(USERS)) == ["later"]
     assert keys(store.search(USERS, query="pasta")) == ["later"]
-    assert opened(store.memory).stats().steps == 2
+    assert to_sync(store.memory).stats().steps == 2
     assert (store.sweep_ttl(), store.sweep_ttl()) == (1, 0)
-    assert opened(store.memory).stats().steps == 1
+    assert to_sync(store.memory).stats().steps == 1
 
 
 def test_what_is_over_leaves_the_memory_by_itself(memory: HierarchicalMemory) -> None:

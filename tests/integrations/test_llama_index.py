@@ -10,7 +10,7 @@ import pytest
 from adapter_contract import SYSTEM, AdapterContract, Agent, Chat, Read, Script, thought
 
 from tinymem import HierarchicalMemory
-from tinymem.integrations.native import assistant, call, result
+from tinymem.integrations.native import make_answer, make_call, make_result
 
 pytest.importorskip("llama_index.core")
 
@@ -34,9 +34,11 @@ def as_chat(messages: Any) -> Chat:
         calls = [one for one in message.blocks if isinstance(one, ToolCallBlock)]
         text = "\n".join(one.text for one in message.blocks if isinstance(one, TextBlock))
         if message.role.value == "assistant":
-            chat.append(assistant(text, [call(one.tool_call_id, one.tool_name, one.tool_kwargs) for one in calls]))
+            chat.append(
+                make_answer(text, [make_call(one.tool_call_id, one.tool_name, one.tool_kwargs) for one in calls])
+            )
         elif message.role.value == "tool":
-            chat.append(result(message.additional_kwargs["tool_call_id"], text))
+            chat.append(make_result(message.additional_kwargs["tool_call_id"], text))
         else:
             chat.append({"role": message.role.value, "content": text})
     return chat

@@ -10,7 +10,7 @@ import pytest
 from adapter_contract import SYSTEM, VAULT, AdapterContract, Agent, Chat, Read, Script, thought
 
 from tinymem import HierarchicalMemory
-from tinymem.integrations.native import assistant, call, result
+from tinymem.integrations.native import make_answer, make_call, make_result
 
 pytest.importorskip("strands")
 
@@ -63,9 +63,9 @@ def as_chat(messages: Any) -> Chat:
         uses = [block["toolUse"] for block in blocks if "toolUse" in block]
         results = [block["toolResult"] for block in blocks if "toolResult" in block]
         if message["role"] == "assistant":
-            chat.append(assistant(text, [call(one["toolUseId"], one["name"], one["input"]) for one in uses]))
+            chat.append(make_answer(text, [make_call(one["toolUseId"], one["name"], one["input"]) for one in uses]))
         else:
-            chat += [result(one["toolUseId"], one["content"][0]["text"]) for one in results]
+            chat += [make_result(one["toolUseId"], one["content"][0]["text"]) for one in results]
             chat += [{"role": "user", "content": text}] if text else []
     return chat
 

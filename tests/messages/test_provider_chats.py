@@ -16,14 +16,7 @@ from openai_rules import broken_rules
 from provider_chats import provider_chats, with_ids_by_place
 from strategies import MODERATE, THOROUGH, WORDS, Chat
 
-from tinymem import (
-    ActionStep,
-    AdaptiveMemoryManager,
-    HierarchicalMemory,
-    MemoryManager,
-    Step,
-    count_tokens,
-)
+from tinymem import ActionStep, AdaptiveMemoryManager, HierarchicalMemory, MemoryManager, Step, count_tokens
 from tinymem.errors import BudgetError, MessageError
 from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
 from tinymem.steps.step import STYLES, Style

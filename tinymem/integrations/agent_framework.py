@@ -14,7 +14,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, a_session, archive, assistant, call, in_turn, result, tools_of
+from tinymem.integrations.native import (
+    AnyMemory,
+    archive,
+    find_session,
+    list_tools,
+    make_answer,
+    make_call,
+    make_result,
+    run_on,
+)
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
 from tinymem.steps.step import Message
@@ -49,16 +58,16 @@ class TinymemProvider(ContextProvider):
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
         """Add what bears on the new messages."""
         query = "\n".join(message.text for message in context.input_messages)
-        found = await in_turn(self.memory, HierarchicalMemory.recall, query, self.max_tokens)
+        found = await run_on(self.memory, HierarchicalMemory.recall, query, self.max_tokens)
         if found.text:
             context.extend_messages(self, [FrameworkMessage(role="user", contents=[found.text])])
 
     async def after_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
         """Archive what was said in the run."""
-        name = a_session(self.session, context.session_id, SESSION)
+        name = find_session(self.session, context.session_id, SESSION)
         given = [*context.input_messages, *(context.response.messages if context.response else ())]
         messages = [one for message in given for one in _messages(message)]
-        await in_turn(self.memory, archive, messages, name, on_conflict="add")
+        await run_on(self.memory, archive, messages, name, on_conflict="add")
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
@@ -76,7 +85,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
             input_model=schema["parameters"],
             approval_mode="never_require",
         )
-        for tool, schema in tools_of(memory, filters)
+        for tool, schema in list_tools(memory, filters)
     ]
 
 
@@ -87,11 +96,11 @@ def _messages(message: Any) -> Iterator[Message]:
     results = [one for one in message.contents if one.type == "function_result"]
     if role == "assistant":
         calls = [one for one in message.contents if one.type == "function_call"]
-        yield assistant(content, [call(one.call_id, one.name, one.arguments or {}) for one in calls])
+        yield make_answer(content, [make_call(one.call_id, one.name, one.arguments or {}) for one in calls])
     elif role != "tool" and content:
         yield {"role": role, "content": content}
     for one in results:
-        yield result(one.call_id, one.result if isinstance(one.result, str) else "\n".join(strings(one.result)))
+        yield make_result(one.call_id, one.result if isinstance(one.result, str) else "\n".join(strings(one.result)))
 
 
 def _parts(contents: Sequence[Any]) -> Iterator[Message]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tinymem.integrations.native import AnyMemory, in_turn, opened
+from tinymem.integrations.native import AnyMemory, run_on, to_sync
 from tinymem.memory.tools import MemoryTool
 
 __all__ = ["amessages_request", "messages_request", "messages_tools"]
@@ -57,7 +57,7 @@ def messages_request(
     given: dict[str, Any] = {"messages": list(messages)}
     if system is not None:
         given["system"] = system if isinstance(system, str) else list(system)
-    context = opened(memory).fit(given, session=session, max_tokens=max_tokens, format="anthropic", **options)
+    context = to_sync(memory).fit(given, session=session, max_tokens=max_tokens, format="anthropic", **options)
     request: dict[str, Any] = context.to(cache_control=cache_control)
     return request
 
@@ -78,4 +78,4 @@ def messages_tools(tools: Iterable[MemoryTool]) -> list[dict[str, Any]]:
 
 async def amessages_request(memory: AnyMemory, messages: Sequence[Any], **options: Any) -> dict[str, Any]:
     """Return what `messages_request` does, while the event loop goes on."""
-    return await in_turn(memory, messages_request, messages, **options)
+    return await run_on(memory, messages_request, messages, **options)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import best_first
+from tinymem.integrations.native import rank_excerpts
 from tinymem.memory.aio.memories import AsyncMemories
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.memories import Memories
@@ -198,7 +198,7 @@ def _text(content: Any) -> str:
 def _found(memory: HierarchicalMemory, query: str, max_tokens: int) -> list[MemoryEntry]:
     """Return what bears on a query, the best first, as much as fits."""
     found, left = [], max_tokens
-    for entry in map(_entry, best_first(memory.recall(query, max_tokens))):
+    for entry in map(_entry, rank_excerpts(memory.recall(query, max_tokens))):
         left -= memory.long_term.counter.count(f"Time: {entry.timestamp}\n{entry.author}: {_text(entry.content)}\n")
         if left >= 0:
             found.append(entry)

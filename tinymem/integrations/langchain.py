@@ -18,18 +18,18 @@ from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
     AnyMemory,
     NativeConversation,
-    a_session,
     archive,
-    arguments_of,
-    assistant,
-    best_first,
-    call,
-    fitted,
-    in_turn,
-    opened,
-    result,
-    shortened_content,
-    tools_of,
+    find_session,
+    fit,
+    list_tools,
+    make_answer,
+    make_call,
+    make_result,
+    rank_excerpts,
+    read_calls,
+    run_on,
+    shorten_content,
+    to_sync,
 )
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import mark, said, strings, text_part
@@ -80,14 +80,14 @@ class TinymemMiddleware(AgentMiddleware):
     ) -> Any:
         """Call the model with what fits, and archive its answer."""
         session = _session(self.session, request)
-        response = await handler(await in_turn(self.memory, _fitted, request, session, self.max_tokens))
-        await in_turn(self.memory, _archive, request, response, session)
+        response = await handler(await run_on(self.memory, _fitted, request, session, self.max_tokens))
+        await run_on(self.memory, _archive, request, response, session)
         return response
 
 
 def _fitted(memory: AnyMemory, request: ModelRequest, session: str, max_tokens: int | None) -> ModelRequest:
     prompt = [request.system_message] if request.system_message else []
-    sent = fitted(memory, MessagesConversation([*prompt, *request.messages]), session, max_tokens)
+    sent = fit(memory, MessagesConversation([*prompt, *request.messages]), session, max_tokens)
     return request.override(messages=sent[len(prompt) :])
 
 
@@ -116,10 +116,10 @@ class TinymemRetriever(BaseRetriever):
     where: dict[str, Any] | None = None
 
     def _get_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
-        return _documents(opened(self.memory).recall(query, **self._options(options)), options.get("k", self.k))
+        return _documents(to_sync(self.memory).recall(query, **self._options(options)), options.get("k", self.k))
 
     async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
-        recalled = await in_turn(self.memory, HierarchicalMemory.recall, query, **self._options(options))
+        recalled = await run_on(self.memory, HierarchicalMemory.recall, query, **self._options(options))
         return _documents(recalled, options.get("k", self.k))
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class TinymemRetriever(BaseRetriever):
 
 
 def _documents(recalled: Any, k: int | None) -> list[Document]:
-    best = best_first(recalled, k)
+    best = rank_excerpts(recalled, k)
     return [Document(item.text, id=f"{item.step.id}:{item.part}:{item.start}", metadata=_about(item)) for item in best]
 
 
@@ -155,7 +155,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[StructuredTool]:
             func=tool.call,
             coroutine=tool.acall,
         )
-        for tool, schema in tools_of(memory, filters)
+        for tool, schema in list_tools(memory, filters)
     ]
 
 
@@ -164,7 +164,7 @@ def _session(given: str | None, request: ModelRequest) -> str:
         thread = get_config().get("configurable", {}).get("thread_id")
     except RuntimeError:  # in a task of Python 3.10, which does not see the configuration
         thread = getattr(getattr(request.runtime, "execution_info", None), "thread_id", None)
-    return a_session(given, thread if thread is None else str(thread), SESSION)
+    return find_session(given, thread if thread is None else str(thread), SESSION)
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ class MessagesConversation(NativeConversation[BaseMessage]):
     def _read(self, native: BaseMessage) -> Message:
         content, thinking = _content(native)
         if isinstance(native, ToolMessage):
-            return result(native.tool_call_id, content)
+            return make_result(native.tool_call_id, content)
         if isinstance(native, AIMessage):
-            calls = [call(one["id"] or "", one["name"], one["args"]) for one in native.tool_calls]
-            return assistant(content, calls, thinking)
+            calls = [make_call(one["id"] or "", one["name"], one["args"]) for one in native.tool_calls]
+            return make_answer(content, calls, thinking)
         role = "system" if isinstance(native, SystemMessage) else getattr(native, "role", "user")
         return {"role": role, "content": content}
 
@@ -192,7 +192,7 @@ class MessagesConversation(NativeConversation[BaseMessage]):
         return SystemMessage(content) if role in ("system", "developer") else HumanMessage(content)
 
     def _shortened(self, native: BaseMessage, message: Message) -> BaseMessage:
-        update: dict[str, Any] = {"content": shortened_content(native.content, message, _read_part)}
+        update: dict[str, Any] = {"content": shorten_content(native.content, message, _read_part)}
         if isinstance(native, AIMessage):
             made = _calls(message)
             update["tool_calls"] = [
@@ -202,7 +202,7 @@ class MessagesConversation(NativeConversation[BaseMessage]):
 
 
 def _calls(message: Message) -> list[Any]:
-    return [{"id": id, "name": name, "args": args, "type": "tool_call"} for id, name, args in arguments_of(message)]
+    return [{"id": id, "name": name, "args": args, "type": "tool_call"} for id, name, args in read_calls(message)]
 
 
 def _content(native: BaseMessage) -> tuple[Any, str]:

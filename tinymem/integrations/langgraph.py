@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from tinymem.errors import ClosedError, InputError, MissingExtraError, TinymemError
-from tinymem.integrations.native import AnyMemory, best_first, in_turn, opened
+from tinymem.integrations.native import AnyMemory, rank_excerpts, run_on, to_sync
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
@@ -86,20 +86,20 @@ class TinymemStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations."""
         self._begin_to_sweep()
-        return _batch(opened(self.memory), list(ops), self.fields)
+        return _batch(to_sync(self.memory), list(ops), self.fields)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations, while the event loop goes on."""
         self._begin_to_sweep()
-        return await in_turn(self.memory, _batch, list(ops), self.fields)
+        return await run_on(self.memory, _batch, list(ops), self.fields)
 
     def sweep_ttl(self) -> int:
         """Remove the items whose time is over, and return how many there were."""
-        return _swept(opened(self.memory))
+        return _swept(to_sync(self.memory))
 
     async def asweep_ttl(self) -> int:
         """Remove the items whose time is over, while the event loop goes on."""
-        return await in_turn(self.memory, _swept)
+        return await run_on(self.memory, _swept)
 
     def start_ttl_sweeper(self, sweep_interval_minutes: int | None = None) -> Future[None]:
         """Sweep in the background, every so many minutes (`sweep_interval_minutes` of the configuration, or 5).
@@ -135,7 +135,7 @@ class TinymemStore(BaseStore):
     def _sweep(self, seconds: float, future: Future[None]) -> None:
         while not self._stopping.wait(seconds):
             try:
-                _swept(opened(self.memory))
+                _swept(to_sync(self.memory))
             except ClosedError:
                 break
             except TinymemError as error:
@@ -262,7 +262,7 @@ def _ranked(memory: HierarchicalMemory, op: SearchOp, count: int) -> list[_Held]
     while True:
         recalled = memory.recall(op.query or "", tokens, session=session, diversity=0, min_relevance=0)
         best: dict[str, Any] = {}
-        for one in best_first(recalled):
+        for one in rank_excerpts(recalled):
             best.setdefault(one.step.id, one)
         held = [_item(one.step, one.relevance) for one in best.values()]
         found = [one for one in held if one is not None and _fits(one, op)]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, archive, in_turn, tools_of
+from tinymem.integrations.native import AnyMemory, archive, list_tools, run_on
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.formats.parts import strings
 from tinymem.steps.step import Message
@@ -46,13 +46,13 @@ class TinymemMemoryBlock(BaseMemoryBlock):
     async def _aget(self, messages: Sequence[Any] | None = None, **options: Any) -> str:
         """Return what bears on the newest message of the user."""
         asked = next((one.content for one in reversed(messages or ()) if one.role.value == "user" and one.content), "")
-        return (await in_turn(self.memory, HierarchicalMemory.recall, asked, self.max_tokens)).text if asked else ""
+        return (await run_on(self.memory, HierarchicalMemory.recall, asked, self.max_tokens)).text if asked else ""
 
     async def _aput(self, messages: Sequence[Any]) -> None:
         """Archive messages that left the short-term memory."""
         for session in dict.fromkeys(one.additional_kwargs.get("session_id") or self.session for one in messages):
             own = [one for one in messages if (one.additional_kwargs.get("session_id") or self.session) == session]
-            await in_turn(self.memory, archive, list(_messages(own)), session, on_conflict="add")
+            await run_on(self.memory, archive, list(_messages(own)), session, on_conflict="add")
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> None:
         """Leave the block out where the budget of the framework has no room for it."""
@@ -79,7 +79,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
         filters: `session` and `where`, as for `HierarchicalMemory.tools`.
     """
     return [
-        FunctionTool(tool.call, _Metadata(schema), async_fn=tool.acall) for tool, schema in tools_of(memory, filters)
+        FunctionTool(tool.call, _Metadata(schema), async_fn=tool.acall) for tool, schema in list_tools(memory, filters)
     ]
 
 

@@ -24,8 +24,8 @@ from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Message
 
 __all__ = [
-    "AnyMemory", "NativeConversation", "a_session", "archive", "arguments_of", "assistant", "best_first", "call",
-    "fit_beside", "fitted", "in_turn", "opened", "result", "shortened_content", "tools_of",
+    "AnyMemory", "NativeConversation", "archive", "find_session", "fit", "fit_items", "list_tools", "make_answer",
+    "make_call", "make_result", "rank_excerpts", "read_calls", "run_on", "shorten_content", "to_sync",
 ]  # fmt: skip
 
 NativeT = TypeVar("NativeT")
@@ -72,10 +72,10 @@ class NativeConversation(Conversation, Generic[NativeT]):
 
 def archive(memory: AnyMemory, messages: Sequence[Message], session: str, **options: Any) -> None:
     """Archive messages of a chat; `options` are those of `archive_messages`."""
-    opened(memory).archive_messages(messages, session=session, format="openai", **options)
+    to_sync(memory).archive_messages(messages, session=session, format="openai", **options)
 
 
-def fit_beside(
+def fit_items(
     memory: AnyMemory,
     instructions: str | None,
     items: Iterable[Any],
@@ -85,37 +85,37 @@ def fit_beside(
 ) -> list[Any]:
     """Return the items of the Responses API to send; instructions, which are sent beside them, count too."""
     prompt = [{"role": "system", "content": instructions}] if instructions else []
-    context = opened(memory).fit(
+    context = to_sync(memory).fit(
         [*prompt, *items], session=session, max_tokens=max_tokens, format="responses", **options
     )
     sent: list[Any] = context.to()
     return sent[len(prompt) :]
 
 
-def fitted(memory: AnyMemory, conversation: Conversation, session: str, max_tokens: int | None, **options: Any) -> Any:
+def fit(memory: AnyMemory, conversation: Conversation, session: str, max_tokens: int | None, **options: Any) -> Any:
     """Return the messages to send of a conversation, in its own form; `options` are those of `fit`."""
-    context = opened(memory).fit(
+    context = to_sync(memory).fit(
         conversation.messages, session=session, max_tokens=max_tokens, format="openai", **options
     )
     return conversation.write(context.entries)
 
 
-def opened(memory: AnyMemory) -> HierarchicalMemory:
+def to_sync(memory: AnyMemory) -> HierarchicalMemory:
     """Return the memory whose calls are not awaited."""
     return memory.memory if isinstance(memory, AsyncHierarchicalMemory) else memory
 
 
-async def in_turn(memory: AnyMemory, function: Callable[..., T], *args: Any, **options: Any) -> T:
+async def run_on(memory: AnyMemory, function: Callable[..., T], *args: Any, **options: Any) -> T:
     """Call `function(memory, ...)` on the thread of the memory, while the event loop goes on."""
-    return await AsyncHierarchicalMemory.over(opened(memory)).run(function, *args, **options)
+    return await AsyncHierarchicalMemory.over(to_sync(memory)).run(function, *args, **options)
 
 
-def tools_of(memory: AnyMemory, filters: Mapping[str, Any]) -> list[tuple[MemoryTool, Message]]:
+def list_tools(memory: AnyMemory, filters: Mapping[str, Any]) -> list[tuple[MemoryTool, Message]]:
     """Return the tools of a memory, each with its name, description and parameters as the chat API has them."""
-    return [(tool, tool.schema["function"]) for tool in opened(memory).tools(**filters)]
+    return [(tool, tool.schema["function"]) for tool in to_sync(memory).tools(**filters)]
 
 
-def best_first(recalled: Recall, count: int | None = None) -> list[Excerpt]:
+def rank_excerpts(recalled: Recall, count: int | None = None) -> list[Excerpt]:
     """Return what was recalled, at most `count` excerpts, the best first."""
     return sorted(recalled.items, key=lambda item: -item.score)[:count]
 
@@ -123,13 +123,13 @@ def best_first(recalled: Recall, count: int | None = None) -> list[Excerpt]:
 # -- messages of a chat -----------------------------------------------------------------------------------------------
 
 
-def call(id: str, name: str, arguments: Any) -> Message:
+def make_call(id: str, name: str, arguments: Any) -> Message:
     """Return a call of a tool."""
     text = arguments if isinstance(arguments, str) else to_json(arguments)
     return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
-def assistant(content: Any, calls: Sequence[Message] = (), thinking: str = "") -> Message:
+def make_answer(content: Any, calls: Sequence[Message] = (), thinking: str = "") -> Message:
     """Return what the model said, called and thought."""
     message: Message = {"role": "assistant", "content": content or (None if calls else "")}
     if calls:
@@ -137,12 +137,12 @@ def assistant(content: Any, calls: Sequence[Message] = (), thinking: str = "") -
     return {**message, "reasoning_content": thinking} if thinking else message
 
 
-def result(id: str, content: Any) -> Message:
+def make_result(id: str, content: Any) -> Message:
     """Return the result of a call."""
     return {"role": "tool", "tool_call_id": id, "content": content}
 
 
-def arguments_of(message: Message) -> list[tuple[str, str, dict[str, Any]]]:
+def read_calls(message: Message) -> list[tuple[str, str, dict[str, Any]]]:
     """Return id, name and arguments of each call in a message; arguments that are no object stand under `input`."""
     found = []
     for one in raw_calls(message):
@@ -155,7 +155,7 @@ def arguments_of(message: Message) -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
-def shortened_content(
+def shorten_content(
     content: Any, message: Message, read: Callable[[Any], Sequence[Message]] = lambda part: [part]
 ) -> Any:
     """Return content of a framework, a text or a list of parts, with the texts of `message`.
@@ -178,7 +178,7 @@ def _replaced(part: Message, text: str) -> Message:
     return {**part, "text": text} if _text_of(part) is not None else part
 
 
-def a_session(given: str | None, found: object, how: str) -> str:
+def find_session(given: str | None, found: object, how: str) -> str:
     """Return the name of a conversation: the one that was given, or that its framework has.
 
     Raises:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tinymem.integrations.native import AnyMemory, fit_beside, in_turn, opened
+from tinymem.integrations.native import AnyMemory, fit_items, run_on, to_sync
 from tinymem.memory.tools import MemoryTool
 
 __all__ = ["achat_request", "aresponses_request", "chat_request", "responses_request", "responses_tools"]
@@ -44,7 +44,7 @@ def chat_request(
     ...     chat_request(memory, [{"role": "user", "content": "Hi."}], session="s1")
     {'messages': [{'role': 'user', 'content': 'Hi.'}]}
     """
-    context = opened(memory).fit(list(messages), session=session, max_tokens=max_tokens, format="openai", **options)
+    context = to_sync(memory).fit(list(messages), session=session, max_tokens=max_tokens, format="openai", **options)
     return {"messages": context.to()}
 
 
@@ -76,7 +76,7 @@ def responses_request(
     ...     responses_request(memory, [{"role": "user", "content": "Hi."}], session="s1", instructions="Be brief.")
     {'input': [{'role': 'user', 'content': 'Hi.'}], 'instructions': 'Be brief.'}
     """
-    request: dict[str, Any] = {"input": fit_beside(memory, instructions, items, session, max_tokens, options)}
+    request: dict[str, Any] = {"input": fit_items(memory, instructions, items, session, max_tokens, options)}
     return {**request, "instructions": instructions} if instructions else request
 
 
@@ -95,9 +95,9 @@ def responses_tools(tools: Iterable[MemoryTool]) -> list[dict[str, Any]]:
 
 async def achat_request(memory: AnyMemory, messages: Sequence[Any], **options: Any) -> dict[str, Any]:
     """Return what `chat_request` does, while the event loop goes on."""
-    return await in_turn(memory, chat_request, messages, **options)
+    return await run_on(memory, chat_request, messages, **options)
 
 
 async def aresponses_request(memory: AnyMemory, items: Sequence[Any], **options: Any) -> dict[str, Any]:
     """Return what `responses_request` does, while the event loop goes on."""
-    return await in_turn(memory, responses_request, items, **options)
+    return await run_on(memory, responses_request, items, **options)

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from tinymem.errors import MessageError, MissingExtraError
-from tinymem.integrations.native import AnyMemory, a_session, fit_beside, in_turn, tools_of
+from tinymem.integrations.native import AnyMemory, find_session, fit_items, list_tools, run_on
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.chains import NATIVE
@@ -63,21 +63,21 @@ class TinymemSession(SessionABC):
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the newest `limit` items, or all, in order."""
         _running.set(self.session_id)
-        return await in_turn(self.memory, _items, self.session_id, resolve_session_limit(limit, self.session_settings))
+        return await run_on(self.memory, _items, self.session_id, resolve_session_limit(limit, self.session_settings))
 
     async def add_items(self, items: list[Item]) -> None:
         """Add items; they are on disk when this returns."""
         _running.set(self.session_id)
         if items:
-            await in_turn(self.memory, _add, self.session_id, items)
+            await run_on(self.memory, _add, self.session_id, items)
 
     async def pop_item(self) -> Item | None:
         """Remove the newest item for good, and return it; None if there is none."""
-        return await in_turn(self.memory, _pop, self.session_id)
+        return await run_on(self.memory, _pop, self.session_id)
 
     async def clear_session(self) -> None:
         """Remove all items for good."""
-        await in_turn(self.memory, _clear, self.session_id)
+        await run_on(self.memory, _clear, self.session_id)
 
     def close(self) -> None:
         """Do nothing, as often as it is called: the memory stays open for others."""
@@ -97,9 +97,9 @@ def recalling(
 
     async def filtered(data: CallModelData[Any]) -> ModelInputData:
         group = getattr(get_current_trace(), "group_id", None)
-        name = a_session(session, _running.get() or group, SESSION)
+        name = find_session(session, _running.get() or group, SESSION)
         given = data.model_data
-        sent = await in_turn(memory, fit_beside, given.instructions, given.input, name, max_tokens, options)
+        sent = await run_on(memory, fit_items, given.instructions, given.input, name, max_tokens, options)
         return ModelInputData(input=sent, instructions=given.instructions)
 
     return filtered
@@ -116,7 +116,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[FunctionTool]:
         FunctionTool(
             tool.name, schema["description"], schema["parameters"], partial(_called, tool), strict_json_schema=False
         )
-        for tool, schema in tools_of(memory, filters)
+        for tool, schema in list_tools(memory, filters)
     ]
 
 

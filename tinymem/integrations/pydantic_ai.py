@@ -18,15 +18,15 @@ from typing import Any
 from tinymem.errors import MissingExtraError
 from tinymem.integrations.native import (
     AnyMemory,
-    a_session,
     archive,
-    arguments_of,
-    assistant,
-    call,
-    fitted,
-    in_turn,
-    result,
-    tools_of,
+    find_session,
+    fit,
+    list_tools,
+    make_answer,
+    make_call,
+    make_result,
+    read_calls,
+    run_on,
 )
 from tinymem.messages.formats.conversation import Conversation, Placed
 from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_texts
@@ -75,7 +75,7 @@ class Tinymem(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Replace the messages of a request by those that fit."""
-        sent = await in_turn(self.memory, _fitted, request_context, self._name(ctx), self.max_tokens)
+        sent = await run_on(self.memory, _fitted, request_context, self._name(ctx), self.max_tokens)
         return replace(request_context, messages=sent)
 
     async def after_model_request(
@@ -83,17 +83,17 @@ class Tinymem(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Archive the answer of the model."""
         conversation = MessagesConversation([*ctx.messages, response])
-        await in_turn(self.memory, archive, conversation.messages, self._name(ctx))
+        await run_on(self.memory, archive, conversation.messages, self._name(ctx))
         return response
 
     def _name(self, ctx: RunContext[Any]) -> str:
-        return a_session(self.session, ctx.conversation_id, SESSION)
+        return find_session(self.session, ctx.conversation_id, SESSION)
 
 
 def _fitted(memory: AnyMemory, request: ModelRequestContext, session: str, max_tokens: int | None) -> list[Any]:
     instructions = request.model_request_parameters.instruction_parts or ()
     conversation = MessagesConversation(request.messages, "\n\n".join(part.content for part in instructions))
-    found: list[Any] = fitted(memory, conversation, session, max_tokens)
+    found: list[Any] = fit(memory, conversation, session, max_tokens)
     return found
 
 
@@ -106,7 +106,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool[Any]]:
     """
     return [
         Tool.from_schema(tool.acall, tool.name, schema["description"], schema["parameters"])
-        for tool, schema in tools_of(memory, filters)
+        for tool, schema in list_tools(memory, filters)
     ]
 
 
@@ -165,7 +165,7 @@ def _read(part: Any) -> Message:
     if getattr(part, "tool_name", None) and hasattr(part, "tool_call_id"):
         text = part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
         files = part.files if isinstance(part, ToolReturnPart) else ()
-        return result(part.tool_call_id, said([text_part(text), *map(_file, files)]) if files else text)
+        return make_result(part.tool_call_id, said([text_part(text), *map(_file, files)]) if files else text)
     content = getattr(part, "content", "")
     if not isinstance(content, (str, list, tuple)):
         content = "\n".join(strings(content))
@@ -177,8 +177,8 @@ def _answer(response: ModelResponse) -> Message:
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart) and part.content]
     texts = [text_part(text) for part in response.parts if (text := _text_of(part))]
-    made = [call(part.tool_call_id, part.tool_name, part.args_as_json_str()) for part in calls]
-    return assistant(said(texts), made, "\n".join(thoughts))
+    made = [make_call(part.tool_call_id, part.tool_name, part.args_as_json_str()) for part in calls]
+    return make_answer(said(texts), made, "\n".join(thoughts))
 
 
 def _text_of(part: Any) -> str | None:
@@ -217,7 +217,7 @@ def _file(content: Any) -> Message:
 def _made(message: Message) -> Any:
     role, content = message["role"], as_text(message.get("content"))
     if role == "assistant":
-        calls = [ToolCallPart(name, args, id) for id, name, args in arguments_of(message)]
+        calls = [ToolCallPart(name, args, id) for id, name, args in read_calls(message)]
         return ModelResponse([*([TextPart(content)] if content else []), *calls])
     if role == "tool":
         return ToolReturnPart("tool", content, message["tool_call_id"])
@@ -228,7 +228,7 @@ def _shortened(part: Any, message: Message) -> Any:
     """Return a copy of a part with the texts and arguments of `message`; thoughts and files stay."""
     texts = texts_of(message.get("content"))
     if isinstance(part, ModelResponse):
-        made = {id: args for id, _, args in arguments_of(message)}
+        made = {id: args for id, _, args in read_calls(message)}
         parts = with_texts(part.parts, _text_of, texts, _with_text)
         return replace(part, parts=[_with_arguments(one, made) for one in parts if one is not None])
     text = as_text(message.get("content"))

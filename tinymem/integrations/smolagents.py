@@ -21,11 +21,11 @@ from tinymem.integrations.native import (
     AnyMemory,
     NativeConversation,
     archive,
-    call,
-    fitted,
-    result,
-    shortened_content,
-    tools_of,
+    fit,
+    list_tools,
+    make_call,
+    make_result,
+    shorten_content,
 )
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.conversation import Placed
@@ -69,7 +69,7 @@ def remember(agent: AgentT, memory: AnyMemory, max_tokens: int | None = None, se
 def _written(
     agent: Any, memory: AnyMemory, max_tokens: int | None, session: str, summary_mode: bool = False
 ) -> list[Any]:
-    found: list[Any] = fitted(memory, StepsConversation(agent.memory, summary_mode), session, max_tokens)
+    found: list[Any] = fit(memory, StepsConversation(agent.memory, summary_mode), session, max_tokens)
     return found
 
 
@@ -101,7 +101,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[Tool]:
         memory: The memory.
         filters: `session` and `where`, as for `HierarchicalMemory.tools`.
     """
-    return [_MemoryTool(tool, schema) for tool, schema in tools_of(memory, filters)]
+    return [_MemoryTool(tool, schema) for tool, schema in list_tools(memory, filters)]
 
 
 class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
@@ -123,7 +123,7 @@ class StepsConversation(NativeConversation[tuple[ChatMessage, Message]]):
         return ChatMessage(role, [text_part(as_text(message.get("content")))]), message
 
     def _shortened(self, native: tuple[ChatMessage, Message], message: Message) -> tuple[ChatMessage, Message]:
-        content = shortened_content(native[0].content, message, lambda part: [_part(part)])
+        content = shorten_content(native[0].content, message, lambda part: [_part(part)])
         return replace(native[0], content=content), message
 
 
@@ -144,10 +144,10 @@ def _pairs(step: Any, at: int, summary_mode: bool) -> Iterator[tuple[ChatMessage
     for native in natives:
         content = _content(native)
         if native is calling:
-            calls = {"tool_calls": [call(one, name, "{}") for one in ids]} if ids else {}
+            calls = {"tool_calls": [make_call(one, name, "{}") for one in ids]} if ids else {}
             yield native, {"role": "assistant", "content": content, **calls}
         elif any(native is one for one in behind):
-            yield native, result(ids.pop(0), content)
+            yield native, make_result(ids.pop(0), content)
         else:
             yield native, {"role": "assistant", "content": content}
 

@@ -14,7 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tinymem.errors import MissingExtraError
-from tinymem.integrations.native import AnyMemory, archive, assistant, best_first, call, in_turn, result, tools_of
+from tinymem.integrations.native import (
+    AnyMemory,
+    archive,
+    list_tools,
+    make_answer,
+    make_call,
+    make_result,
+    rank_excerpts,
+    run_on,
+)
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.tools import MemoryTool
 from tinymem.messages.formats.parts import mark, said, strings, text_part
@@ -64,19 +73,19 @@ class TinymemMemoryStore(MemoryStore):
     async def search(self, query: str, options: Any = None) -> list[MemoryEntry]:
         """Return what bears on a query, the best first."""
         count = (options or {}).get("max_search_results") or self.max_search_results or 10
-        found = await in_turn(self.memory, HierarchicalMemory.recall, query, TOKENS * count)
-        return [MemoryEntry(item.text, self.name, _about(item)) for item in best_first(found, count)]
+        found = await run_on(self.memory, HierarchicalMemory.recall, query, TOKENS * count)
+        return [MemoryEntry(item.text, self.name, _about(item)) for item in rank_excerpts(found, count)]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Archive a text, once however often it comes."""
         given = [{"role": "user", "content": content}]
-        await in_turn(self.memory, archive, given, self.session, metadata=metadata, on_conflict="skip")
+        await run_on(self.memory, archive, given, self.session, metadata=metadata, on_conflict="skip")
 
     async def add_messages(self, messages: Sequence[Any], context: Any = None) -> None:
         """Archive messages of Strands: those of a manager, which hands over each once, or else what is new of them."""
         given = [one for message in messages for one in _messages(message)]
         on_conflict = "add" if context else "skip"
-        await in_turn(self.memory, archive, given, self.session, on_conflict=on_conflict)
+        await run_on(self.memory, archive, given, self.session, on_conflict=on_conflict)
 
 
 def memory_tools(memory: AnyMemory, **filters: Any) -> list[PythonAgentTool]:
@@ -88,7 +97,7 @@ def memory_tools(memory: AnyMemory, **filters: Any) -> list[PythonAgentTool]:
         memory: The memory.
         filters: `session` and `where`, as for `HierarchicalMemory.tools`.
     """
-    return [_tool(tool, schema) for tool, schema in tools_of(memory, filters)]
+    return [_tool(tool, schema) for tool, schema in list_tools(memory, filters)]
 
 
 def _tool(tool: MemoryTool, schema: Message) -> PythonAgentTool:
@@ -111,10 +120,10 @@ def _messages(message: Mapping[str, Any]) -> Iterator[Message]:
     content = said([part for block in blocks if (part := _part(block))])
     if message["role"] == "assistant":
         uses = [block["toolUse"] for block in blocks if "toolUse" in block]
-        yield assistant(content, [call(one["toolUseId"], one["name"], one["input"]) for one in uses])
+        yield make_answer(content, [make_call(one["toolUseId"], one["name"], one["input"]) for one in uses])
         return
     for one in (block["toolResult"] for block in blocks if "toolResult" in block):
-        yield result(one["toolUseId"], "\n".join(text for part in one["content"] for text in strings(part)))
+        yield make_result(one["toolUseId"], "\n".join(text for part in one["content"] for text in strings(part)))
     if content:
         yield {"role": "user", "content": content}
 
