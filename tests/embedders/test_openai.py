@@ -347,17 +347,3 @@ def test_a_memory_recalls_over_the_server_and_goes_on_where_it_was(server: OpenA
         assert len(server.inputs()) == sent + 1  # the question: what is stored is not embedded again
     with pytest.raises(EmbedderMismatchError):
         HierarchicalMemory(tmp_path, embedder="openai:text-embedding-3-large", store="exact")
-
-
-@pytest.mark.usefixtures("without_rest")
-def test_a_memory_takes_steps_while_the_server_fails_and_embeds_them_later(
-    server: OpenAIServer, tmp_path: Path
-) -> None:
-    embedder = OpenAIEmbedder(max_retries=0)
-    with HierarchicalMemory(tmp_path, embedder=embedder, store="exact", window_tokens=200) as memory:
-        server.faults += [lambda body: failure(500, "down")] * 1_000
-        memory.add_messages([{"role": "user", "content": text} for text in sentences(400)])
-        memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
-        assert "HTTP 500" in memory.recall("Where is staging?").note
-        server.faults.clear()
-        assert "10.0.0.7" in memory.recall("Where is the staging server?", max_tokens=200).text

@@ -209,7 +209,7 @@ def test_a_new_memory_does_not_open_with_an_embedder_that_is_no_good(port: Port,
 # -- what is found while it is away -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("embedded", [0, 40, 700])
+@pytest.mark.parametrize("embedded", [0, 60])
 def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded: int) -> None:
     embedder = Unreliable(64)
     archive = open_archive(tmp_path, embedder)
@@ -232,20 +232,6 @@ def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded
     for query, found in zip(queries, waiting, strict=True):
         true = archive.journal.search_text(query)
         assert [np.asarray(part).tolist() for part in found] == [np.asarray(part).tolist() for part in true], query
-    archive.close()
-
-
-@pytest.mark.parametrize("embedded", [0, 50, 900])
-def test_the_step_with_the_rare_word_comes_first(tmp_path: Path, embedded: int) -> None:
-    embedder = Unreliable(64)
-    archive = open_archive(tmp_path, embedder)
-    fill(archive, numbered_texts(sentences(embedded, seed=5)))
-    archive.embed_pending()
-    embedder.away = BOTH
-    fill(archive, [said(KEY_TEXT), *(said(text) for text in sentences(80, seed=6))])
-    found = Search(archive).recall(QUERY, 300, LATER)
-    assert best_of(found) == KEY_TEXT and "81 steps wait" in found.note
-    assert best_of(Search(archive).recall(sentences(80, seed=6)[70], 300, LATER)) == sentences(80, seed=6)[70]
     archive.close()
 
 

@@ -26,7 +26,7 @@ from tinymem.messages.tokens import EstimatingCounter
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.dates import spans
 from tinymem.steps.serialization import dump_step, load_step
-from tinymem.steps.step import STEP_TYPES
+from tinymem.steps.types import STEP_TYPES
 from tinymem.steps.values import decode, encode
 from tinymem.upkeep import import_memory
 

@@ -15,8 +15,8 @@ from strategies import FILE, IMAGE, MODERATE, THOROUGH, steps
 from tinymem.errors import StepError
 from tinymem.steps.content import as_text
 from tinymem.steps.ids import new_id
-from tinymem.steps.step import STEP_TYPES
 from tinymem.steps.types import (
+    STEP_TYPES,
     ActionStep,
     MessageStep,
     PlanningStep,

@@ -159,6 +159,15 @@ def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
+def printed(program: str, *arguments: object) -> str:
+    """What `program` prints on standard output and standard error."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 @contextmanager
 def without_privileges() -> Iterator[None]:
     """As a user that permissions bind: root can write anywhere."""

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime, timedelta
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -229,13 +230,9 @@ def _item(step: Step, score: float | None = None) -> _Held | None:
     own = step.metadata.get(MARK)
     if own is None:
         return None
-    times = {"created_at": datetime.fromisoformat(own["created"]), "updated_at": datetime.fromisoformat(own["updated"])}
-    about = {
-        "key": own["key"],
-        "namespace": tuple(own["namespace"]),
-        "value": step.to_dict()["metadata"][MARK]["value"],
-    }
-    return _Held(SearchItem(score=score, **about, **times), step)
+    created, updated = (datetime.fromisoformat(own[time]) for time in ("created", "updated"))
+    value = step.to_dict()["metadata"][MARK]["value"]
+    return _Held(SearchItem(tuple(own["namespace"]), own["key"], value, created, updated, score), step)
 
 
 def _all(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Held]:
@@ -245,11 +242,11 @@ def _all(memory: HierarchicalMemory, prefix: Namespace) -> Iterator[_Held]:
 def _searched(memory: HierarchicalMemory, op: SearchOp) -> list[SearchItem]:
     end = op.offset + op.limit
     _check_filter(op.filter)
-    found = (
-        _ranked(memory, op, end) if op.query else [one for one in _all(memory, op.namespace_prefix) if _fits(one, op)]
-    )
-    if not op.query:
-        found.sort(key=lambda one: one.item.updated_at, reverse=True)
+    if op.query:
+        found = _ranked(memory, op, end)
+    else:
+        fitting = (one for one in _all(memory, op.namespace_prefix) if _fits(one, op))
+        found = sorted(fitting, key=lambda one: one.item.updated_at, reverse=True)
     page = found[op.offset : end]
     _refresh(memory, page if op.refresh_ttl else ())
     return [one.item for one in page if isinstance(one.item, SearchItem)]
@@ -343,10 +340,5 @@ def _compared(value: Any, operator: str, other: Any) -> bool:
         return isinstance(value, str) and isinstance(other, str) and _ORDER[operator](value, other)
 
 
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    "$gt": lambda a, b: a > b,
-    "$gte": lambda a, b: a >= b,
-    "$lt": lambda a, b: a < b,
-    "$lte": lambda a, b: a <= b,
-}
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 OPERATORS = ("$eq", "$ne", *_ORDER)

@@ -46,11 +46,7 @@ Size = tuple[int, int]
 
 def is_media(part: Mapping[str, Any]) -> bool:
     """Return True for an image, a file or audio."""
-    return media_tokens(part, _nothing) is not None
-
-
-def _nothing(text: str) -> int:
-    return 0
+    return media_tokens(part, lambda text: 0) is not None
 
 
 def media_tokens(part: Mapping[str, Any], count: Callable[[str], int], format: str | None = None) -> int | None:

@@ -193,7 +193,8 @@ def _read(steps: Sequence[Step], kept: Kept) -> tuple[str | None, list[_Read]]:
         own = kept(step)
         session = own.session
         is_prompt = isinstance(own, SystemPromptStep)
-        found.append(_Read(step, [] if is_prompt else bodies_of(own), _prompt_link(own) if is_prompt else None))
+        prompt = link(first_link(session), own.to_messages()[0], own.type) if is_prompt else None
+        found.append(_Read(step, [] if is_prompt else bodies_of(own), prompt))
     return session, found
 
 
@@ -205,10 +206,6 @@ def _given(read: Sequence[_Read], nodes: Iterable[Node]) -> list[list[Node]]:
     """Return the nodes of each step."""
     own = iter(nodes)
     return [[Node(one.prompt)] if one.prompt is not None else [next(own) for _ in one.bodies] for one in read]
-
-
-def _prompt_link(step: Step) -> str:
-    return link(first_link(step.session), step.to_messages()[0], step.type)
 
 
 def new_steps(step: Step, nodes: Sequence[Node], said: Sequence[str]) -> list[Arrival]:

@@ -30,6 +30,18 @@ __all__ = [
     "default_counter", "encoding_name", "encoding_of",
 ]  # fmt: skip
 
+logger = logging.getLogger(__name__)
+
+PER_MESSAGE = 3  # tokens that the chat format puts around each message
+PER_REPLY = 3  # and before the answer
+LONGEST_TOKEN = 128  # characters that a token of cl100k_base or o200k_base has at most: a run of spaces
+_SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
+_REMEMBERED = 2_000_000  # characters whose tokens are remembered
+_LONG = 100  # texts longer than a slice whose tokens are remembered
+# Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
+# which o200k_base joins with line breaks before it).
+_LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
+
 BUNDLED = ("cl100k_base", "o200k_base")
 # Encodings that differ from one that is bundled in their special tokens only, which count as plain text here.
 _SAME = {"o200k_harmony": "o200k_base"}
@@ -98,19 +110,6 @@ def _o200k_ranks() -> dict[bytes, int]:
     data = lzma.decompress((resources.files("tinymem") / "data" / "o200k_base.xz").read_bytes())
     bounds = pairwise(accumulate(data[:_SIZE], initial=_SIZE))
     return {data[start:end]: rank for rank, (start, end) in enumerate(bounds)}
-
-
-logger = logging.getLogger(__name__)
-
-PER_MESSAGE = 3  # tokens that the chat format puts around each message
-PER_REPLY = 3  # and before the answer
-LONGEST_TOKEN = 128  # characters that a token of cl100k_base or o200k_base has at most: a run of spaces
-_SLICE = 100_000  # characters that the encoder sees at once: memory and time stay linear in the length of a text
-_REMEMBERED = 2_000_000  # characters whose tokens are remembered
-_LONG = 100  # texts longer than a slice whose tokens are remembered
-# Where no token of any tiktoken encoding reaches across: a line break before a visible character (a slash excepted,
-# which o200k_base joins with line breaks before it).
-_LINE_BREAK = re.compile(r"\n(?=[!-.0-~])")
 
 
 class TiktokenCounter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from tinymem.errors import StepError
-from tinymem.steps.step import Step
+from tinymem.steps.types import Step
 
 __all__ = ["dump_step", "load_step"]
 

@@ -256,7 +256,7 @@ class Step:
         return cls(**fields)
 
 
-# By the names of their types; tinymem.steps.types, which the package imports, puts them in.
+# By the names of their types; tinymem.steps.types puts them in, so import Step from there, or from tinymem.
 STEP_TYPES: dict[str, type[Step]] = {}
 
 

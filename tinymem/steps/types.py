@@ -13,8 +13,8 @@ from tinymem.steps.content import Content, as_text, checked, frozen, map_text, t
 from tinymem.steps.step import STEP_TYPES, Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
 
 __all__ = [
-    "ActionStep", "FinalAnswerStep", "Message", "MessageStep", "Part", "PlanningStep", "ScratchpadStep", "Signal",
-    "Step", "Style", "SummaryStep", "SystemPromptStep", "TaskStep", "ToolCall", "is_milestone",
+    "STEP_TYPES", "ActionStep", "FinalAnswerStep", "Message", "MessageStep", "Part", "PlanningStep", "ScratchpadStep",
+    "Signal", "Step", "Style", "SummaryStep", "SystemPromptStep", "TaskStep", "ToolCall", "is_milestone",
 ]  # fmt: skip
 
 CARRY_OUT = "Now proceed and carry out this plan."

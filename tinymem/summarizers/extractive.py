@@ -93,7 +93,7 @@ class ExtractiveSummarizer:
         low, high = 0, len(chosen) + 1  # how many of them fit
         while high - low > 1:
             middle = (low + high) // 2
-            fits = self._fits(_rendered(pieces, chosen[:middle]), max_tokens)
+            fits = self._fits(_joined({at: pieces[at].line for at in chosen[:middle]}), max_tokens)
             low, high = (middle, high) if fits else (low, middle)
         shown = {at: pieces[at].line for at in chosen[:low]}
         if low < len(chosen):
@@ -115,10 +115,6 @@ class ExtractiveSummarizer:
 
 def _joined(lines: dict[int, str]) -> str:
     return "\n".join(lines[at] for at in sorted(lines))
-
-
-def _rendered(pieces: Sequence[Piece], chosen: Sequence[int]) -> str:
-    return _joined({at: pieces[at].line for at in chosen})
 
 
 def _terms(text: str) -> dict[str, float]:

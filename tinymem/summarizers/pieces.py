@@ -124,7 +124,8 @@ def pieces_of(steps: Sequence[Step]) -> list[Piece]:
     pieces = [piece for at, (_, label, part) in enumerate(parts) for piece in _pieces(at, label, part, room)]
     said = [Said.of(piece.text, parts[piece.part][0]) for piece in pieces]
     sayings = Sayings(one for one, piece in zip(said, pieces, strict=True) if piece.label)  # a summary's are counted
-    shape_of = {piece.text: _shape(piece.text) for piece in pieces}
+    # Rows, progress and a log's lines differ from others in numbers only: they share a shape.
+    shape_of = {piece.text: _DIGITS.sub("0", piece.text) for piece in pieces}
     shapes = Counter(shape_of[piece.text] for piece in pieces)
     found: dict[Any, tuple[Piece, Said]] = {}
     for piece, one in zip(pieces, said, strict=True):
@@ -140,11 +141,6 @@ def pieces_of(steps: Sequence[Step]) -> list[Piece]:
     ]
     best = heapq.nlargest(MOST, range(len(rated)), key=lambda at: (rated[at].worth, -at))
     return [rated[at] for at in sorted(best)]
-
-
-def _shape(text: str) -> str:
-    """Return the form that a piece shares with others that differ in numbers only: rows, progress, a log's lines."""
-    return _DIGITS.sub("0", text)
 
 
 def _pieces(at: int, label: str, part: Part, room: int) -> Iterator[Piece]:

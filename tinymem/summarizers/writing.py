@@ -1,4 +1,8 @@
-"""The writing of a SummaryStep: by a summarizer, fenced as data, within its tokens."""
+"""The writing of a SummaryStep: by a summarizer, fenced as data, within its tokens.
+
+The fence's name carries a hash of the content keyed with the ids of the covered steps: the same steps give the same
+fence, so prompt caches hold, and no tool or person in the summary knows the ids, and so how to close it.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +82,12 @@ class SummaryWriter:
         left = room - self.counter.count(summary_block("", covers))
         if left < LEAST_SUMMARY:
             return ""
-        body = self._body([_opened(step) for step in covered], left, left if most is None else min(left, most))
+        # Earlier summaries come without their fences.
+        opened = [
+            step.evolve(summary=unfenced(as_text(step.summary))) if isinstance(step, SummaryStep) else step
+            for step in covered
+        ]
+        body = self._body(opened, left, left if most is None else min(left, most))
         while body := fitted(body, left, self.counter):
             text = summary_block(body, covers)
             if (over := self.counter.count(text) - room) <= 0:
@@ -97,11 +106,6 @@ class SummaryWriter:
         message = "the summarizer %s %s; lines of the steps are picked instead"
         warn_hourly(logger, self.where, message, self.summarizer.name, problem)
         return self.extractive.summarize(steps, most)
-
-
-def _opened(step: Step) -> Step:
-    """Return a summary without its fence, as input of the next one; other steps as they are."""
-    return step.evolve(summary=unfenced(as_text(step.summary))) if isinstance(step, SummaryStep) else step
 
 
 _SUMMARY = re.compile(r"\s*<summary-([0-9]{12,75}) [^>\n]*>\n(.*)\n</summary-\1>\s*", re.DOTALL)

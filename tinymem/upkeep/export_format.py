@@ -37,8 +37,7 @@ from tinymem.messages.tokens import EstimatingCounter, count_message
 from tinymem.protocols import LinkRow, StepRow, SummaryRow, Vectors
 from tinymem.steps.content import checked, clean
 from tinymem.steps.serialization import dump_step
-from tinymem.steps.step import Step
-from tinymem.steps.types import ROLES
+from tinymem.steps.types import ROLES, Step
 
 __all__ = ["FORMAT", "Episodes", "Header", "StepLine", "calls_line", "end_line", "episode_line", "header_line",
            "links_line", "read_calls", "read_end", "read_header", "read_links", "read_step",

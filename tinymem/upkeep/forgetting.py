@@ -12,7 +12,7 @@ from tinymem.archive.archive import Archive
 from tinymem.archive.folders import MARKER, a_place, folder_name, namespace_folder
 from tinymem.errors import NotAMemoryError, StorageError, TinymemError
 from tinymem.steps.checks import a_text, one_of
-from tinymem.steps.step import STEP_TYPES
+from tinymem.steps.types import STEP_TYPES
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import (
     check_unused,

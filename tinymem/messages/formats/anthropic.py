@@ -1,4 +1,8 @@
-"""Messages as Anthropic's Messages API has them: content in blocks, the results of tools in the user's message."""
+"""Messages as Anthropic's Messages API has them: content in blocks, the results of tools in the user's message.
+
+Entries are written in turns: adjacent ones of one role as one message, results of tools first. What came as a whole
+message goes back as it came, also beside others of its role, which the API combines.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,8 @@ from tinymem.steps.step import Message
 __all__ = ["AnthropicConversation"]
 
 SYSTEM = -1  # the place of the system prompt, which stands beside the messages
+MOST_BREAKPOINTS = 4  # marks of caches that a request may have
+PAUSE = "…"  # said by the user where two answers would touch, or an answer would come first
 
 
 class AnthropicConversation(ItemConversation):
@@ -125,10 +131,6 @@ def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int
         yield {"role": role, "content": content}, rest
 
 
-MOST_BREAKPOINTS = 4  # marks of caches that a request may have
-PAUSE = "…"  # said by the user where two answers would touch, or an answer would come first
-
-
 @dataclass(frozen=True)
 class EntryBlocks:
     """The blocks of one entry: those at `places` of an `item`, unless they were made for it."""
@@ -153,17 +155,14 @@ def turns_of(pieces: Sequence[EntryBlocks]) -> list[Turn]:
     turns: list[Turn] = []
     for piece in pieces:
         role = turns[-1].role if turns else None
-        if role == piece.role and not (_thinks(piece) and not _goes_on(turns[-1].pieces[-1], piece)):
+        thinks = piece.role == "assistant" and any(block.get("type") in THINKING for block in piece.blocks)
+        if role == piece.role and (not thinks or _goes_on(turns[-1].pieces[-1], piece)):
             turns[-1].pieces.append(piece)
             continue
         if piece.role == "assistant" and role in (None, "assistant") and not (role is None and piece.item == 0):
             turns.append(Turn("user", [EntryBlocks(piece.at, "user", [text_part(PAUSE)])]))
         turns.append(Turn(piece.role, [piece]))
     return turns
-
-
-def _thinks(piece: EntryBlocks) -> bool:
-    return piece.role == "assistant" and any(block.get("type") in THINKING for block in piece.blocks)
 
 
 def _goes_on(before: EntryBlocks, piece: EntryBlocks) -> bool:
@@ -225,7 +224,8 @@ def _is_blank(block: Block) -> bool:
 
 def cached(sent: Sequence[Sent], stable: Sequence[Block], mark: Mapping[str, Any], used: int) -> list[Sent]:
     """Put the `mark` of a cache on the last of the `stable` blocks, unless `used` is as many as there may be."""
-    last = next((block for block in reversed(stable) if _may_be_cached(block)), None)
+    cacheable = (block for block in reversed(stable) if block.get("type") not in THINKING and not _is_blank(block))
+    last = next(cacheable, None)
     if last is None or last.get("cache_control") or used >= MOST_BREAKPOINTS:
         return list(sent)
     marked = {**last, "cache_control": dict(mark)}
@@ -235,10 +235,6 @@ def cached(sent: Sequence[Sent], stable: Sequence[Block], mark: Mapping[str, Any
         else one
         for one in sent
     ]
-
-
-def _may_be_cached(block: Block) -> bool:
-    return block.get("type") not in THINKING and not _is_blank(block)
 
 
 def breakpoints(value: Any) -> int:

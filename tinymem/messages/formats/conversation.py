@@ -1,4 +1,8 @@
-"""A conversation in the format of a provider: its messages as OpenAI's chat has them, and the way back."""
+"""A conversation in the format of a provider: its messages as OpenAI's chat has them, and the way back.
+
+A conversation comes whole at every call of its model. What was read of it before is compared, item by item, and reading
+goes on where it differs; system prompts at the beginning, which often name the time, are always read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parts of content that all formats share: texts and their replacement, data addresses, marks for what has no form."""
+"""Parts of content that all formats share: texts and their replacement, data addresses, marks for what has no form.
+
+Objects of the SDKs become plain values here: dicts and lists that can be sent again.
+"""
 
 from __future__ import annotations
 

@@ -21,23 +21,14 @@ __all__ = ["ResponsesConversation", "kind_of_item"]
 
 ELSEWHERE = ("item_reference", "compaction", "context_compaction", "compaction_trigger")
 CALLS = {  # answered by an item of the client: the key of the id
-    "function_call": "call_id",
-    "custom_tool_call": "call_id",
-    "computer_call": "call_id",
-    "local_shell_call": "call_id",
-    "shell_call": "call_id",
-    "apply_patch_call": "call_id",
-    "mcp_approval_request": "id",
-}
+    "function_call": "call_id", "custom_tool_call": "call_id", "computer_call": "call_id",
+    "local_shell_call": "call_id", "shell_call": "call_id", "apply_patch_call": "call_id", "mcp_approval_request": "id",
+}  # fmt: skip
 OUTPUTS = {
-    "function_call_output": "call_id",
-    "custom_tool_call_output": "call_id",
-    "computer_call_output": "call_id",
-    "local_shell_call_output": "id",
-    "shell_call_output": "call_id",
-    "apply_patch_call_output": "call_id",
+    "function_call_output": "call_id", "custom_tool_call_output": "call_id", "computer_call_output": "call_id",
+    "local_shell_call_output": "id", "shell_call_output": "call_id", "apply_patch_call_output": "call_id",
     "mcp_approval_response": "approval_request_id",
-}
+}  # fmt: skip
 HOSTED = {  # run and answered by OpenAI
     "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call",
     "tool_search_call", "tool_search_output", "program", "program_output",
