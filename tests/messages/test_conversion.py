@@ -198,12 +198,6 @@ def test_repair_moves_late_results_behind_their_calls_in_the_order_of_the_calls(
     assert repair(messages) == [asks("1", "2"), answers("1", "a"), answers("2", "b"), says("user", "wait")]
 
 
-def test_a_reused_call_id_gets_the_result_of_its_own_turn() -> None:
-    messages = [asks("1"), asks("1"), answers("1", "second")]
-    none, second = answers("1", "[no result was recorded]"), answers("1_2", "second")
-    assert repair(messages) == [asks("1"), none, asks("1_2"), second]
-
-
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [

@@ -79,13 +79,6 @@ def test_parts_without_text_are_named_and_stay() -> None:
     assert map_text(content, str.upper) == [{"type": "text", "text": "SEE"}, *content[1:]]
 
 
-def test_content_is_a_private_copy() -> None:
-    part = {"type": "text", "text": "a", "more": [1]}
-    kept = checked([part], "x")
-    part["text"] = "b"
-    assert kept == [{"type": "text", "text": "a", "more": [1]}]
-
-
 @pytest.mark.parametrize("bad", [7, b"bytes", {"type": "text"}, ["text"], [None], object()])
 def test_what_is_no_content_is_refused_and_named(bad: object) -> None:
     with pytest.raises(StepError, match="here must be a string or a list of content parts"):
