@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-OUTSIDE = {
-    "README.md": "index.md",
-    **{name: name for name in ("benchmarks/README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")},
-}  # of the repository -> of the site
+TABLES = sorted(f"benchmarks/tables/{page.name}" for page in (ROOT / "benchmarks" / "tables").glob("*.md"))
+BESIDE = (
+    "benchmarks/README.md",
+    "benchmarks/datasets/README.md",
+    *TABLES,
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+)
+OUTSIDE = {"README.md": "index.md", **{name: name for name in BESIDE}}  # of the repository -> of the site
 COMMANDS = "reference/commands.md"
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.fitting.relevance --data FILE... [--out tinymem/data/relevance.json]
         [--curve benchmarks/results/relevance.json]
-    python -m benchmarks.fitting.relevance --write | --check     # the tables in README.md
+    python -m benchmarks.fitting.relevance --write | --check     # the tables in tables/relevance.md
 
 Method: weighted logistic regression of evidence on the score of a candidate and on the common score of all candidates
 (see `tinymem.recall.relevance`), by Newton's method, over the candidates of a relevance of 0.01 and more. Every
@@ -54,7 +54,7 @@ __all__ = ["Sample", "curve", "fit", "main"]
 PROGRAM = "benchmarks.fitting.relevance"
 PUBLISHED = Path(tinymem.__file__).parent / "data" / "relevance.json"
 CURVE = Path(__file__).parents[1] / "results" / "relevance.json"
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "tables" / "relevance.md"
 MARKS = f"<!-- relevance: python -m {PROGRAM} --write -->", "<!-- end of relevance -->"
 OWN, FOREIGN, SMALL, SMALL_FOREIGN, ADVERSARIAL = "own", "foreign", "small", "small, foreign", "adversarial"
 FAR, GENERAL, NONSENSE = "far", "general", "nonsense"
@@ -441,7 +441,7 @@ def main(given: Sequence[str] | None = None) -> None:
         text = tables(json.loads(args.curve.read_text(encoding="utf-8")))
         print(text)
         if args.write or args.check:
-            settle(PROGRAM, {README: placed(README.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
+            settle(PROGRAM, {PAGE: placed(PAGE.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
     except (TinymemError, InputError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")
 

@@ -1,4 +1,4 @@
-"""The tables of relevance in benchmarks/README.md, from benchmarks/results/relevance.json."""
+"""The tables of relevance in benchmarks/tables/relevance.md, from benchmarks/results/relevance.json."""
 
 from __future__ import annotations
 

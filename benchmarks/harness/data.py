@@ -1,6 +1,6 @@
 """Benchmark data: haystacks (conversations, agent runs) with questions and the units that answer them.
 
-The format is described in benchmarks/README.md. What a memory may see is kept apart from what only scoring may: a
+benchmarks/datasets/README.md describes the format. What a memory may see is kept apart from what only scoring may: a
 `Unit` and a `Question` have no ids, types, gold or needles, so a method under test cannot read them.
 """
 

@@ -54,13 +54,13 @@ def _is_so(held: str, wanted: str | Chart) -> bool:
 
 
 def deliver(program: str, args: argparse.Namespace, text: Callable[[], str], first: str, last: str) -> None:
-    """Print what `text` gives; with `--write` or `--check`, put it between the marks in `args.readme`, or compare."""
+    """Print what `text` gives; with `--write` or `--check`, put it between the marks in `args.page`, or compare."""
     try:
         found = text()
         if not args.write and not args.check:
             print(found)
             return
-        wanted = placed(args.readme.read_text(encoding="utf-8"), found, first, last)
+        wanted = placed(args.page.read_text(encoding="utf-8"), found, first, last)
     except (InputError, OSError) as error:
         sys.exit(f"{program}: {error}")
-    settle(program, {args.readme: wanted}, args.write)
+    settle(program, {args.page: wanted}, args.write)

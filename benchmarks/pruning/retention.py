@@ -6,7 +6,7 @@ Every conversation is put into a memory; every agent run as it stands at each qu
 tokens, which are its window. Of its steps, or of its bytes, a share is kept: what goes is chosen by the functions of
 `tinymem.upkeep.retention`, from an order that is its own or one to compare it with. `python -m
 benchmarks.pruning.retention_table
---write` puts the figures into benchmarks/README.md.
+--write` puts the figures into benchmarks/tables/retention.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of benchmarks/README.md on retention, from benchmarks/results/retention.summary.json.
+"""The table of benchmarks/tables/retention.md on retention, from benchmarks/results/retention.summary.json.
 
 python -m benchmarks.pruning.retention_table                     print the table
 python -m benchmarks.pruning.retention_table --write | --check   put it into place, or exit with 1 if another is there
@@ -58,14 +58,14 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the table."""
     parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--readme", type=Path, default=Path(__file__).parents[1] / "README.md")
+    parser.add_argument("--page", type=Path, default=Path(__file__).parents[1] / "tables" / "retention.md")
     args = parser.parse_args(given)
     try:
         text = table(read_summary(args.results))
         if not args.write and not args.check:
             print(text)
             return
-        wanted = {args.readme: placed(args.readme.read_text(encoding="utf-8"), text, *MARKS)}
+        wanted = {args.page: placed(args.page.read_text(encoding="utf-8"), text, *MARKS)}
     except (InputError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")
     settle(PROGRAM, wanted, args.write)

@@ -1,4 +1,4 @@
-"""The table of benchmarks/README.md on pruning and its plot, from benchmarks/results/pruning.json.
+"""The table of benchmarks/tables/pruning.md on pruning and its plot, from benchmarks/results/pruning.json.
 
 python -m benchmarks.pruning.table                     print the table
 python -m benchmarks.pruning.table --write | --check   put table and plot into place, or exit with 1 if others are there
@@ -86,15 +86,15 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check table and plot."""
     parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results" / "pruning.json")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the plot goes beside it")
+    parser.add_argument("--page", type=Path, default=HERE / "tables" / "pruning.md", help="the plot goes to ../plots")
     args = parser.parse_args(given)
     try:
         record = read(args.results)
         if not args.write and not args.check:
             print(table(record))
             return
-        wanted: dict[Path, str | Chart] = {args.readme.parent / "plots" / "pruning.svg": plot(record)}
-        wanted[args.readme] = placed(args.readme.read_text(encoding="utf-8"), table(record), *MARKS)
+        wanted: dict[Path, str | Chart] = {args.page.parents[1] / "plots" / "pruning.svg": plot(record)}
+        wanted[args.page] = placed(args.page.read_text(encoding="utf-8"), table(record), *MARKS)
         settle(PROGRAM, wanted, args.write)
     except (InputError, MissingExtraError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")

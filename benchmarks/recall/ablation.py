@@ -5,7 +5,7 @@
 Without some features the fusion weights are fitted again, as `benchmarks.fitting.fusion` does it, on every other
 haystack of each file; `--train` names files that are fitted on, too, but not measured. Other stages are
 switched off, or set otherwise, by constants of the library. Then real memories are asked, and what they give is
-scored as in `benchmarks.recall`. `python -m benchmarks.recall.ablation_table --write` puts the figures into the README.
+scored as in `benchmarks.recall`. `python -m benchmarks.recall.ablation_table --write` writes tables/ablation.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of benchmarks/README.md on what each stage of recall is worth, from benchmarks/results/ablation.json.
+"""The tables of benchmarks/tables/ablation.md, what each stage of recall is worth, from benchmarks/results/ablation.json.
 
 python -m benchmarks.recall.ablation_table                     print the tables
 python -m benchmarks.recall.ablation_table --write | --check   put them into place, or exit with 1 if others are there
@@ -72,17 +72,19 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the tables."""
     parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results" / "ablation.json")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
+    parser.add_argument(
+        "--page", type=Path, default=HERE / "tables" / "ablation.md", help="the document that holds the tables"
+    )
     args = parser.parse_args(given)
     try:
         text = tables(read(args.results))
         if not args.write and not args.check:
             print(text)
             return
-        wanted = placed(args.readme.read_text(encoding="utf-8"), text, *MARKS)
+        wanted = placed(args.page.read_text(encoding="utf-8"), text, *MARKS)
     except (InputError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")
-    settle(PROGRAM, {args.readme: wanted}, args.write)
+    settle(PROGRAM, {args.page: wanted}, args.write)
 
 
 if __name__ == "__main__":

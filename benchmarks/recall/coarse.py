@@ -1,7 +1,7 @@
 """Coarse to fine: episodes are chosen by the question, then passages in them, against passages alone at equal tokens.
 
     python -m benchmarks.recall.coarse --data FILE... --out benchmarks/results/coarse.json
-    python -m benchmarks.recall.coarse --out benchmarks/results/coarse.json --write  # the table in README.md
+    python -m benchmarks.recall.coarse --out benchmarks/results/coarse.json --write  # the table in tables/episodes.md
 
 Simulated, as the fit of the weights is, with weights that were fitted without each haystack. An episode is a run of
 consecutive units; it is as good as the mean score of its three best passages. The passages of the best episodes come
@@ -33,7 +33,7 @@ from tinymem.recall.relevance import PRICE
 __all__ = ["WAYS", "main", "measured", "table"]
 
 PROGRAM = "benchmarks.recall.coarse"
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "tables" / "episodes.md"
 MARKS = f"<!-- coarse: python -m {PROGRAM} --write -->", "<!-- end of coarse -->"
 BUDGETS = (1024, 4096)
 BEST = 3  # passages by which an episode is judged
@@ -137,7 +137,7 @@ def main(given: Sequence[str] | None = None) -> None:
         text = table(json.loads(args.out.read_text(encoding="utf-8")))
         print(text)
         if args.write or args.check:
-            settle(PROGRAM, {README: placed(README.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
+            settle(PROGRAM, {PAGE: placed(PAGE.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
     except (TinymemError, InputError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")
 

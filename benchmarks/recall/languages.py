@@ -1,7 +1,7 @@
 """Languages: everyday facts among templated turns of the same language, by BM25, by cosine and by recall.
 
     python -m benchmarks.recall.languages --measure --out benchmarks/results/languages.json
-    python -m benchmarks.recall.languages --out benchmarks/results/languages.json --write  # the table in README.md
+    python -m benchmarks.recall.languages --out benchmarks/results/languages.json --write  # tables/languages.md
 
 `languages.json` has twenty facts in each language, the same ones, each with a question: ten that share words with the
 fact, then ten that are paraphrases. They stand among 200 turns made of templates about the same things. BM25 and
@@ -33,7 +33,7 @@ from tinymem.errors import InputError
 __all__ = ["DATA", "main", "measured", "table", "turns"]
 
 PROGRAM = "benchmarks.recall.languages"
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "tables" / "languages.md"
 MARKS = f"<!-- languages: python -m {PROGRAM} --write -->", "<!-- end of languages -->"
 DATA = Path(__file__).with_name("languages.json")
 NAMES = {"en": "English", "de": "German", "es": "Spanish", "ru": "Russian", "zh": "Chinese", "ja": "Japanese",
@@ -139,7 +139,7 @@ def main(given: Sequence[str] | None = None) -> None:
         text = table(json.loads(args.out.read_text(encoding="utf-8")))
         print(text)
         if args.write or args.check:
-            settle(PROGRAM, {README: placed(README.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
+            settle(PROGRAM, {PAGE: placed(PAGE.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
     except (InputError, OSError, ValueError) as error:
         sys.exit(f"{PROGRAM}: {error}")
 

@@ -1,4 +1,4 @@
-"""The tables of benchmarks/README.md and of the README above it, from the summaries beside the results.
+"""The tables of benchmarks/tables/recall.md and of the first page, from the summaries beside the results.
 
 python -m benchmarks.recall.table [RESULTS...]           print the tables (default: all of benchmarks/results)
 python -m benchmarks.recall.table --write | --check      put them into both, or exit with 1 if they hold others
@@ -154,7 +154,9 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the tables."""
     parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("results", nargs="*", type=Path, metavar="RESULTS", help="results or their summaries")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
+    parser.add_argument(
+        "--page", type=Path, default=HERE / "tables" / "recall.md", help="the document that holds the tables"
+    )
     parser.add_argument("--front", type=Path, default=HERE.parent / "README.md", help="the one with the overview")
     args = parser.parse_args(given)
     try:
@@ -163,7 +165,7 @@ def main(given: Sequence[str] | None = None) -> None:
         if not args.write and not args.check:
             print(tables(rows))
             return
-        shown = {args.readme: tables(rows), args.front: overview(rows)}
+        shown = {args.page: tables(rows), args.front: overview(rows)}
         wanted = {path: placed(path.read_text(encoding="utf-8"), text, *MARKS) for path, text in shown.items()}
     except (InputError, OSError) as error:
         sys.exit(f"{PROGRAM}: {error}")

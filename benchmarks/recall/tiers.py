@@ -1,7 +1,7 @@
 """Costs and gains of episode summaries: recall at equal tokens, with a share of the budget for the medium tier.
 
     python -m benchmarks.recall.tiers --data FILE... --out benchmarks/results/tiers.json [--shares 0,0.05,0.1,0.2]
-    python -m benchmarks.recall.tiers --out benchmarks/results/tiers.json --write  # the table in README.md
+    python -m benchmarks.recall.tiers --out benchmarks/results/tiers.json --write  # the table in tables/episodes.md
 
 Of each budget a share goes to the block of episodes, as in a context, and the rest to recall; both texts together are
 scored as in `benchmarks.recall`. Lines of a summary are word for word, and claim the slices of the units they are from.
@@ -32,7 +32,7 @@ __all__ = ["FORMAT", "Tiers", "main", "table"]
 
 PROGRAM = "benchmarks.recall.tiers"
 FORMAT = "tiers 1"
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "tables" / "episodes.md"
 MARKS = f"<!-- tiers: python -m {PROGRAM} --write -->", "<!-- end of tiers -->"
 LINE = re.compile(r"^#(\d+) [^:]*: (.+?)…?$")
 
@@ -148,7 +148,7 @@ def main(given: Sequence[str] | None = None) -> None:
         text = table(record)
         print(text)
         if args.write or args.check:
-            settle(PROGRAM, {README: placed(README.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
+            settle(PROGRAM, {PAGE: placed(PAGE.read_text(encoding="utf-8"), text, *MARKS)}, args.write)
     except (TinymemError, InputError, OSError, ValueError) as error:
         sys.exit(f"{PROGRAM}: {error}")
 

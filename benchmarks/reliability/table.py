@@ -1,7 +1,7 @@
 """The tables of what a memory survives, from the summaries in benchmarks/results.
 
 python -m benchmarks.reliability.table                       print them
-python -m benchmarks.reliability.table --write | --check     put them into README.md, or exit with 1 if it holds others
+python -m benchmarks.reliability.table --write | --check     put them into tables/reliability.md, or exit with 1
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the tables."""
     parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results", help="the folder of the summaries")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the tables")
+    parser.add_argument(
+        "--page", type=Path, default=HERE / "tables" / "reliability.md", help="the document that holds the tables"
+    )
     args = parser.parse_args(given)
     deliver(PROGRAM, args, lambda: tables(args.results), START, END)
 

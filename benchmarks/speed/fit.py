@@ -1,7 +1,7 @@
 """Costs of `fit` on a history that is known, as multiples of a `context` of the same messages.
 
     python -m benchmarks.speed.fit [--sizes 1000,4000] [--asks 40] [--out SUMMARY.json]
-    python -m benchmarks.speed.fit --write | --check     # the table in benchmarks/README.md, from that file
+    python -m benchmarks.speed.fit --write | --check     # the table in benchmarks/tables/speed.md, from that file
 
 One memory is given a made history by `fit` in each format, another the same messages by `add_messages`. Then they are
 asked in turns: `fit` with nothing new, and `context`, both with the same query. At last the history grows by a message
@@ -116,7 +116,9 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", type=sizes, default=(1_000, 4_000), metavar="N,N", help="messages of the history")
     parser.add_argument("--asks", type=int, default=40, metavar="N", help="calls of each kind")
     parser.add_argument("--out", type=Path, default=SUMMARY, metavar="SUMMARY.json", help="the file of the figures")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the table")
+    parser.add_argument(
+        "--page", type=Path, default=HERE / "tables" / "speed.md", help="the document that holds the table"
+    )
     args: argparse.Namespace = parser.parse_args(given)
     if not args.write and not args.check:
         found = [measure(size, args.asks) for size in args.sizes]

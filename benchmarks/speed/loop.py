@@ -1,7 +1,7 @@
 """Stalls of an event loop while 100 tasks add to one AsyncHierarchicalMemory and recall from it.
 
     python -m benchmarks.speed.loop [--seconds 30] [--tasks 100] [--size 1000] [--out SUMMARY.json]
-    python -m benchmarks.speed.loop --write | --check     # the table in benchmarks/README.md, from that file
+    python -m benchmarks.speed.loop --write | --check     # the table in benchmarks/tables/speed.md, from that file
 
 The loop sleeps for 5 ms again and again; a stall is the time by which it wakes too late. Three loops are measured: an
 idle one before the work, the one with the tasks, and at the same time an idle one in another process, which shows what
@@ -139,7 +139,9 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=1_000, metavar="N", help="steps that the memory begins with")
     parser.add_argument("--idle", type=float, metavar="S", help="print the stalls of an idle loop")
     parser.add_argument("--out", type=Path, default=SUMMARY, metavar="SUMMARY.json", help="the file of the figures")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the table")
+    parser.add_argument(
+        "--page", type=Path, default=HERE / "tables" / "speed.md", help="the document that holds the table"
+    )
     args = parser.parse_args(given)
     if args.idle is not None:
         print(json.dumps(numbers(asyncio.run(ticked(args.idle)))))

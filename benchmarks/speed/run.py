@@ -6,7 +6,7 @@
 Each size is measured in processes of its own, several times; what is printed and written are medians over those. The
 steps are made from a seed (benchmarks/speed/steps.py), or taken from the haystacks in FILE. The summary goes to
 benchmarks/results/speed.summary.json by default, and from there `python -m benchmarks.speed.table --write`
-puts it into benchmarks/README.md. A size that is not measured keeps the figures that the file has.
+puts it into benchmarks/tables/speed.md. A size that is not measured keeps the figures that the file has.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m benchmarks.speed.stages [--sizes 1000,10000] [--asks 40] [--write]
 
 A memory of made steps is asked as in benchmarks.speed.worker: a step is added, then a context and a recall. A stage is
-one function; what it spends in another stage counts there. `--write` puts the table into benchmarks/README.md.
+one function; what it spends in another stage counts there. `--write` puts the table into benchmarks/tables/speed.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tinymem import HierarchicalMemory
 __all__ = ["main", "profile", "table"]
 
 START, END = "<!-- stages: python -m benchmarks.speed.stages --write -->", "<!-- end of stages -->"
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "tables" / "speed.md"
 TOGETHER = 1_000  # steps that are added at once
 # The functions of each stage, by module, class where there is one, and name.
 STAGES = {
@@ -144,12 +144,12 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = command_line("benchmarks.speed.stages", __doc__)
     parser.add_argument("--sizes", type=sizes, default=(1_000, 10_000), metavar="N,N", help="steps of the memories")
     parser.add_argument("--asks", type=int, default=40, help="contexts and recalls at each size")
-    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/README.md")
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/tables/speed.md")
     args = parser.parse_args(given)
     text = table({size: profile(size, args.asks) for size in args.sizes})
     print(text)
     if args.write:
-        README.write_text(placed(README.read_text(encoding="utf-8"), text, START, END), encoding="utf-8")
+        PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), text, START, END), encoding="utf-8")
 
 
 if __name__ == "__main__":

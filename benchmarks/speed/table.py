@@ -1,7 +1,7 @@
 """The table of what a memory costs, from benchmarks/results/speed.summary.json.
 
 python -m benchmarks.speed.table [SUMMARY]            print the table
-python -m benchmarks.speed.table --write | --check    put it into README.md, or exit with 1 if that holds another
+python -m benchmarks.speed.table --write | --check    put it into tables/speed.md, or exit with 1 if that holds another
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def main(given: Sequence[str] | None = None) -> None:
     """Print, write or check the table."""
     parser = parser_of(PROGRAM, __doc__)
     parser.add_argument("summary", nargs="?", type=Path, default=HERE / "results" / "speed.summary.json")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="the document that holds the table")
+    parser.add_argument(
+        "--page", type=Path, default=HERE / "tables" / "speed.md", help="the document that holds the table"
+    )
     args = parser.parse_args(given)
     deliver(PROGRAM, args, lambda: table(read_summary(args.summary)), START, END)
 

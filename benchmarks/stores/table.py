@@ -77,7 +77,7 @@ def _rest(record: dict[str, Any]) -> str:
 def main(given: Sequence[str] | None = None) -> None:
     """Print the tables, or put them into the page."""
     args = parser_of(PROGRAM, __doc__).parse_args(given)
-    args.readme = PAGE
+    args.page = PAGE
     deliver(PROGRAM, args, lambda: tables(read_summary(RESULTS)), START, END)
 
 

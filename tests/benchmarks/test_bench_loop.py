@@ -26,4 +26,4 @@ def test_the_readme_has_the_table_of_the_summary(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("nothing")
     with pytest.raises(SystemExit, match="lacks the marks"):
-        main(["--readme", str(readme), "--check"])
+        main(["--page", str(readme), "--check"])

@@ -94,9 +94,10 @@ def test_every_strategy_is_measured_at_every_budget_and_semantic_pruning_finds_t
 
 
 def test_table_and_plot_are_written_and_checked(results: Path, tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
+    readme = tmp_path / "tables" / "pruning.md"
+    readme.parent.mkdir()
     readme.write_text("before\n{}\nstale\n{}\nafter\n".format(*pruning_table.MARKS), encoding="utf-8")
-    given = ["--results", str(results), "--readme", str(readme)]
+    given = ["--results", str(results), "--page", str(readme)]
     with pytest.raises(SystemExit, match="run with --write"):
         pruning_table.main([*given, "--check"])
     pytest.importorskip("matplotlib")
@@ -106,7 +107,7 @@ def test_table_and_plot_are_written_and_checked(results: Path, tmp_path: Path) -
     assert "| made, 2 needles (2 held back) | keep_last_n_steps | 0.000 (0.000) |" in text and "stale" not in text
     ((title, lines),) = pruning_table.plot(pruning_table.read(results)).panels
     assert title == "made" and len(lines) == pruning_table.PLOTTED and lines["semantic_pruning"] == [1.0, 1.0]
-    (readme.parent / "plots" / "pruning.svg").write_text("<svg/>", encoding="utf-8")
+    (readme.parent.parent / "plots" / "pruning.svg").write_text("<svg/>", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"pruning\.svg"):
         pruning_table.main([*given, "--check"])
 

@@ -57,9 +57,9 @@ def test_the_readme_holds_the_tables_that_the_results_give(tmp_path: Path) -> No
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{reliability_table.START}\nold\n{reliability_table.END}\nafter\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="other figures"):
-        reliability_table.main(["--readme", str(readme), "--check"])
-    reliability_table.main(["--readme", str(readme), "--write"])
-    reliability_table.main(["--readme", str(readme), "--check"])
+        reliability_table.main(["--page", str(readme), "--check"])
+    reliability_table.main(["--page", str(readme), "--write"])
+    reliability_table.main(["--page", str(readme), "--check"])
     assert readme.read_text(encoding="utf-8").count("survived") == 1
 
 

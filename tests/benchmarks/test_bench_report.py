@@ -138,7 +138,7 @@ def test_a_difference_has_its_standard_error() -> None:
 def test_its_tables_are_written_and_checked(ablated: Path, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("before\n{}\nstale\n{}\nafter\n".format(*ablation_table.MARKS), encoding="utf-8")
-    given = ["--results", str(ablated), "--readme", str(readme)]
+    given = ["--results", str(ablated), "--page", str(readme)]
     with pytest.raises(SystemExit, match="run with --write"):
         ablation_table.main([*given, "--check"])
     ablation_table.main([*given, "--write"])

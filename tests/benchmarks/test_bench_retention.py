@@ -80,7 +80,7 @@ def test_what_is_said_once_stays_among_small_talk(results: Path) -> None:
 def test_the_table_is_put_into_place_and_checked(results: Path, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("\n".join(("Before", *retention_table.MARKS, "After")), "utf-8")
-    given = ["--results", str(results), "--readme", str(readme)]
+    given = ["--results", str(results), "--page", str(readme)]
     with pytest.raises(SystemExit, match="other figures"):
         retention_table.main([*given, "--check"])
     retention_table.main([*given, "--write"])

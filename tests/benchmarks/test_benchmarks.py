@@ -356,7 +356,7 @@ def test_an_adapter_is_shown_without_the_machine(tmp_path: Path) -> None:
 
 def test_tables_are_written_and_checked(results: Path, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
-    paths = [str(results), "--readme", str(readme), "--front", str(readme.with_name("FRONT.md"))]
+    paths = [str(results), "--page", str(readme), "--front", str(readme.with_name("FRONT.md"))]
     readme.with_name("FRONT.md").write_text("\n".join(table.MARKS), encoding="utf-8")
     readme.write_text("before\n{}\nold\n{}\nafter\n".format(*table.MARKS), encoding="utf-8")
     with pytest.raises(SystemExit, match="run with --write"):

@@ -108,7 +108,7 @@ def test_the_table_has_a_column_for_each_size(measured: Measured) -> None:
 def test_the_table_is_put_between_its_marks(measured: Measured, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{speed_table.START}\nfigures of before\n{speed_table.END}\nafter\n", encoding="utf-8")
-    given = [str(measured.path), "--readme", str(readme)]
+    given = [str(measured.path), "--page", str(readme)]
     with pytest.raises(SystemExit, match=r"README\.md holds other figures"):
         speed_table.main([*given, "--check"])
     speed_table.main([*given, "--write"])

@@ -60,7 +60,7 @@ def test_commands_that_are_shown_have_these_options(page: Path) -> None:
 
 @pytest.mark.skipif(not SOURCES, reason="the tests run beside an installed wheel")
 def test_benchmarks_that_are_named_can_be_run() -> None:
-    pages = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), REPOSITORY / "benchmarks" / "README.md"]
+    pages = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *(REPOSITORY / "benchmarks").rglob("*.md")]
     named = {name for page in pages for name in re.findall(r"python -m\s+(benchmarks[\w.]*)", page.read_text("utf-8"))}
     assert len(named) >= 15
     for name in named:
