@@ -7,7 +7,7 @@
     python -m benchmarks.datasets tau-bench --from gpt-4o-airline.json --out tau-airline.jsonl
     python -m benchmarks.datasets mini-swe-agent --from FOLDER --out swe-traces.jsonl
 
-With --used, only the haystacks that were used here are written. README.md beside this says what is known to be the same.
+With --used, only the haystacks used here are written. README.md beside this says what is known to be the same.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Each agent run is cut at each query's cutoff; the window is what was there by then and the four units that the query
 shows. Every strategy prunes it to the same tokens beside what all of them keep: system prompt, task, those four units.
-A needle survives as benchmarks/tables/pruning.md says, where `python -m benchmarks.pruning.table --write` puts the figures.
+benchmarks/tables/pruning.md says when a needle survives. `python -m benchmarks.pruning.table --write` writes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of benchmarks/tables/ablation.md, what each stage of recall is worth, from benchmarks/results/ablation.json.
+"""The tables of benchmarks/tables/ablation.md: what each stage of recall is worth, from results/ablation.json.
 
 python -m benchmarks.recall.ablation_table                     print the tables
 python -m benchmarks.recall.ablation_table --write | --check   put them into place, or exit with 1 if others are there
