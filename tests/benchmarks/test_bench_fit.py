@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness.summary import read_summary
-from benchmarks.speed.fit import SUMMARY, main, table
+from benchmarks.speed.fit import main
 
 
 def test_fit_is_measured_in_all_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,8 +17,3 @@ def test_fit_is_measured_in_all_formats(tmp_path: Path, capsys: pytest.CaptureFi
     assert record["messages"] <= 40 and record["context"] > 0
     assert all(record[what].keys() == {"openai", "responses", "anthropic"} for what in ("fit", "grown"))
     assert capsys.readouterr().out.count("\n| ") == 4
-
-
-def test_the_readme_has_the_table_of_the_summary() -> None:
-    main(["--check"])
-    assert table(read_summary(SUMMARY)).startswith("| `fit`")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness.summary import read_summary
-from benchmarks.speed.loop import SUMMARY, main, table
+from benchmarks.speed.loop import main
 
 
 def test_all_loops_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,12 +17,3 @@ def test_all_loops_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [*record["stalls_ms"]] == ["before", "working", "beside", "blocked"] and record["tasks"] == 3
     assert all(0 <= one["p50"] <= one["p99"] <= one["max"] for one in record["stalls_ms"].values())
     assert capsys.readouterr().out.count("\n| ") == 5
-
-
-def test_the_readme_has_the_table_of_the_summary(tmp_path: Path) -> None:
-    main(["--check"])
-    assert table(read_summary(SUMMARY)).startswith("| loop |")
-    readme = tmp_path / "README.md"
-    readme.write_text("nothing")
-    with pytest.raises(SystemExit, match="lacks the marks"):
-        main(["--page", str(readme), "--check"])

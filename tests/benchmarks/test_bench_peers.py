@@ -5,9 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,12 +16,10 @@ from benchmarks.harness.data import read_haystacks
 from benchmarks.harness.methods import PEERS
 from benchmarks.harness.summary import read_summary
 from benchmarks.peers import run as peers
-from benchmarks.peers.run import PeerError, Worker, vector_table
 from benchmarks.recall import run as recall
 from benchmarks.recall import table
 
 BUDGETS = (32, 128)
-HERE = Path(sys.executable)
 
 
 def conversation() -> dict[str, Any]:
@@ -93,13 +88,6 @@ def test_evidence_is_found_and_nothing_from_after_the_cutoff(chroma: Path, data:
     assert early and not any("tok-550e8400" in line["text"] for line in early)
 
 
-@pytest.mark.skipif("TINYMEM_REFEREE" not in os.environ, reason="TINYMEM_REFEREE names no independent referee script")
-def test_an_independent_referee_agrees(chroma: Path, data: Path) -> None:
-    ran = subprocess.run([sys.executable, os.environ["TINYMEM_REFEREE"], data, chroma], capture_output=True, text=True)
-    rows = scoring.score(read_haystacks(data), scoring.read_results(chroma))
-    assert ran.stdout.strip() == scoring.report({budget: scoring.figures(found) for budget, found in rows.items()})
-
-
 def test_the_summary_names_versions_and_no_path_and_becomes_a_row(chroma: Path, data: Path) -> None:
     summary = read_summary(chroma)
     assert summary["peer"] == {"chromadb": version("chromadb")} and summary["embedder"] == "static"
@@ -120,54 +108,6 @@ def test_a_peer_that_is_not_there_is_reported_beside_the_others(
     text = table.tables(table.entries(map(read_summary, (results, chroma))))
     assert text.count("mempalace 3.11.0, not measured: PackageNotFoundError") == 1
     assert text.count("chromadb") == 4
-
-
-def test_a_peer_that_cannot_be_installed_is_reported(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"NO_INDEX": "1", "FIND_LINKS": "", "CONFIG_FILE": os.devnull}.items():
-        monkeypatch.setenv(f"PIP_{name}", value)
-    stale = tmp_path / "made.langgraph.jsonl"
-    stale.write_text("of another run\n", encoding="utf-8")
-    results = measured(data, "langgraph", tmp_path, "--envs", str(tmp_path / "envs"))
-    summary = read_summary(results)
-    assert summary["sets"][0]["failed"].startswith("not installed: ERROR: No matching distribution found for langgraph")
-    assert summary["peer"] == {"langgraph-checkpoint": "4.3.2"}
-    assert not stale.exists() and not (tmp_path / "envs" / "langgraph" / "requirements.txt").exists()
-
-
-def test_a_text_without_a_vector_is_an_error_and_stays_one(data: Path, tmp_path: Path) -> None:
-    vectors = vector_table(data, "static", None, tmp_path)
-    with Worker(HERE, "chromadb", ["chromadb"], vectors, tmp_path) as worker:
-        worker.ask({"open": str(worker.folder())})
-        worker.ask({"add": [{"place": 0, "text": "Ana: Thanks!", "session": None}]})
-        assert worker.ask({"ask": "Which parrot did Clara adopt?", "most": 1}) == {"places": [0]}
-        for request in ({"ask": "Never heard of.", "most": 1}, {"close": True}):
-            with pytest.raises(PeerError, match="that it was not given: 'Never heard of"):
-                worker.ask(request)
-
-
-def test_a_process_that_does_not_start_says_why_without_a_path(tmp_path: Path) -> None:
-    with pytest.raises(PeerError, match=r"No such file or directory: 'none\.npz'") as raised:
-        Worker(HERE, "chromadb", ["chromadb"], tmp_path / "none.npz", tmp_path)
-    assert str(tmp_path) not in str(raised.value)
-    nothing = shutil.which("false")
-    if nothing is not None:
-        with pytest.raises(PeerError, match="ended with status 1: it said nothing"):
-            Worker(Path(nothing), "chromadb", ["chromadb"], tmp_path / "none.npz", tmp_path)
-
-
-def test_vectors_are_made_once_for_all_peers(data: Path, tmp_path: Path) -> None:
-    path = vector_table(data, "static", None, tmp_path)
-    made = path.stat().st_mtime_ns
-    assert vector_table(data, "static", None, tmp_path) == path and path.stat().st_mtime_ns == made
-    assert vector_table(data, "static", 1, tmp_path) != path
-
-
-def test_an_unknown_peer_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        measured(data, "nobody", tmp_path)
-    assert "--peers" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gzip
 import json
 from pathlib import Path
@@ -11,11 +10,8 @@ from typing import Any
 import pytest
 from test_benchmarks import agent_run, conversation
 
-import benchmarks.harness.chart
-import benchmarks.pruning.windows
 from benchmarks.harness.data import read_haystacks
 from benchmarks.pruning import run as pruning
-from benchmarks.pruning import table as pruning_table
 from benchmarks.pruning.windows import STRATEGIES, common, kept, needle_survives, windows
 from tinymem import count_tokens
 from tinymem.messages import messages_from_steps
@@ -93,37 +89,6 @@ def test_every_strategy_is_measured_at_every_budget_and_semantic_pruning_finds_t
             assert figures[budget]["survive"] == {"even": 0, "odd": float("sem" in name), "all": float("sem" in name)}
 
 
-def test_table_and_plot_are_written_and_checked(results: Path, tmp_path: Path) -> None:
-    readme = tmp_path / "tables" / "pruning.md"
-    readme.parent.mkdir()
-    readme.write_text("before\n{}\nstale\n{}\nafter\n".format(*pruning_table.MARKS), encoding="utf-8")
-    given = ["--results", str(results), "--page", str(readme)]
-    with pytest.raises(SystemExit, match="run with --write"):
-        pruning_table.main([*given, "--check"])
-    pytest.importorskip("matplotlib")
-    pruning_table.main([*given, "--write"])
-    pruning_table.main([*given, "--check"])
-    text = readme.read_text(encoding="utf-8")
-    assert "| made, 2 needles (2 held back) | keep_last_n_steps | 0.000 (0.000) |" in text and "stale" not in text
-    ((title, lines),) = pruning_table.plot(pruning_table.read(results)).panels
-    assert title == "made" and len(lines) == pruning_table.PLOTTED and lines["semantic_pruning"] == [1.0, 1.0]
-    (readme.parent.parent / "plots" / "pruning.svg").write_text("<svg/>", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"pruning\.svg"):
-        pruning_table.main([*given, "--check"])
-
-
-def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
-    other = tmp_path / "other.json"
-    other.write_text("{}", encoding="utf-8")
-    for path in (other, tmp_path / "none.json"):
-        with pytest.raises(SystemExit, match=r"benchmarks\.pruning\.table"):
-            pruning_table.main(["--results", str(path)])
-
-
-def test_the_committed_table_and_plot_are_those_of_the_results() -> None:
-    pruning_table.main(["--check"])
-
-
 def test_semantic_pruning_beats_the_others_in_the_committed_results() -> None:
     record = json.loads((ROOT / "benchmarks" / "results" / "pruning.json").read_text(encoding="utf-8"))
     for one in record["sets"]:
@@ -131,7 +96,3 @@ def test_semantic_pruning_beats_the_others_in_the_committed_results() -> None:
         for name in list(STRATEGIES)[:4]:
             for budget in ("1000", "2000", "4000"):
                 assert ours[budget]["survive"]["all"] > one["figures"][name][budget]["survive"]["all"]
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(benchmarks.pruning.windows).failed == doctest.testmod(benchmarks.harness.chart).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from memories import sqlite
 
 from benchmarks.harness.summary import read_summary
 from benchmarks.reliability import forgetting, fuzz
-from benchmarks.reliability import table as reliability_table
 from tinymem import HierarchicalMemory
 
 
@@ -50,20 +48,3 @@ def test_a_target_is_fuzzed_and_counted(tmp_path: Path) -> None:
     out = tmp_path / "out.summary.json"
     fuzz.main(["--seconds", "2", "--only", "step", "--out", str(out)])
     assert read_summary(out)["targets"]["step"]["cases"] > 100
-
-
-def test_the_readme_holds_the_tables_that_the_results_give(tmp_path: Path) -> None:
-    reliability_table.main(["--check"])
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{reliability_table.START}\nold\n{reliability_table.END}\nafter\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match="other figures"):
-        reliability_table.main(["--page", str(readme), "--check"])
-    reliability_table.main(["--page", str(readme), "--write"])
-    reliability_table.main(["--page", str(readme), "--check"])
-    assert readme.read_text(encoding="utf-8").count("survived") == 1
-
-
-def test_a_summary_that_is_missing_is_named(tmp_path: Path) -> None:
-    shutil.copy(reliability_table.HERE / "results" / "crash.summary.json", tmp_path)
-    with pytest.raises(SystemExit, match=r"processes\.summary\.json"):
-        reliability_table.main(["--results", str(tmp_path)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gzip
 import json
 from pathlib import Path
@@ -11,10 +10,8 @@ import pytest
 from test_benchmarks import agent_run, conversation
 
 from benchmarks.harness.data import read_haystacks
-from benchmarks.pruning import retention, retention_table
+from benchmarks.pruning import retention
 from benchmarks.pruning.retention import WAYS, Tally, cases, note
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -75,29 +72,3 @@ def test_what_is_said_once_stays_among_small_talk(results: Path) -> None:
             assert set(by_share["100"].values()) == {1}
         assert figures["oldest first"]["20"]["evidence"] < 0.1 < figures["random"]["20"]["evidence"]
         assert figures["least useful first"]["20"]["evidence"] > figures["random"]["20"]["evidence"] + 0.2
-
-
-def test_the_table_is_put_into_place_and_checked(results: Path, tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("\n".join(("Before", *retention_table.MARKS, "After")), "utf-8")
-    given = ["--results", str(results), "--page", str(readme)]
-    with pytest.raises(SystemExit, match="other figures"):
-        retention_table.main([*given, "--check"])
-    retention_table.main([*given, "--write"])
-    retention_table.main([*given, "--check"])
-    assert "| made, 5 queries | oldest | 1.000 (1.000) |" in readme.read_text("utf-8")
-
-
-def test_results_of_another_benchmark_make_no_table(results: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.summary.json"
-    other.write_text(results.read_text("utf-8").replace('"retention"', '"speed"'), "utf-8")
-    with pytest.raises(SystemExit, match="not of 'retention'"):
-        retention_table.main(["--results", str(other)])
-
-
-def test_the_readme_has_the_figures_of_the_committed_results() -> None:
-    retention_table.main(["--check"])
-
-
-def test_examples() -> None:
-    assert doctest.testmod(retention_table).attempted and not doctest.testmod(retention_table).failed

@@ -37,7 +37,3 @@ def test_a_small_run_measures_both_engines(
     )
     assert url not in out.read_text(encoding="utf-8")
     assert "| talk.jsonl |" in table.tables(record)
-
-
-def test_the_page_has_the_committed_figures() -> None:
-    table.main(["--check"])

@@ -65,29 +65,6 @@ def test_lines_of_summaries_claim_what_stands_in_the_units(data: Path, tmp_path:
     method.close()
 
 
-def test_what_is_measured_is_what_the_table_shows(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "tiers.json"
-    tiers.main(["--data", str(data), "--out", str(out), "--shares", "0,0.3", "--budgets", "200,700"])
-    shares = json.loads(out.read_text("utf-8"))["files"]["talk.jsonl"]["shares"]
-    assert list(shares) == ["0.0", "0.3"] and list(shares["0.0"]) == ["200", "700"]
-    assert shares["0.3"]["200"] == shares["0.0"]["200"], "60 tokens have no room for a block"
-    assert list(shares["0.0"]["700"]) == ["all", "even", "odd"] and shares["0.0"]["700"]["all"] == 1
-    shown = capsys.readouterr().out
-    assert "| all | 1.000 | 1.000 |" in shown and "30% @700" in shown
-    with pytest.raises(SystemExit, match=r"benchmarks\.recall\.tiers: "):
-        tiers.main(["--out", str(tmp_path / "nothing.json")])
-
-
-# -- the committed tables ---------------------------------------------------------------------------------------------
-
-
-def test_the_readme_holds_what_the_committed_results_say() -> None:
-    results = Path(tiers.__file__).parents[1] / "results" / "tiers.json"
-    tiers.main(["--out", str(results), "--check"])
-
-
 # -- coarse to fine ---------------------------------------------------------------------------------------------------
 
 
@@ -96,20 +73,3 @@ def test_every_way_takes_every_passage_once() -> None:
     units, scores = random.integers(0, 90, 60), random.normal(size=60).astype(np.float32)
     for way in coarse.WAYS.values():
         assert sorted(way(units, scores, scores - 1).tolist()) == list(range(60))
-
-
-def test_the_passages_of_the_best_episode_come_first() -> None:
-    units = np.array([0, 1, 8, 9, 16, 17])
-    scores = np.array([3, -5, 2, 2, 0, 0], np.float32)
-    assert coarse.alone(units, scores, scores).tolist() == [0, 2, 3, 4, 5, 1]
-    assert coarse.chosen(8, 1)(units, scores, scores).tolist() == [2, 3, 0, 4, 5, 1]
-    assert coarse.spread(8)(units, scores, scores).tolist() == [0, 2, 3, 4, 5, 1]
-
-
-def test_the_table_of_episodes_says_what_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"passages alone": [0.5, 0.75], **{name: [0.25, 0.75] for name in list(coarse.WAYS)[1:]}, "queries": 6}
-    results = tmp_path / "coarse.json"
-    results.write_text(json.dumps({"files": {"talk.jsonl": {"all": row}}}), encoding="utf-8")
-    coarse.main(["--out", str(results)])
-    assert "| talk | all (6) | 0.500, 0.750 | -0.250, +0.000 |" in capsys.readouterr().out
-    coarse.main(["--out", str(coarse.README.parent / "results" / "coarse.json"), "--check"])

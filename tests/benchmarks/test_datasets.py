@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import benchmarks.datasets.hashes
 from benchmarks.datasets import hashes
 from benchmarks.datasets.hashes import hashes_of, read_hashes
 from benchmarks.datasets.run import SETS, main
@@ -117,20 +115,6 @@ def test_needles_of_a_tau_bench_run(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(len(part) <= 1_500 for part in query["text"].split("\n"))
 
 
-def test_a_needle_that_is_near_or_shown_or_common_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = messages()
-    near, shown, common = ([dict(message) for message in run] for _ in range(3))
-    near[1:3] = near[1:2]
-    for message in near[1:4]:
-        message["content"] = "quiet"
-    shown[5]["content"] += " WX84213"
-    for at in (1, 2, 3):
-        common[at] = {"role": "user", "content": f"WX84213 {at}"}
-    for at, given in enumerate((near, shown, common)):
-        write(tmp_path / "runs" / f"case-{at}.traj.json", {"messages": given, "trajectory_format": "x"})
-    assert [one["queries"] for one in converted("mini-swe-agent", tmp_path / "runs", capsys)] == [[], [], []]
-
-
 def test_a_set_is_compared_with_the_one_used_here(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +146,3 @@ def test_what_was_not_published_so_is_refused(name: str, tmp_path: Path) -> None
     source = write(tmp_path / "x" / "odd.json", [{"odd": 1}])
     with pytest.raises(SystemExit, match=r"benchmarks\.datasets: "):
         main([name, "--from", str(source), "--out", str(tmp_path / "out.jsonl")])
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(benchmarks.datasets.hashes).failed == 0

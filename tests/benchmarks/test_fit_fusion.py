@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.fitting import fusion as fit_fusion
 from benchmarks.fitting.evidence import BUDGETS, UNFITTED, Asked, collect, simulate
-from benchmarks.fitting.fusion import ACT, OF_QUESTION, OF_STRETCH, QUESTION, SAID, SIGNED, TOOL, WEIGHED, Settings, fit
+from benchmarks.fitting.fusion import ACT, QUESTION, SAID, TOOL, Settings, fit
 from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import KIND_NAMES, Fusion
 
@@ -102,77 +102,6 @@ def test_evidence_scores_zero_in_the_mean() -> None:
 
 
 STRETCH = (ACT, TOOL, SAID)  # so that what is planted is of a tool
-
-
-def test_in_a_stretch_evidence_of_tools_scores_zero_in_the_mean() -> None:
-    settings = Settings()
-    queries = [planted(seed, STRETCH) for seed in range(20)]
-    fusion = fit([queries], settings)
-    scores = [fusion.score(asked.features, asked.kinds)[7] for asked in queries]
-    assert np.mean(scores) == pytest.approx(0, abs=1e-4)
-    assert max(fusion.bias[[ACT, SAID]]) < fusion.bias[TOOL], "what was never evidence moves along with the tools"
-
-
-def test_a_row_that_no_query_is_for_stays_as_it_was() -> None:
-    before = Fusion(np.full((4, len(NAMES)), 0.25, np.float32), np.full(4, 0.5, np.float32))
-    stretches = fit([[planted(seed, STRETCH) for seed in range(20)]], Settings(), before)
-    questions = fit([[planted(seed) for seed in range(20)]], Settings(), before)
-    assert (stretches.weights[QUESTION] == 0.25).all() and stretches.bias[QUESTION] == 0.5
-    assert (questions.weights[[TOOL, ACT, SAID]] == 0.25).all() and (questions.bias[[TOOL, ACT, SAID]] == 0.5).all()
-
-
-def test_a_stretch_and_a_question_learn_apart() -> None:
-    runs = [planted(seed, STRETCH) for seed in range(20)]
-    chats = [planted(seed) for seed in range(20)]
-    for asked in chats:  # of which the same feature says nothing, but another does
-        asked.features[:, PLANTED], asked.features[:, NAMES.index("dated")] = 0.5, asked.evidence
-    fusion = fit([runs, chats], Settings())
-    assert fusion.weights[[TOOL, ACT, SAID]].argmax(axis=1).tolist() == [PLANTED] * 3
-    asked_for = np.array([0 if i in PRESET else weight for i, weight in enumerate(fusion.weights[QUESTION])])
-    assert asked_for.argmax() == NAMES.index("dated")
-
-
-def test_what_is_known_beforehand_holds(chats: Path, runs: Path) -> None:
-    settings = Settings(iterations=30)
-    noise = [planted(seed, kinds) for seed in range(20) for kinds in (STRETCH, (QUESTION,))]
-    for asked in noise:  # every signal speaks against the evidence
-        asked.features[asked.evidence] = -1
-    files = [collect(chats, "static").training(), collect(runs, "static").training(), noise]
-    fusion = fit(files, settings)
-    for row, signed in ((TOOL, SIGNED + WEIGHED), (QUESTION, SIGNED)):
-        adding = [i for i, name in enumerate(NAMES) if name not in signed]
-        assert (fusion.weights[row, adding] >= 0).all()
-        assert (np.delete(fusion.weights[row], adding) < 0).any()
-    assert fusion.weights[TOOL].tolist() == fusion.weights[ACT].tolist() == fusion.weights[SAID].tolist()
-    assert fusion.weights[QUESTION, NAMES.index("bm25")] == pytest.approx(settings.question_bm25)
-    assert fusion.weights[:, NAMES.index("milestone")].tolist() == [settings.milestone] * len(KIND_NAMES)
-    for rows, names in (([TOOL, ACT, SAID], OF_STRETCH), ([QUESTION], OF_QUESTION)):
-        never = [i for i, name in enumerate(NAMES) if name not in (*names, "milestone")]
-        assert never and not fusion.weights[np.ix_(rows, never)].any()
-
-
-def test_candidates_know_their_evidence(chats: Path, runs: Path) -> None:
-    chat, run = collect(chats, "static"), collect(runs, "static")
-    assert [len(haystack) for haystack in chat.haystacks] == [8, 8, 8]
-    assert [len(chat.training(fold)) for fold in (None, 0, 1)] == [24, 8, 16]
-    assert [len(chat.held_out(fold)) for fold in (0, 1)] == [16, 8]
-    for i, asked in enumerate(chat.haystacks[1]):
-        assert asked.units[asked.evidence].tolist() == [5 * i + 1]
-        assert asked.features.shape == (60, len(NAMES)) and set(asked.kinds.tolist()) == {QUESTION}
-    asked = run.haystacks[0][0]
-    assert asked.any_will_do and asked.units[asked.evidence].tolist() == [3]
-    assert set(asked.kinds.tolist()) == {TOOL, ACT, SAID} and asked.kinds[asked.evidence].tolist() == [TOOL]
-    assert max(asked.units) == 39 and -1 in asked.units  # nothing after the cutoff; a call is in no unit
-
-
-def test_one_haystack_is_held_out_wholly(tmp_path: Path) -> None:
-    file = collect(written(tmp_path / "one.jsonl", haystack(0)), "static")
-    assert not file.training(0) and not file.training(1) and len(file.held_out(0)) == 8
-    with pytest.raises(SystemExit, match="nothing to train on"):
-        fit_fusion.main(
-            [f"--data={tmp_path}/one.jsonl", f"--out={tmp_path}/fusion.json", f"--folds={tmp_path}/folds.json"]
-        )
-    assert not (tmp_path / "fusion.json").exists()
 
 
 def test_what_is_held_out_is_not_trained_on_in_another_file(

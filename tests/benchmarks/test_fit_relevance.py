@@ -53,19 +53,6 @@ def test_true_chances_have_little_error_and_others_have_more(planted: list[Sampl
     assert sum(one["share"] for one in true["bins"]) == pytest.approx(1, abs=0.001)
 
 
-def test_adversarial_questions_have_no_say(planted: list[Sample]) -> None:
-    some = planted[:200]
-    assert fit([*some, *(sample(seed, "adversarial") for seed in range(5_000, 5_050))]) == fit(some)
-
-
-def test_a_higher_floor_leaves_fewer_tokens_and_less_evidence(planted: list[Sample]) -> None:
-    found = fit_relevance.floors([Measured(one, TRUE.relevance(one.scores)) for one in planted[:50]])
-    rows = [found[name]["1024"] for name in ("0", "0.01", "0.03", "0.1", "0.3")]
-    for name in ("tokens", "recall"):
-        values = [row[name] for row in rows]
-        assert values == sorted(values, reverse=True) and values[0] > values[-1]
-
-
 def test_the_same_data_gives_the_same_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [written(tmp_path / f"{name}.jsonl", haystack(at), haystack(at + 1)) for name, at in (("a", 0), ("b", 2))]
     weights = tmp_path / "fusion.json", tmp_path / "folds.json"
@@ -80,12 +67,6 @@ def test_the_same_data_gives_the_same_files(tmp_path: Path, capsys: pytest.Captu
     numbers: dict[str, Any] = json.loads(written_files[0][0])
     assert numbers["question"]["score"] > 0 and set(numbers["provenance"]["data"]) == {"a.jsonl", "b.jsonl"}
     assert "Reliability curve" in capsys.readouterr().out
-
-
-def test_a_file_without_weights_is_refused(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.jsonl", haystack(0))
-    with pytest.raises(SystemExit, match="no weights that are fitted without"):
-        fit_relevance.main(["--data", str(file), "--out", str(tmp_path / "out.json")])
 
 
 def test_what_is_published_is_fitted_on_the_data_of_the_weights_and_stands_in_the_readme() -> None:

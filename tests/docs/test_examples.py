@@ -135,19 +135,6 @@ def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, 
     assert spent > 0.9 * spent_with_memory
 
 
-def test_nothing_but_the_sheet_tells_the_port(world: World) -> None:
-    """And other sheets say the same of other hosts, so that the right one has to be found."""
-    files = {path.name: path.read_text("utf-8") for path in world.folder.rglob("*.md")}
-    assert [name for name, text in files.items() if world.port in text] == [f"{PLACE:03}.md"]
-    asked = TASK + QUESTION + files["checklist.md"]
-    assert not any(hint in asked for hint in (world.port, "PostgreSQL", "environment"))
-    same = re.compile(r"^(.*) of the (.*) environment\. It listens on TCP port \d{5}\.$", re.MULTILINE)
-    hosts = [found for text in files.values() for found in same.findall(text)]
-    assert len(hosts) == world.sheets
-    assert sum(role == "Primary PostgreSQL server" for role, _ in hosts) == 8
-    assert sum(environment == "staging" for _, environment in hosts) == 14
-
-
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_next_task_knows_of_the_one_before(runs: dict[str, Run], world: World, agent: str) -> None:
     assert runs[agent].status == 0
@@ -261,16 +248,6 @@ def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
     assert "code_agent.py" not in shown  # tracebacks are of its code alone
 
 
-def test_a_full_notebook_stays_within_the_budget_and_its_oldest_notes_are_archived(tmp_path: Path) -> None:
-    notes = [coding(f"observe('Shed {at} opens with code {70_000 + at}. ' + 'It is green. ' * 9)") for at in range(104)]
-    model = in_turn([*notes, coding("final_answer(len(memory.observations))")])
-    done = run("code_agent", model, tmp_path, "Note them.", "--max-tokens", 1_000, "--max-steps", 200)
-    assert (done.status, done.out) == (0, "100"), done.err
-    check(done, 1_000)
-    with HierarchicalMemory(tmp_path / "memory", namespace="code") as memory:
-        assert "code 70003" in memory.recall("code of shed 3", 200, type="scratchpad").text
-
-
 def test_what_cannot_go_on_ends_with_a_line_that_says_why(tmp_path: Path) -> None:
     endless, refused = calling(("list_folder", {"path": "."})), failure(400, "The model is asleep.")
     cases: list[tuple[Answer, tuple[object, ...], dict[str, str], str]] = [
@@ -283,27 +260,3 @@ def test_what_cannot_go_on_ends_with_a_line_that_says_why(tmp_path: Path) -> Non
         done = run("react_agent", lambda body, said=answer: said, tmp_path, "Try.", "--memory", at, *args, **env)
         assert done.status == 1
         assert expected in done.out + done.err and "Traceback" not in done.err, (at, done.out, done.err)
-
-
-def test_the_tools_are_offered_as_the_api_wants_them(tmp_path: Path) -> None:
-    done = run("react_agent", in_turn([chat_answer_with("Done.")]), tmp_path, "Try.", "--shell")
-    offered = [tool["function"] for tool in done.tools]
-    assert {tool["type"] for tool in done.tools} == {"function"}
-    assert {one["name"]: [*one["parameters"]["properties"]] for one in offered} == {
-        "list_folder": ["path"], "read_file": ["path"], "run_shell": ["command"]
-    }  # fmt: skip
-    assert all(one["description"] and one["parameters"]["required"] for one in offered)
-
-
-# -- as texts to read --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("agent", AGENTS)
-def test_an_example_is_short_and_says_how_to_run_it(agent: str) -> None:
-    text = (EXAMPLES / f"{agent}.py").read_text("utf-8")
-    assert len(text.splitlines()) < 150
-    assert f"python examples/{agent}.py" in text.split('"""')[1]
-
-
-def test_the_code_agent_says_that_it_is_no_sandbox() -> None:
-    assert "THIS IS NO SANDBOX" in (EXAMPLES / "code_agent.py").read_text("utf-8").split('"""')[1]

@@ -1,30 +1,44 @@
-"""The pages: their code runs and prints what they show, and their commands are commands."""
+"""The pages: their code runs and prints what they show, and what they name is there."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pages import REPOSITORY, blocks, commands, run_page
-from servers import KEY, chat_answer_with, openai_server
+from pages import REPOSITORY, blocks, broken_links, commands, python_of, run_page
+from scripted_model import calling, in_turn
+from servers import KEY, OpenAIServer, chat_answer_with, openai_server
 from typer.testing import CliRunner
 
 import tinymem
+from tinymem import HierarchicalMemory
 from tinymem.cli.main import app
+from tinymem.messages import problems
 
 DOCS = REPOSITORY / "docs"
-
-
-ELSEWHERE = ("adapters.md", "agents.md", "embedders.md", "integrations.md", "strategies.md")  # have tests of their own
-SOURCES = (REPOSITORY / "tinymem").is_dir()
+WITH_OTHERS = ("adapters.md", "agents.md", "embedders.md", "integrations.md")  # have tests of their own below
 PAGES = sorted(DOCS.glob("*.md"))
 WITH_CODE = [page.name for page in PAGES if any(block.language == "python" for block in blocks(page))]
 
+needs_sources = pytest.mark.skipif(
+    not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel"
+)
 
-@pytest.mark.parametrize("name", [name for name in WITH_CODE if name not in ELSEWHERE])
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenAIServer]:
+    """A server that the pages' clients call, and a folder of its own for what they write."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with openai_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        yield server
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_CODE if name not in WITH_OTHERS])
 def test_the_code_on_the_page_runs_and_prints_what_is_shown(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -33,21 +47,63 @@ def test_the_code_on_the_page_runs_and_prints_what_is_shown(
     assert run_page(DOCS / name, monkeypatch, capsys) == len(shown) >= 1
 
 
-def test_the_model_of_the_tutorial_can_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = [block.code for block in blocks(DOCS / "tutorial.md") if block.title == "llm.py"]
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        server.chat = lambda body: chat_answer_with("15432.")
-        names: dict[str, Any] = {"__name__": "page"}
-        exec(compile(code, "llm.py", "exec"), names)
-        assert names["model"]([{"role": "user", "content": "Which port?"}]) == "15432."
-        names["client"].close()
+def test_the_model_of_the_tutorial_can_be_one(server: OpenAIServer) -> None:
+    server.chat = lambda body: chat_answer_with("15432.")
+    names = python_of(DOCS / "tutorial.md", title="llm.py")
+    assert names["model"]([{"role": "user", "content": "Which port?"}]) == "15432."
+    names["client"].close()
 
 
-def test_every_page_with_code_has_a_test_that_runs_it() -> None:
-    tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
-    assert [name for name in ELSEWHERE if name not in WITH_CODE or f'"docs" / "{name}"' not in tests] == []
+def test_the_agent_on_its_page_calls_its_tools(server: OpenAIServer, capsys: pytest.CaptureFixture[str]) -> None:
+    server.chat = in_turn([calling(("system", {}), ("system", {})), chat_answer_with("It is what it is.")])
+    python_of(DOCS / "agents.md")["client"].close()
+    assert capsys.readouterr().out == "It is what it is.\n"
+    assert [problems(body["messages"]) for body in server.requests] == [[], []]
+    with HierarchicalMemory("memory") as memory:
+        assert [step.type for step in memory.short_term.steps[1:]] == ["task", "action", *["message"] * 3]
+
+
+def test_the_code_on_embedders_runs_with_real_weights(minilm: Path, server: OpenAIServer) -> None:
+    python_of(DOCS / "embedders.md", instead={"all-MiniLM-L6-v2": minilm.as_posix()})
+    assert server.requests
+    with HierarchicalMemory("memory") as memory:
+        assert memory.stats().embedder == f"sentence-transformers:{minilm.as_posix()}" and memory.stats().steps == 1
+
+
+def test_the_first_blocks_on_integrations_need_no_framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = python_of(DOCS / "integrations.md", first=2)
+    assert list(names["request"]) == ["system", "messages"]
+    names["memory"].close()
+
+
+def test_every_adapter_is_on_its_page() -> None:
+    text = (DOCS / "integrations.md").read_text("utf-8")
+    found = sorted((REPOSITORY / "tinymem" / "integrations").glob("*.py"))
+    adapters = [path.stem for path in found if path.name not in ("__init__.py", "native.py", "recent.py")]
+    assert [name for name in adapters if f"from tinymem.integrations.{name} import" not in text] == []
+
+
+def test_the_adapters_on_their_page_pass_their_checks_and_are_those_of_the_package() -> None:
+    page, package = DOCS / "adapters.md", REPOSITORY / "tests" / "example_adapter"
+    assert {"check_embedder", "check_store", "check_summarizer"} <= python_of(page).keys()
+    written = "".join((package / name).read_text("utf-8") for name in ("example_adapter.py", "pyproject.toml"))
+    code = [block.code for block in blocks(page) if block.language == "python"]
+    starts = [(one, re.search("^(class|def) ", one, re.MULTILINE)) for one in code]
+    shown = [one[start.start() :] for one, start in starts if start]
+    shown += [block.code for block in blocks(page) if block.language == "toml"]
+    assert len(shown) >= 5 and [one for one in shown if one not in written] == []
+
+
+# -- what pages name --------------------------------------------------------------------------------------------------
+
+TEXTS = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *(REPOSITORY / "benchmarks").rglob("*.md")]
+
+
+@needs_sources
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_links_lead_to_files_and_headings_that_are_there(page: Path) -> None:
+    assert broken_links(page) == []
 
 
 @pytest.mark.parametrize("page", sorted([REPOSITORY / "README.md", *DOCS.rglob("*.md")]), ids=lambda page: page.name)
@@ -58,10 +114,9 @@ def test_commands_that_are_shown_have_these_options(page: Path) -> None:
         assert [word for word in call if word.startswith("--") and word not in told.output] == []
 
 
-@pytest.mark.skipif(not SOURCES, reason="the tests run beside an installed wheel")
+@needs_sources
 def test_benchmarks_that_are_named_can_be_run() -> None:
-    pages = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *(REPOSITORY / "benchmarks").rglob("*.md")]
-    named = {name for page in pages for name in re.findall(r"python -m\s+(benchmarks[\w.]*)", page.read_text("utf-8"))}
+    named = {name for page in TEXTS for name in re.findall(r"python -m\s+(benchmarks[\w.]*)", page.read_text("utf-8"))}
     assert len(named) >= 15
     for name in named:
         spec = importlib.util.find_spec(name)
@@ -75,12 +130,15 @@ def test_every_public_name_is_on_the_page_of_the_api() -> None:
 
 
 def test_every_extra_is_in_the_readme() -> None:
-    extras = set(re.findall(r"^([a-z0-9-]+) = \[", project_table("project.optional-dependencies"), re.MULTILINE))
-    assert extras
+    _, _, rest = (REPOSITORY / "pyproject.toml").read_text("utf-8").partition("[project.optional-dependencies]\n")
+    extras = set(re.findall(r"^([a-z0-9-]+) = \[", rest.partition("\n[")[0], re.MULTILINE))
+    assert len(extras) > 10
     assert extras - set(re.findall(r"`([a-z0-9-]+)`", (REPOSITORY / "README.md").read_text("utf-8"))) == set()
 
 
-def project_table(name: str) -> str:
-    """The text of a table of pyproject.toml."""
-    _, _, rest = (REPOSITORY / "pyproject.toml").read_text("utf-8").partition(f"[{name}]\n")
-    return rest.partition("\n[")[0]
+@needs_sources
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_files_and_folders_that_are_named_are_there(page: str) -> None:
+    named = r"`((?:tinymem|stores|embedders|tests|benchmarks|docs|examples)/[\w./-]*)`"
+    paths = [path for path in re.findall(named, (REPOSITORY / page).read_text("utf-8")) if "NAME" not in path]
+    assert len(paths) >= 10 and [path for path in paths if not (REPOSITORY / path).exists()] == []

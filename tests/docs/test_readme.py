@@ -1,4 +1,4 @@
-"""README.md is true: its Python blocks run and print what is shown, its commands work, its figures are committed."""
+"""README.md is true: its Python blocks run and print what is shown, its commands work; figures are the results'."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from pages import REPOSITORY, blocks, commands, missing_links, run_page
+from pages import REPOSITORY, blocks, commands, run_page
 
 from tinymem.cli.main import main
 
 README = REPOSITORY / "README.md"
 FIRST_SCREEN = 40  # lines
 BLOCKS = blocks(README)
+RESULTS = REPOSITORY / "benchmarks" / "results"
 
 
 def test_every_python_block_runs_and_prints_what_is_shown(
@@ -33,11 +34,6 @@ def test_the_commands_and_the_first_example_stand_on_the_first_screen() -> None:
     assert (example.language, output.language) == ("python", "text")
     assert output.line + output.code.count("\n") <= FIRST_SCREEN
     assert len([line for line in example.code.splitlines() if line]) <= 10
-
-
-@pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
-def test_files_that_are_linked_are_there() -> None:
-    assert missing_links(README) == []
 
 
 def test_commands_work_as_they_stand_in_this_order(
@@ -67,11 +63,10 @@ def recall_of(summary: Path, budget: str) -> float:
     [("512", {"claude-code-dev"}), ("1024", {"claude-code-dev"}), ("2048", set()), ("4096", set())],
 )
 def test_where_another_method_finds_more_the_page_says_so(budget: str, behind: set[str]) -> None:
-    results = REPOSITORY / "benchmarks" / "results"
     found = set()
-    for ours in results.glob("*.tinymem-static.summary.json"):
+    for ours in RESULTS.glob("*.tinymem-static.summary.json"):
         name = ours.name.partition(".")[0]
-        others = [path for path in results.glob(f"{name}.*.summary.json") if ".tinymem-" not in path.name]
+        others = [path for path in RESULTS.glob(f"{name}.*.summary.json") if ".tinymem-" not in path.name]
         if any(recall_of(other, budget) > recall_of(ours, budget) for other in others):
             found.add(name)
     assert found == behind
@@ -89,3 +84,23 @@ def test_the_figures_of_the_decision_are_those_of_the_fit() -> None:
         one = held_out[f"{name}.jsonl.gz"]
         figures = [one[kind][1] for kind in ("cross-validated", "fitted without it", "cosine + bm25")]
         assert (int(questions), cells.replace("|", "").split()) == (one["queries"], [f"{n:.3f}" for n in figures])
+
+
+def test_figures_of_embedders_are_those_of_the_benchmark() -> None:
+    text = " ".join((REPOSITORY / "docs" / "embedders.md").read_text("utf-8").split())
+    found = {
+        name: recall_of(RESULTS / f"locomo-dev.dense-{name}.summary.json", "1024") for name in ("minilm", "static")
+    }
+    minilm, static = (f"{found[name]:.2f}" for name in ("minilm", "static"))
+    assert f"MiniLM finds {minilm} of LoCoMo's evidence in 1,024 tokens, `static` {static}" in text
+
+
+def test_figures_of_strategies_are_those_of_the_benchmark() -> None:
+    sets = json.loads((RESULTS / "pruning.json").read_text("utf-8"))["sets"]
+    text = (REPOSITORY / "docs" / "strategies.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)[^|]*\|((?: \.\d\d / \.\d\d / \d?\.\d\d \|){5})$", text, re.MULTILINE)
+    assert len(rows) >= 4
+    for name, cells in rows:
+        key = "prune_old_observations + token_budget" if name == "prune_old_observations" else name
+        found = [f"{one['figures'][key][b]['survive']['all']:.2f}" for one in sets for b in ("1000", "2000", "4000")]
+        assert [f"{float(cell):.2f}" for cell in re.findall(r"\d?\.\d\d", cells)] == found, name

@@ -90,7 +90,7 @@ def public_methods(thing: object) -> list[str]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as CI builds it."""
     if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("mkdocstrings") is None:
-        pytest.skip("needs the extra docs")
+        pytest.skip("mkdocs is not installed (extra: test-all)")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)

@@ -12,7 +12,7 @@ from integrations.test_openai import ChatAgent, WithServer
 from tinymem.integrations.anthropic import amessages_request, messages_request, messages_tools
 from tinymem.memory.tools import MemoryTool
 
-anthropic = pytest.importorskip("anthropic")
+anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
 
 MARK = {"type": "ephemeral"}
 FRAME = {"max_tokens": 2_048, "thinking": {"type": "enabled", "budget_tokens": 1_024}}

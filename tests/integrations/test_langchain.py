@@ -14,7 +14,7 @@ from scripted_model import BUDGET, Move
 from tinymem import HierarchicalMemory
 from tinymem.errors import InputError
 
-pytest.importorskip("langchain")
+pytest.importorskip("langchain", reason="langchain is not installed (extra: test-all)")
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage

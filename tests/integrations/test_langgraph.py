@@ -13,7 +13,7 @@ from memories import texts_in
 
 from tinymem import HierarchicalMemory
 
-pytest.importorskip("langgraph")
+pytest.importorskip("langgraph", reason="langgraph is not installed (extra: test-all)")
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda

@@ -13,7 +13,7 @@ from scripted_model import BUDGET
 
 from tinymem import HierarchicalMemory
 
-pytest.importorskip("pydantic_ai")
+pytest.importorskip("pydantic_ai", reason="pydantic_ai is not installed (extra: test-all)")
 
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.messages import (

@@ -21,7 +21,7 @@ NEEDED = ("pyproject.toml", "README.md", "LICENSE", "tinymem", "embedders", "sto
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not (ROOT / "tinymem").is_dir(), reason="the tests run beside an installed wheel"),
-    pytest.mark.skipif(importlib.util.find_spec("build") is None, reason="needs build"),
+    pytest.mark.skipif(importlib.util.find_spec("build") is None, reason="build is not installed (extra: test-all)"),
 ]
 
 
@@ -83,7 +83,7 @@ def test_the_wheel_can_be_built_from_the_source_distribution(built: Path) -> Non
 
 def test_the_index_would_take_them(built: Path) -> None:
     if importlib.util.find_spec("twine") is None:
-        pytest.skip("needs twine (extra: release)")
+        pytest.skip("twine is not installed (extra: test-all)")
     command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built.iterdir())]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,9 +6,6 @@ Strategies and the other memories have files of their own: test_documented_strat
 from __future__ import annotations
 
 import gc
-import time
-from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +19,8 @@ from tinymem import (
     PlanningStep,
     ScratchpadStep,
     Signal,
-    Step,
     SystemPromptStep,
     TaskStep,
-    ToolCall,
     count_tokens,
     debug_memory,
     keep_last_n_steps,
@@ -96,18 +91,6 @@ def test_a_final_answer_sends_nothing_and_a_plan_asks_to_be_carried_out() -> Non
     assert PlanningStep(plan="1. Look.").to_messages(summary_mode=True) == []
 
 
-def test_numbers_and_times() -> None:
-    now = time.time()
-    step = TaskStep(task="a", step_number=7, timestamp=now)  # type: ignore[arg-type]
-    assert step.step_number == 7 and abs(step.timestamp.timestamp() - now) < 1e-5
-    assert ActionStep(timestamp=now).timestamp == step.timestamp
-    aware = datetime(2025, 3, 1, tzinfo=timezone.utc)
-    assert TaskStep(task="a", timestamp=aware).timestamp == aware
-    memory = MemoryManager()
-    assert [memory.add(TaskStep(task=text)).step_number for text in ("a", "b")] == [0, 1]
-    assert memory.add(step).step_number == 2
-
-
 def test_truncate_cuts_the_observation() -> None:
     step = ActionStep(thought="t" * 300, tool_name="cat", observation="x" * 300)
     assert step.truncate().observation == "x" * 100 + "..."
@@ -116,45 +99,7 @@ def test_truncate_cuts_the_observation() -> None:
     assert step.truncate(300) == step and step.observation == "x" * 300
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        ActionStep(tool_name="f", tool_args={"paths": ["a"]}, metadata={"tags": ["x"]}),
-        TaskStep([{"type": "text", "text": "a"}], metadata={"deep": {"er": [1]}}),
-        ActionStep(tool_calls=[ToolCall("f", {"a": [{}]})], signals=[Signal("a", "b")]),
-    ],
-    ids=["short", "content", "calls"],
-)
-def test_steps_are_hashable_and_immutable_all_the_way_down(step: Step) -> None:
-    assert {step: 1}[step] == 1 and step in {step, step.evolve(id="other")} and len({step, step}) == 1
-    with pytest.raises(AttributeError):
-        step.pinned = True  # type: ignore[misc]
-    inner: list[object] = [step.metadata, *step.metadata.values()]
-    if isinstance(step, ActionStep):
-        inner += [call.arguments for call in step.tool_calls]
-        inner += [value for call in step.tool_calls for value in dict(call.arguments).values()]  # type: ignore[arg-type]
-    for held in inner:
-        if isinstance(held, dict):
-            with pytest.raises(TypeError, match="evolve"):
-                held["new"] = 1
-            with pytest.raises(TypeError, match="evolve"):
-                held.clear()
-        elif isinstance(held, list):
-            with pytest.raises(TypeError, match="evolve"):
-                held.append(1)
-            with pytest.raises(TypeError, match="evolve"):
-                held += [1]
-    assert hash(step) == hash(Step.from_dict(step.to_dict())) and step == Step.from_dict(step.to_dict())
-
-
 # -- the window -------------------------------------------------------------------------------------------------------
-
-
-def test_a_window_is_made_in_three_ways() -> None:
-    assert len(MemoryManager().steps) == 0
-    assert len(MemoryManager(steps=[TaskStep(task="a"), ActionStep(thought="b")]).steps) == 2
-    memory = MemoryManager(system_prompt="Be brief.", prune_strategy=keep_last_n_steps(50))
-    assert memory.system_prompt == "Be brief." and memory.steps[0].to_messages()[0]["role"] == "system"
 
 
 def test_the_verbs_of_a_window() -> None:
@@ -258,33 +203,7 @@ def test_a_hierarchy_without_a_path_leaves_nothing_behind() -> None:
     assert not folder.exists()
 
 
-def test_a_hierarchy_with_a_path_is_durable(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path / "memory") as memory:
-        memory.add(TaskStep(task="Remember the port 8443."))
-    with HierarchicalMemory(tmp_path / "memory") as memory:
-        assert [step.text for step in memory] == ["Remember the port 8443."]
-
-
-def test_context_takes_a_style() -> None:
-    with HierarchicalMemory() as memory:
-        memory.add_messages([*SAID, *CALLED])
-        assert [m["role"] for m in memory.context().messages] == ["system", "user", "assistant", "tool"]
-        plain = memory.context(style="observation")
-        assert [m["role"] for m in plain.messages] == ["system", "user", "assistant", "user"]
-        assert plain.tokens == count_tokens(plain.messages)
-
-
 # -- looking into it --------------------------------------------------------------------------------------------------
-
-
-def test_count_tokens_counts_messages_as_they_are_sent() -> None:
-    one = count_tokens([{"role": "user", "content": "hello"}])
-    assert 0 < one < count_tokens([{"role": "user", "content": "hello"}] * 2)
-
-
-def test_debug_memory_prints_its_report(capsys: pytest.CaptureFixture[str]) -> None:
-    report = debug_memory(MemoryManager(system_prompt="Be brief."))
-    assert capsys.readouterr().out == f"{report}\n" and "1 step" in str(report)
 
 
 def test_visualize_memory_lists_the_steps() -> None:
@@ -293,14 +212,3 @@ def test_visualize_memory_lists_the_steps() -> None:
     heading, first, second = visualize_memory(memory).splitlines()
     assert "MemoryManager" in heading and "0  SystemPromptStep" in first
     assert "1  ActionStep (obs: 3 chars)" in second
-
-
-def test_a_repr_is_one_short_line(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path) as memory:
-        memory.add(TaskStep(task="Read the log.\n" * 50))
-        memory.add(ActionStep(tool_name="cat", observation="line\n" * 500))
-        context = memory.context("log", max_tokens=1_000)
-        found = memory.recall("the log", max_tokens=500)
-        shown = [memory, *memory, context, *context.items, found, *found.items, memory.clear(), memory.explain("log")]
-        for one in [*shown, debug_memory(memory)]:
-            assert "\n" not in repr(one) and len(repr(one)) <= 160 and type(one).__name__ in repr(one)

@@ -9,8 +9,6 @@ from tinymem import (
     AdaptiveMemoryManager,
     AgentMemory,
     ConversationManager,
-    ConversationMemory,
-    Message,
     SystemPromptStep,
     TaskStep,
     WorkingMemory,
@@ -55,16 +53,6 @@ def test_an_agent_memory_stores_observes_and_fails() -> None:
     assert (memory.variables, memory.observations, memory.failed_approaches) == ({}, [], [])
 
 
-def test_an_agent_memory_is_made_of_its_three_parts() -> None:
-    empty = AgentMemory(variables={}, observations=[], failed_approaches=[])
-    assert empty.to_context() == ""
-    memory = AgentMemory(
-        variables={"user_id": 12345}, observations=["User prefers dark mode."], failed_approaches=["XML"]
-    )
-    assert memory.recall("user_id") == 12345
-    assert memory.observations == ["User prefers dark mode."] and memory.failed_approaches == ["XML"]
-
-
 def test_an_agent_memory_is_injected_into_the_code_that_is_run() -> None:
     memory = AgentMemory()
     memory.store("rows", [3, 1, 2])
@@ -96,13 +84,6 @@ def test_the_context_of_an_agent_memory() -> None:
 
 
 # -- WorkingMemory
-
-
-def test_a_working_memory_without_steps() -> None:
-    memory = WorkingMemory(max_tokens=64 * 1024, system_prompt="", task_description="")
-    assert memory.max_tokens == 65536 and (memory.system_prompt, memory.task_description) == ("", "")
-    assert memory.format_history(10) == memory.format_history(max_iterations=5) == "No previous steps"
-    assert memory.get_full_context() == WorkingMemory().get_full_context() == []
 
 
 def test_a_working_memory_keeps_every_field_of_a_step() -> None:
@@ -138,29 +119,6 @@ def test_a_working_memory_keeps_every_field_of_a_step() -> None:
     assert "silver dream" in history["content"] and "Translate the poem to Spanish" in history["content"]
 
 
-def test_a_working_memory_takes_steps_without_a_task() -> None:
-    memory = WorkingMemory()
-    memory.add({"step_number": 1, "thought": "Look.", "action": "look()", "result": {"execution_status": "success"}})
-    assert "look()" in memory.format_history(10)
-    assert memory.get_full_context() == [{"role": "user", "content": memory.format_history(10)}]
-
-
-def test_a_history_has_the_newest_steps_that_fit() -> None:
-    memory = WorkingMemory(max_tokens=300, task_description="Count.")
-    for at in range(1, 101):
-        result = {"execution_status": "success", "task_status": "inprogress", "result": f"row {at}"}
-        memory.add({"step_number": at, "thought": f"Row {at} is next.", "action": f"read({at})", "result": result})
-    history = memory.format_history(100)
-    assert "read(100)" in history and "read(99)" in history and "read(1)" not in history
-    assert (
-        count_tokens([{"role": "user", "content": history}]) <= 310 and count_tokens(memory.get_full_context()) <= 300
-    )
-    assert [line for line in memory.format_history(2).splitlines() if line.startswith("Action")] == [
-        "Action: read(99)",
-        "Action: read(100)",
-    ]
-
-
 # -- ConversationManager
 
 
@@ -179,24 +137,6 @@ def test_a_conversation_manager_keeps_messages_in_order_and_by_id() -> None:
     assert {message.nanoid for message in conversation.messages} == set(conversation.message_dict)
 
 
-def test_a_history_is_messages_within_the_tokens() -> None:
-    conversation = ConversationManager(max_tokens=100)
-    for at in range(50):
-        conversation.add_message("user", f"Remark {at} of fifty.")
-    history = conversation.get_history()
-    assert all(isinstance(message, Message) for message in history)
-    assert history[-1].role == "user" and history[-1].content == "Remark 49 of fifty." and history[-1].nanoid
-    assert count_tokens([{"role": message.role, "content": message.content} for message in history]) <= 100
-    assert len(conversation.messages) == 50  # nothing is dropped
-
-
-def test_a_message_makes_its_own_id() -> None:
-    message = Message(role="user", content=ASKED)
-    assert (message.role, message.content) == ("user", ASKED)
-    assert message.nanoid and message.nanoid != Message(role="user", content=ASKED).nanoid
-    assert Message(role="user", content=ASKED, nanoid="abc123").nanoid == "abc123"
-
-
 def test_a_message_is_retrieved_by_its_id() -> None:
     conversation = ConversationManager()
     nanoid = conversation.add_message("user", "Use Latin American Spanish.").nanoid
@@ -205,7 +145,3 @@ def test_a_message_is_retrieved_by_its_id() -> None:
         return await conversation.retrieve_message(nanoid=nanoid)
 
     assert asyncio.run(main()) == "Use Latin American Spanish."
-
-
-def test_both_names_are_one_class() -> None:
-    assert ConversationManager is ConversationMemory

@@ -19,16 +19,12 @@ from tinymem import (
     SummaryStep,
     SystemPromptStep,
     TaskStep,
-    compose,
     keep_last_n_steps,
     keep_system_and_recent,
-    no_pruning,
     prune_old_observations,
     semantic_pruning,
     summarize_strategy,
-    token_budget,
 )
-from tinymem.errors import EmbedderError
 
 
 def agent_run(actions: int) -> list[Step]:
@@ -62,23 +58,12 @@ def test_keep_system_and_recent() -> None:
     assert [task.task for task in memory.get_steps_by_type(TaskStep)] == ["Now ship it."]
 
 
-def test_no_pruning() -> None:
-    memory = MemoryManager(steps=agent_run(20), prune_strategy=no_pruning())
-    assert not memory.prune().changed and len(memory.steps) == 22
-
-
 def test_prune_old_observations_by_position() -> None:
     memory = MemoryManager(steps=agent_run(8))
     memory.prune(prune_old_observations(5))
     assert lengths(memory) == [100] * 3 + [600] * 5
     memory.prune(prune_old_observations(3, 50))
     assert lengths(memory) == [50] * 5 + [600] * 3
-
-
-def test_prune_old_observations_by_name() -> None:
-    memory = MemoryManager(steps=agent_run(8))
-    memory.prune(prune_old_observations(keep_last_n=3, max_length=100))
-    assert lengths(memory) == [100] * 5 + [600] * 3
 
 
 def test_prune_old_observations_by_age_alone() -> None:
@@ -132,54 +117,6 @@ def test_semantic_pruning_takes_a_name_and_any_object_with_embed(embedder: Any) 
     assert memory.steps[0] == before[0] and len(memory.steps) < 40
 
 
-def test_semantic_pruning_with_max_tokens_by_name() -> None:
-    memory = MemoryManager(steps=long_run(), prune_strategy=semantic_pruning(LetterEmbedder(), max_tokens=600))
-    assert memory.prune().changed
-
-
-@pytest.mark.parametrize(
-    ("vectors", "says_what"),
-    [
-        (["north"], "gave a str of length 5, not a sequence of numbers"),
-        ([["1", "2"]], "not a sequence of numbers"),
-        ([[[1.0, 2.0]]], "shape \\(1, 2\\)"),
-        ([[]], "shape \\(0,\\)"),
-        ([None], "gave None"),
-        ([[[1.0], [2.0, 3.0]]], "no vector"),
-        ([[1.0, float("nan")]], "NaN or infinity among its 2 numbers"),
-        ([[1.0, float("inf")]], "NaN or infinity"),
-        ([[1.0, 2.0], [1.0, 2.0, 3.0]], "gave 3 numbers, not 2 as before"),
-        ([ValueError("the text was: secret")], "embed failed: ValueError in"),
-    ],
-    ids=range(10),
-)
-def test_an_embedder_that_gives_no_vector_is_an_error_that_says_so(vectors: list[Any], says_what: str) -> None:
-    class Wrong:
-        def __init__(self) -> None:
-            self.left = list(vectors)
-
-        def embed(self, text: str) -> Any:
-            vector = self.left.pop(0) if len(self.left) > 1 else self.left[0]
-            if isinstance(vector, Exception):
-                raise vector
-            return vector
-
-    memory = MemoryManager(steps=long_run(), prune_strategy=semantic_pruning(Wrong(), 600))
-    before = memory.steps
-    with pytest.raises(EmbedderError, match=says_what) as raised:
-        memory.prune()
-    assert memory.steps == before and "secret" not in str(raised.value)
-
-
-def test_a_memory_takes_the_same_object(tmp_path: Path) -> None:
-    with HierarchicalMemory(tmp_path, embedder=LetterEmbedder(), max_tokens=2_000) as memory:
-        for step in long_run():
-            memory.add(step)
-        assert "8443" in memory.recall("Which port has the billing service?", max_tokens=200).text
-    with HierarchicalMemory(tmp_path, embedder=LetterEmbedder(), max_tokens=2_000) as memory:
-        assert "8443" in memory.recall("Which port has the billing service?", max_tokens=200).text
-
-
 # -- summarize_strategy ------------------------------------------------------------------------------------------------
 
 
@@ -196,13 +133,6 @@ def test_summarize_strategy_with_a_function() -> None:
     assert isinstance(summary, SummaryStep) and "35 commands were run." in summary.text
     memory.restore(report)
     assert memory.steps == before
-
-
-def test_summarize_strategy_waits_for_more_than_fifty_steps() -> None:
-    memory = MemoryManager(steps=agent_run(48), prune_strategy=summarize_strategy(count_tools))
-    assert len(memory.steps) == 50 and not memory.prune().changed
-    memory.add(ActionStep(tool_name="bash", observation="one more"))
-    assert memory.prune().changed and len(memory.steps) == 2 + 1 + 25
 
 
 def test_summarize_strategy_with_a_lambda_with_other_numbers_and_by_tokens() -> None:
@@ -243,13 +173,6 @@ def test_a_function_that_filters_with_isinstance_and_set() -> None:
     assert memory.steps == before
 
 
-def test_a_function_may_return_a_set() -> None:
-    memory = MemoryManager(steps=agent_run(10))
-    before = memory.steps
-    memory.prune(lambda steps: set(steps[:2]) | set(steps[-3:]))
-    assert list(memory.steps) == [*before[:2], *before[-3:]]
-
-
 def with_summary(steps: list[Step]) -> list[Step]:
     """Put a task that sums up in the place of what is taken out."""
     if len(steps) <= 12:
@@ -257,18 +180,6 @@ def with_summary(steps: list[Step]) -> list[Step]:
     system = [step for step in steps if isinstance(step, SystemPromptStep)]
     old, recent = steps[len(system) : -5], steps[-5:]
     return [*system, TaskStep(task=f"[Summary] {len(old)} earlier steps."), *recent]
-
-
-def test_a_function_that_puts_a_summary_in_the_place_of_steps() -> None:
-    memory = MemoryManager(steps=agent_run(20), prune_strategy=with_summary)
-    before = memory.steps
-    report = memory.prune()
-    assert [type(step) for step in memory.steps[:3]] == [SystemPromptStep, TaskStep, TaskStep]
-    assert memory.steps[1] == before[1]  # the task, which the function had lost
-    assert memory.steps[2].text == "[Summary] 16 earlier steps." and memory.steps[3:] == before[-5:]
-    assert memory.to_messages()[2] == {"role": "user", "content": "[Summary] 16 earlier steps."}
-    memory.restore(report)
-    assert memory.steps == before
 
 
 def test_what_a_function_took_out_is_recovered_from_a_memory_over_a_restart(tmp_path: Path) -> None:
@@ -280,22 +191,3 @@ def test_what_a_function_took_out_is_recovered_from_a_memory_over_a_restart(tmp_
         assert memory.steps == window
         assert all(memory.get(step.id) == step for step in added)
         assert "log 7 " in memory.recall("log 7", max_tokens=500).text
-
-
-def test_a_function_that_loses_system_prompt_and_task_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    memory = MemoryManager(steps=agent_run(10), prune_strategy=lambda steps: steps[-3:])
-    before = memory.steps
-    for _ in range(3):
-        memory.prune()
-        memory.add(ActionStep(tool_name="bash", observation="more"))
-    assert memory.steps[:2] == before[:2] and len(memory.steps) == 6
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-
-
-def test_functions_and_strategies_are_composed() -> None:
-    memory = MemoryManager(steps=agent_run(30))
-    before = memory.steps
-    report = memory.prune(compose(without_failures, with_summary, prune_old_observations(2, 80), token_budget(1_000)))
-    assert memory.steps[:2] == before[:2] and lengths(memory)[-2:] == [600, 600]
-    memory.restore(report)
-    assert memory.steps == before

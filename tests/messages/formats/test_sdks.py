@@ -13,7 +13,7 @@ from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
 
 openai = pytest.importorskip("openai")
-anthropic = pytest.importorskip("anthropic")
+anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed (extra: test-all)")
 
 ASKED: Any = {"role": "user", "content": "Read a."}
 

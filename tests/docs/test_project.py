@@ -1,0 +1,71 @@
+"""Pages for those who work on tinymem: what they draw, list and have one run is so."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from pages import REPOSITORY
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+DOCS = REPOSITORY / "docs"
+pytestmark = pytest.mark.skipif(not (REPOSITORY / "tinymem").is_dir(), reason="the tests run beside an installed wheel")
+
+
+def recipes() -> dict[str, list[str]]:
+    """The commands of each recipe that `just` lists."""
+    found: dict[str, list[str]] = {}
+    for line in (REPOSITORY / "justfile").read_text("utf-8").splitlines():
+        if head := re.match(r"^(\w+)[^:=]*:", line):
+            found[head[1]] = []
+        elif line.startswith("    "):
+            [*found.values()][-1].append(line.strip())
+    return {name: lines for name, lines in found.items() if not name.startswith("_")}
+
+
+def test_the_table_lists_the_recipes_and_a_check_runs_what_ci_runs() -> None:
+    rows = re.findall(r"^\| `just (\w+)` \|", (REPOSITORY / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    assert rows == [*recipes()] and len(rows) == 5
+    ci = (REPOSITORY / ".ci" / "run").read_text("utf-8")
+    assert [command for command in recipes()["check"] if command not in ci] == []
+
+
+def test_ci_installs_and_tests_as_the_pages_say() -> None:
+    ci = (REPOSITORY / ".ci" / "run").read_text("utf-8")
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert 'pip install -e ".[test]" && pytest -n auto' in (REPOSITORY / page).read_text("utf-8")
+    assert 'pip install -q -e ".[test]" && pytest -n auto' in ci and 'pip install -q -e ".[test-all]"' in ci
+
+
+def test_the_hooks_need_no_network() -> None:
+    text = (REPOSITORY / ".pre-commit-config.yaml").read_text("utf-8")
+    assert re.findall(r"repo: (\S+)", text) == ["local"]
+    assert {*re.findall(r"language: (\S+)", text)} == {"system"}
+
+
+def test_the_drawing_has_every_package_in_the_order_of_the_contract() -> None:
+    drawing = (DOCS / "images" / "packages.svg").read_text("utf-8")
+    rows: dict[int, set[str]] = {}
+    for y, name in re.findall(r'<text class="name" x="\d+" y="(\d+)">tinymem\.(\w+)</text>', drawing):
+        rows.setdefault(int(y), set()).add(name)
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (order,) = (one["layers"] for one in contracts if one["type"] == "layers" and "tinymem.cli" in one["layers"])
+    layers = [{name.removeprefix("tinymem.") for name in layer.split(" | ")} for layer in order]
+    assert [rows[y] - {"data"} for y in sorted(rows)] == layers  # which the recall reads, and nothing imports
+    folders = (REPOSITORY / "tinymem").iterdir()
+    packages = {path.name for path in folders if path.is_dir() and not path.name.startswith("__")}
+    table = (DOCS / "architecture.md").read_text("utf-8")
+    assert packages <= set().union(*rows.values())
+    for package in packages:
+        assert f"| `{package if package in ('embedders', 'stores') else f'tinymem/{package}'}/` |" in table
+
+
+def test_there_is_a_decision_for_each_page_of_the_list() -> None:
+    pages = {path.name for path in (DOCS / "decisions").glob("*.md")} - {"README.md"}
+    listed = re.findall(r"\]\((\w[\w-]*\.md)\)", (DOCS / "decisions" / "README.md").read_text("utf-8"))
+    assert set(listed) == pages and len(pages) >= 5
