@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from test_benchmarks import agent_run, conversation
 
-from benchmarks.fitting.evidence import UNFITTED, Candidates
+from benchmarks.fitting.evidence import Candidates
 from benchmarks.harness.data import read_haystacks
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.summary import read_summary
@@ -18,7 +18,6 @@ from benchmarks.recall import ablation, ablation_table, curves
 from benchmarks.recall import run as recall
 from benchmarks.recall.table import entries
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, constants
-from tinymem.recall.features import NAMES
 from tinymem.recall.fusion import published
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -45,19 +44,6 @@ def test_with_all_stages_it_measures_what_recall_gives(data: Path, tmp_path: Pat
             for name, budget, found in ablation.recalled(query, method, variants, (128, 512)):
                 assert name == FULL and found == method.recall(query.question, budget)
         method.close()
-
-
-def test_weights_are_fitted_without_the_features_and_shared_where_they_are_the_same(data: Path) -> None:
-    kept = "near-duplicates stay (diversity 0)"
-    chosen = {name: VARIANTS[name] for name in (FULL, "no BM25", kept, "whole texts, no passages")}
-    chosen["unfitted"] = Variant(fusion=UNFITTED)
-    fitted = ablation.with_weights(chosen, [data], map)
-    assert list(fitted) == list(chosen)
-    weights = {name: variant.fusion.weights for name, variant in fitted.items() if variant.fusion}
-    lexical = ["bm25" in name for name in NAMES]
-    assert weights[FULL][:, lexical].any() and not weights["no BM25"][:, lexical].any() and weights["no BM25"].any()
-    assert weights[kept] is weights[FULL] and weights["unfitted"] is UNFITTED.weights
-    assert (weights["whole texts, no passages"] != weights[FULL]).any()
 
 
 @pytest.fixture(scope="module")

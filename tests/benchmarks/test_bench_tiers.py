@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.harness.data import Question, read_haystacks
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.scoring import score
-from benchmarks.recall import coarse, tiers
+from benchmarks.recall import tiers
 from tinymem.messages.tokens import default_counter
 
 DAYS = 30
@@ -63,13 +62,3 @@ def test_lines_of_summaries_claim_what_stands_in_the_units(data: Path, tmp_path:
     rows = score([haystack], {("talk", f"q{day}", 1_500): {"budget": 1_500, "text": told, "units": units}})[1_500]
     assert [row.value for row in rows if not row.missing] == [1], "a summary's line counts as evidence"
     method.close()
-
-
-# -- coarse to fine ---------------------------------------------------------------------------------------------------
-
-
-def test_every_way_takes_every_passage_once() -> None:
-    random = np.random.default_rng(0)
-    units, scores = random.integers(0, 90, 60), random.normal(size=60).astype(np.float32)
-    for way in coarse.WAYS.values():
-        assert sorted(way(units, scores, scores - 1).tolist()) == list(range(60))

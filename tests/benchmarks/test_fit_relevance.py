@@ -15,7 +15,7 @@ from benchmarks.fitting import fusion as fit_fusion
 from benchmarks.fitting import relevance as fit_relevance
 from benchmarks.fitting.evidence import Asked
 from benchmarks.fitting.fusion import PUBLISHED, QUESTION
-from benchmarks.fitting.relevance import Measured, Sample, curve, fit
+from benchmarks.fitting.relevance import Sample, fit
 from tinymem.recall.features import NAMES
 from tinymem.recall.relevance import Calibration
 
@@ -45,14 +45,7 @@ def test_the_chances_by_which_evidence_was_drawn_are_found(planted: list[Sample]
     assert vars(found) == pytest.approx(vars(TRUE), abs=0.1)
 
 
-def test_true_chances_have_little_error_and_others_have_more(planted: list[Sample]) -> None:
-    true = curve([Measured(one, TRUE.relevance(one.scores)) for one in planted])
-    sure = Calibration(TRUE.score, TRUE.rivals, TRUE.offset + 2)
-    wrong = curve([Measured(one, sure.relevance(one.scores)) for one in planted])
-    assert true["error_shown"] < 0.02 < 0.1 < wrong["error_shown"]
-    assert sum(one["share"] for one in true["bins"]) == pytest.approx(1, abs=0.001)
-
-
+@pytest.mark.slow
 def test_the_same_data_gives_the_same_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [written(tmp_path / f"{name}.jsonl", haystack(at), haystack(at + 1)) for name, at in (("a", 0), ("b", 2))]
     weights = tmp_path / "fusion.json", tmp_path / "folds.json"

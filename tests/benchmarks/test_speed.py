@@ -52,6 +52,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return Measured(out, done.stdout, first, read_summary(out))
 
 
+@pytest.mark.slow
 def test_a_quick_run_measures_everything(measured: Measured) -> None:
     record = measured.last
     assert record["benchmark"] == "speed"
@@ -71,12 +72,14 @@ def test_a_quick_run_measures_everything(measured: Measured) -> None:
     assert all(len(one["load"]) == 2 for one in record["sizes"])
 
 
+@pytest.mark.slow
 def test_a_build_goes_on_where_it_was_stopped_and_other_sizes_keep_their_figures(measured: Measured) -> None:
     other, continued = measured.last["sizes"]
     assert [other] == measured.first["sizes"]
     assert continued["archive"]["ratios"][0] == round(1.0 / 1.5, 4)  # of the chunk before the stop
 
 
+@pytest.mark.slow
 def test_the_summary_names_no_path_of_the_machine(measured: Measured) -> None:
     text = measured.path.read_text(encoding="utf-8")
     assert str(Path.home()) not in text

@@ -48,8 +48,8 @@ MESSAGE = {"role": "user", "content": "The staging server is at 10.0.0.7."}
 STEP = MessageStep("user", "The staging server is at 10.0.0.7.")
 CHEAP: dict[str, Any] = {"embedder": "hashing:8", "store": "exact"}
 WRONG: list[Any] = [
-    None, True, 0, 5, -1, 10**30, 0.5, float("nan"), float("-inf"), "", "x", "\ud800", "\x00", b"x",
-    [], [None], [5], ["x"], [[]], {}, {"a": 1}, {5: object()}, (), {"x"}, object(), STEP, 2**70,
+    None, True, 0, -1, 10**30, 0.5, float("nan"), "", "x", "\ud800", "\x00", b"x",
+    [], [None], ["x"], [[]], {}, {5: object()}, {"x"}, object(), STEP,
 ]  # fmt: skip
 
 Call = Callable[..., Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import logging
 import re
@@ -23,7 +22,6 @@ from tinymem import (
     Callbacks,
     ConversationMemory,
     HierarchicalMemory,
-    MemoryManager,
     MessageStep,
     ScratchpadStep,
     Step,
@@ -31,13 +29,12 @@ from tinymem import (
     TaskStep,
     ToolCall,
     WorkingMemory,
-    keep_last_n_steps,
     semantic_pruning,
     summarize_strategy,
 )
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
 from tinymem.embedders.client import explained
-from tinymem.errors import EmbedderError, FormatError, StorageError, kind_of, name_of, shown, trace_of, without_content
+from tinymem.errors import EmbedderError, FormatError, StorageError, trace_of, without_content
 from tinymem.memory import execution_result
 from tinymem.messages import steps_from_messages
 from tinymem.recall.search import Search
@@ -274,17 +271,3 @@ def raised(error: Exception) -> Exception:
 def test_an_error_is_told_by_its_type_and_place(error: Exception, told: str) -> None:
     assert without_content(raised(error)).startswith(told) and CANARY not in trace_of(raised(error))
     assert "raise error" in trace_of(raised(error))
-
-
-def test_a_value_is_told_by_its_type_and_length() -> None:
-    assert [kind_of(value) for value in (S, [S], None, 5, b"abc", KeyError)] == [
-        "a str of length 22", "a list of length 1", "None", "an int", "a bytes of length 3", "a type",
-    ]  # fmt: skip
-    assert [shown(value) for value in (-1.5, True, "2025-03-01", "", S, [1])] == [
-        "-1.5", "True", "'2025-03-01'", "''", "a str of length 22", "a list of length 1",
-    ]  # fmt: skip
-    assert name_of(MemoryManager.add) == "MemoryManager.add" and name_of(keep_last_n_steps(3)).endswith("keep_newest")
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(tinymem.errors).failed == 0

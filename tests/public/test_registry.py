@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tinymem import registry
-from tinymem.embedders import HashingEmbedder, SentenceTransformerEmbedder, StaticEmbedder
+from tinymem.embedders import HashingEmbedder, StaticEmbedder
 from tinymem.errors import InputError
 from tinymem.registry import (
     embedder_from,
@@ -61,12 +61,6 @@ def test_a_name_gives_the_embedder_that_has_it(spec: str, kind: type) -> None:
     assert embedder.name == spec
 
 
-def test_only_the_first_colon_separates() -> None:
-    embedder = embedder_from("sentence-transformers:/a/path:with")
-    assert type(embedder) is SentenceTransformerEmbedder  # not isinstance of a protocol: nothing is loaded
-    assert embedder.name == "sentence-transformers:/a/path:with"
-
-
 def test_a_name_gives_the_store_that_has_it(tmp_path: Path) -> None:
     assert isinstance(store_from("exact", tmp_path), ExactStore)
     store = store_from("chroma", tmp_path / "chroma")
@@ -97,33 +91,12 @@ def test_a_function_of_steps_is_a_summarizer_named_after_it() -> None:
         summarizer_from(ExtractiveSummarizer)  # type: ignore[arg-type]
 
 
-def test_passing_an_embedder_through_does_not_load_its_model() -> None:
-    class Lazy(HashingEmbedder):
-        @property
-        def fingerprint(self) -> str:
-            raise AssertionError("loaded")
-
-    embedder_from(Lazy())
-
-
 @pytest.mark.parametrize(
     ("name", "hint"), [("sttic", "'static'"), ("sentence_transformers:x", "sentence-transformers")]
 )
 def test_an_unknown_embedder_is_an_error_that_suggests_one(name: str, hint: str) -> None:
     with pytest.raises(InputError, match=f"did you mean .*{hint}.*known: hashing, .*static"):
         embedder_from(name)
-
-
-def test_an_unknown_store_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no store 'qqq' \(known: chroma, exact"):
-        store_from("qqq", tmp_path)
-
-
-def test_an_unknown_summarizer_is_an_error_that_suggests_one() -> None:
-    with pytest.raises(
-        InputError, match=r"no summarizer 'extractiv'; did you mean 'extractive'\? \(known: extractive, "
-    ):
-        summarizer_from("extractiv")
 
 
 def test_an_object_that_is_no_adapter_is_an_error_that_says_what_it_lacks(tmp_path: Path) -> None:
@@ -185,10 +158,3 @@ def test_a_shipped_adapter_is_found_without_a_look_at_what_is_installed(monkeypa
     assert summarizer_from("extractive").name == "extractive"
     with pytest.raises(TypeError):
         embedder_from("theirs")
-
-
-def test_the_entry_points_of_pyproject_are_the_shipped_adapters() -> None:
-    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    for group, adapters in registry._SHIPPED.items():
-        (section,) = re.findall(rf'^\[project\.entry-points\."{re.escape(group)}"\]\n((?:.+\n)*)', text, re.MULTILINE)
-        assert dict(re.findall(r'^([\w-]+) = "(.+)"$', section, re.MULTILINE)) == adapters

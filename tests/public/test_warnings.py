@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import tinymem.errors
-from tinymem.errors import HOUR, MOST, own_place, warn_hourly
+from tinymem.errors import HOUR, own_place, warn_hourly
 
 logger = logging.getLogger("tinymem.test_hourly")
 
@@ -43,14 +43,3 @@ def test_other_memories_other_messages_and_other_callbacks_are_told_apart(caplog
             warn_hourly(logger, place, "other", level=logging.ERROR)
             warn_hourly(logger, place, "other", about="a callback")
     assert warnings(caplog) == ["one", "other", "other"] * 2
-
-
-def test_what_is_remembered_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    first = own_place()
-    warn_hourly(logger, first, "one")
-    for _ in range(MOST + 10):
-        warn_hourly(logger, own_place(), "one")
-    assert len(tinymem.errors._given) == MOST
-    warnings(caplog)
-    warn_hourly(logger, first, "one")
-    assert warnings(caplog) == ["one"]

@@ -130,7 +130,7 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
 
 
 def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
-    crash_again_and_again(tmp_path / "memory", "exact", kills=12, longest=0.15, seed=1)
+    crash_again_and_again(tmp_path / "memory", "exact", kills=6, longest=0.15, seed=1)
 
 
 def test_a_process_killed_while_it_indexes_loses_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ sys.stdin.read()
 
 def test_a_process_killed_while_it_makes_a_memory_leaves_one_that_opens(tmp_path: Path) -> None:
     dice = random.Random(5)
-    for kill in range(8):
+    for kill in range(4):
         process = python(OPENER, tmp_path / "memory")
         assert process.stdout is not None and process.stdout.readline() == "begin\n"
         time.sleep(dice.uniform(0, 0.25) if kill else 0)

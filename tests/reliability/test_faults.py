@@ -223,7 +223,7 @@ def check_damaged(whole: bytes, folder: Path, count: int, seed: int) -> None:
 
 
 def test_a_damaged_memory_fails_with_errors_of_ours_only(tmp_path: Path, whole: bytes) -> None:
-    check_damaged(whole, tmp_path, count=30, seed=1)
+    check_damaged(whole, tmp_path, count=12, seed=1)
 
 
 @pytest.mark.slow
@@ -235,35 +235,26 @@ def test_many_damaged_memories_fail_with_errors_of_ours_only(tmp_path: Path, who
 # What flipped bits may leave that SQLite takes for good: table, column (or key of `meta`), value.
 ABSURD: list[tuple[str, str, Any]] = [
     ("passages", "part", -1),
-    ("passages", "part", "x"),
-    ("passages", "start", -1),
     ("passages", "start", "x"),
-    ("passages", "start", 1 << 40),
-    ("passages", "end", -1),
-    ("passages", "end", "x"),
+    ("passages", "end", 1 << 40),
     ("passages", "vector", b"short"),
     ("passages", "vector", b"\xff\x7f" * 64),
-    ("passages", "vector", "text"),
     ("passages", "identifiers", b"odd"),
     ("passages", "tools", b"\xff"),
     ("steps", "time", 1e300),
     ("steps", "time", "yesterday"),
     ("steps", "session", b"\xff"),
-    ("steps", "speaker", b"x"),
     ("steps", "record", "{"),
-    ("steps", "record", b"\xff"),
     ("steps", "record", 7),
     ("steps", "record", '{"format":1,"type":"task","task":"x","step_number":"y"}'),
     ("steps", "record", '{"format":99,"type":"task","task":"x"}'),
     ("steps", "view", "{"),
     ("steps", "position", "x"),
-    ("steps", "tokens", "x"),
-    ("summaries", "first", "x"),
     ("summaries", "last", b"x"),
     ("summaries", "text", b"x"),
     ("fulltext_docsize", "id", 1 << 60),
     ("fulltext_data", "block", b"\x01\x02"),
-    *(("meta", key, value) for key in ("fence_key", "made", "scratchpad", "embedder") for value in ("", "x", b"\xff")),
+    *(("meta", key, value) for key in ("fence_key", "made", "scratchpad", "embedder") for value in ("x", b"\xff")),
 ]
 
 

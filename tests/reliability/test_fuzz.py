@@ -21,7 +21,6 @@ from work import grows_linearly
 from tinymem import (
     ActionStep,
     AgentMemory,
-    ConversationMemory,
     HierarchicalMemory,
     MessageStep,
     Step,
@@ -157,16 +156,6 @@ def test_hostile_text_is_found_by_itself_filtered_by_and_forgotten(memory: Hiera
     held = memory.stats().steps
     assert memory.forget(session=text) == 2
     assert memory.stats().steps == held - 2 and not memory.recall("pump", 500, session=text)
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_text_is_searched_for_in_a_conversation(memory: HierarchicalMemory, text: str) -> None:
-    conversation = ConversationMemory(memory=memory)
-    said = conversation.add_message("user", text)
-    assert conversation.get(said.nanoid).content == text
-    conversation.search(text)
-    with pytest.raises(TinymemError):
-        conversation.get(text)
 
 
 def test_a_tool_with_a_line_break_in_its_name_is_not_another_tool(tmp_path: Path) -> None:

@@ -128,16 +128,6 @@ def test_a_context_is_valid_after_every_single_step(
 
 
 @MODERATE
-@given(histories(), st.integers(40, 300))
-def test_every_budget_from_the_least_one_on_holds(steps: list[Step], window: int) -> None:
-    with memory_of(steps, window_tokens=window) as memory:
-        least = needed_for(memory.short_term.steps)
-        for budget in (least - 1, least, least + 1, *range(least + 5, least + 60, 6), least + 90, least + 200):
-            if budget > 0 and (context := context_within(memory, budget)):
-                check_sequence(context)
-
-
-@MODERATE
 @given(histories(), STRATEGIES, BUDGETS, QUERIES)
 def test_opened_again_it_goes_on_exactly_where_it_was(
     steps: list[Step], strategy: PruneStrategy | None, budget: int, query: str | None

@@ -13,10 +13,7 @@ import pytest
 from memories import python
 
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.archive import namespaces
-from tinymem.archive.folders import namespace_folder
 from tinymem.errors import StorageError
-from tinymem.stores.chroma.server import collection_of
 from tinymem.stores.files import NewFiles, private_file, private_folder
 from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.upkeep import export_memory
@@ -55,9 +52,8 @@ print(json.dumps({name: sorted(found) for name, found in modes.items()}))
 """
 
 
-@pytest.mark.parametrize("umask", ["000", "077"])
-def test_what_is_made_is_for_its_owner_only_whatever_the_umask(tmp_path: Path, umask: str) -> None:
-    out, _ = python(FILLING, tmp_path / "made" / "memory", umask).communicate(timeout=600)
+def test_what_is_made_is_for_its_owner_only_whatever_the_umask(tmp_path: Path) -> None:
+    out, _ = python(FILLING, tmp_path / "made" / "memory", "000").communicate(timeout=600)
     modes = json.loads(out)
     folders = {"made" if name == "." else name for name in modes if (tmp_path / "made" / name).is_dir()}
     names = {Path(name).name for name in modes}
@@ -134,13 +130,3 @@ def test_a_journal_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> Non
     (tmp_path / "ann" / "journal.db").mkdir()
     with pytest.raises(StorageError, match="unable to open"):
         SqliteJournal(tmp_path / "ann" / "journal.db")
-
-
-def test_the_name_of_a_collection_is_written_once(tmp_path: Path) -> None:
-    assert collection_of(tmp_path / "a") == collection_of(tmp_path / "a") != collection_of(tmp_path / "b")
-    assert [file.name for file in (tmp_path / "a").iterdir()] == ["collection.txt"]
-
-
-def test_a_memory_is_listed_by_the_namespaces_that_it_holds(tmp_path: Path) -> None:
-    namespace_folder(tmp_path, "without a journal", create=True)
-    assert namespaces(tmp_path) == []

@@ -156,7 +156,7 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads:
     thread.start()
-for turn in range(30):
+for turn in range(8):
     time.sleep(0.01)
     if not (child := os.fork()):
         try:
