@@ -288,6 +288,7 @@ def test_transformer_cut_to_fewer_dimensions_keeps_the_contract(
 
 @pytest.mark.parametrize("more", [{"truncate_dim": 0}, {"backend": "tensorflow"}, {"batch_size": 0}], ids=str)
 def test_transformer_refuses_senseless_settings(more: dict[str, Any]) -> None:
+    pytest.importorskip("sentence_transformers", reason="torch is not installed (extra: test-all)")
     with pytest.raises(InputError, match=next(iter(more))):
         SentenceTransformerEmbedder("all-MiniLM-L6-v2", **more)
     with pytest.raises(InputError, match="all-MiniLM-L6-v2"):
@@ -326,5 +327,6 @@ SentenceTransformerEmbedder(sys.argv[1], device="cpu").embed_queries(["a text"] 
 
 
 def test_transformer_that_is_not_at_hand_says_what_to_do() -> None:
+    pytest.importorskip("sentence_transformers", reason="torch is not installed (extra: test-all)")
     with pytest.raises(EmbedderError, match="give the folder"):
         SentenceTransformerEmbedder("all-MiniLM-L6-v2").embed_queries(["a"])
