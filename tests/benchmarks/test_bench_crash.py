@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sqlite3
@@ -129,14 +128,3 @@ def test_text_that_was_forgotten_and_is_left_in_a_file_is_seen(worked: tuple[Pat
     (folder / "default" / "index.tmp").write_text(f"... {word(id)} ...", encoding="utf-8")
     found, _, _ = check(folder, "exact", expected, "1")
     assert found == [f"index.tmp still has the text of {id}"]
-
-
-def test_a_ledger_is_read_up_to_where_the_kill_cut_it_off(tmp_path: Path) -> None:
-    lines = [["begin"], ["adding", ["a"]], ["added", {"a": 1}], ["end"], ["begin"], ["adding", ["b"]]]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (tmp_path / "ledger").write_text(f'{text}["added", {{"b"', encoding="utf-8")
-    told = read_ledger(tmp_path / "ledger")
-    assert told.inside and told.of("added") == [{"a": 1}]
-    expected = Expected()
-    expected.read(told)
-    assert expected.begun("adding", "added") == ["b"] and expected.steps == {"a": 1}

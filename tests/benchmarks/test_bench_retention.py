@@ -48,12 +48,6 @@ def test_a_conversation_is_one_memory_and_a_run_one_for_each_cutoff(
         assert one.evidence == one.needles == [frozenset([holding])]
 
 
-def test_what_is_in_the_window_is_no_evidence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "WINDOW", 1_000_000)
-    *_, run = read_haystacks(data)
-    assert [(one.steps, one.evidence, one.needles) for one in cases(run)] == [([], [], [])] * 2
-
-
 def test_evidence_counts_in_parts_and_a_needle_as_long_as_one_step_has_it() -> None:
     tally = Tally()
     note(tally, retention.Case([], [frozenset("ab"), frozenset("c")], [frozenset("ab"), frozenset("c")]), {"a", "c"})

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.datasets import hashes
 from benchmarks.datasets.hashes import hashes_of, read_hashes
-from benchmarks.datasets.run import SETS, main
+from benchmarks.datasets.run import main
 from benchmarks.harness.data import read_haystacks
 from benchmarks.harness.summary import read_summary
 
@@ -55,15 +55,6 @@ def test_locomo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         {"id": "locomo_0_qa0", "text": "What sold?", "type": "multi-hop", "gold": ["u1", "u2"]},
         {"id": "locomo_0_qa2", "text": "Cited wrongly?", "type": "adversarial", "gold": ["u0"]},
     ]
-
-
-def test_realtalk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    turn = {"speaker": "Ann", "dia_id": "D1:1", "clean_text": "Hi.", "date_time": "29.12.2023, 00:51:12"}
-    talk = {"name": {}, "session_1": [turn], "qa": [{"question": "Who?", "evidence": ["D1:1"], "category": 2}]}
-    write(tmp_path / "data" / "Chat_1_Ann_Ben.json", talk)
-    (one,) = converted("realtalk", tmp_path / "data", capsys)
-    assert one["id"] == "Chat_1_Ann_Ben" and one["units"][0]["timestamp"] == "2023-12-29T00:51:12"
-    assert one["queries"] == [{"id": "Chat_1_Ann_Ben_qa0", "text": "Who?", "type": "2", "gold": ["u0"]}]
 
 
 def test_longmemeval_has_no_haystack_for_abstentions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,10 +130,3 @@ def test_the_committed_hashes_are_of_the_sets_in_the_tables() -> None:
     for name, held in sets.items():
         (measured,) = read_summary(RESULTS / f"{name}.tinymem-static.summary.json")["sets"]
         assert measured["haystacks"] == len(held), name
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_what_was_not_published_so_is_refused(name: str, tmp_path: Path) -> None:
-    source = write(tmp_path / "x" / "odd.json", [{"odd": 1}])
-    with pytest.raises(SystemExit, match=r"benchmarks\.datasets: "):
-        main([name, "--from", str(source), "--out", str(tmp_path / "out.jsonl")])

@@ -135,6 +135,7 @@ def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, 
     assert spent > 0.9 * spent_with_memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_next_task_knows_of_the_one_before(runs: dict[str, Run], world: World, agent: str) -> None:
     assert runs[agent].status == 0
@@ -147,6 +148,7 @@ def test_the_next_task_knows_of_the_one_before(runs: dict[str, Run], world: Worl
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_call_is_told_to_the_model(tmp_path: Path) -> None:
     (tmp_path / "work" / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_text("hidden")
@@ -189,6 +191,7 @@ def test_what_is_wrong_with_a_call_is_told_to_the_model(tmp_path: Path) -> None:
     assert (action.type, answer.type, answer.text) == ("action", "final_answer", "Done \U0001f418.")
 
 
+@pytest.mark.slow
 def test_a_command_is_run_and_ended_with_its_children(tmp_path: Path) -> None:
     commands = {
         "echo out; echo err >&2; exit 3": "out\nerr\n[exit status 3]",
@@ -211,6 +214,7 @@ def notebook(messages: Any) -> list[str]:
     return [text for text in texts(messages) if text.startswith("<scratchpad-")]
 
 
+@pytest.mark.slow
 def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
     turns: list[tuple[Answer, str]] = [
         (coding("x = 6\nprint('one'); 1 / 0"), "ZeroDivisionError: division by zero\nObservation: one\n"),
@@ -248,6 +252,7 @@ def test_what_becomes_of_its_code_is_told_to_the_model(tmp_path: Path) -> None:
     assert "code_agent.py" not in shown  # tracebacks are of its code alone
 
 
+@pytest.mark.slow
 def test_what_cannot_go_on_ends_with_a_line_that_says_why(tmp_path: Path) -> None:
     endless, refused = calling(("list_folder", {"path": "."})), failure(400, "The model is asleep.")
     cases: list[tuple[Answer, tuple[object, ...], dict[str, str], str]] = [

@@ -63,26 +63,6 @@ def test_an_agent_memory_is_injected_into_the_code_that_is_run() -> None:
     assert memory.observations == ["three rows"] and memory.failed_approaches == ["guessing"]
 
 
-def test_the_context_of_an_agent_memory() -> None:
-    memory = AgentMemory()
-    assert memory.to_context() == ""
-    memory.store("api_key_valid", True)
-    assert memory.to_context() == "## Working Memory\n\n### Stored Values\n- api_key_valid: True"
-    memory.observe("The initial API call succeeded.")
-    memory.fail("Attempted to use old authentication method.")
-    assert memory.to_context() == (
-        "## Working Memory\n"
-        "\n### Stored Values\n"
-        "- api_key_valid: True\n"
-        "\n### Observations\n"
-        "- The initial API call succeeded.\n"
-        "\n### Failed Approaches (avoid these)\n"
-        "- Attempted to use old authentication method."
-    )
-    long = AgentMemory(variables={"numbers": list(range(1000))})
-    assert long.to_context().splitlines()[-1] == f"- numbers: {repr(list(range(1000)))[:100]}..."
-
-
 # -- WorkingMemory
 
 

@@ -20,7 +20,6 @@ from tinymem import (
     SystemPromptStep,
     TaskStep,
     keep_last_n_steps,
-    keep_system_and_recent,
     prune_old_observations,
     semantic_pruning,
     summarize_strategy,
@@ -49,13 +48,6 @@ def test_keep_last_n_steps() -> None:
     before = memory.steps
     memory.prune()
     assert list(memory.steps) == [*before[:2], *before[-5:]]
-
-
-def test_keep_system_and_recent() -> None:
-    memory = MemoryManager(steps=[*agent_run(20), TaskStep(task="Now ship it."), *agent_run(3)[2:]])
-    memory.prune(keep_system_and_recent(10))
-    assert memory.system_prompt == "You are a careful engineer." and len(actions_in(memory)) == 10
-    assert [task.task for task in memory.get_steps_by_type(TaskStep)] == ["Now ship it."]
 
 
 def test_prune_old_observations_by_position() -> None:
@@ -142,14 +134,6 @@ def test_summarize_strategy_with_a_lambda_with_other_numbers_and_by_tokens() -> 
     memory = MemoryManager(steps=agent_run(30))
     memory.prune(summarize_strategy(count_tools, max_tokens=700))
     assert "commands were run." in memory.steps[2].text and memory.tokens <= 700
-
-
-def test_a_memory_summarises_as_the_agent_goes_on_and_keeps_every_original() -> None:
-    with HierarchicalMemory(prune_strategy=summarize_strategy(count_tools)) as memory:
-        added = [memory.add(step) for step in agent_run(120)]
-        assert len(memory) <= 50
-        assert "commands were run." in memory.steps[2].text
-        assert all(memory.get(step.id) == step for step in added)
 
 
 # -- a plain function --------------------------------------------------------------------------------------------------

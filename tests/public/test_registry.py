@@ -74,13 +74,6 @@ def test_a_name_gives_the_summarizer_that_has_it() -> None:
     assert summarizer_names() == ["extractive", "openai"]
 
 
-def test_an_object_passes_through(tmp_path: Path) -> None:
-    embedder, store, summarizer = HashingEmbedder(), ExactStore(), ExtractiveSummarizer()
-    assert embedder_from(embedder) is embedder
-    assert summarizer_from(summarizer) is summarizer
-    assert store_from(store, tmp_path) is store
-
-
 def test_a_function_of_steps_is_a_summarizer_named_after_it() -> None:
     def count(steps: list[Step]) -> str:
         return f"{len(steps)} steps"
@@ -138,13 +131,6 @@ def test_an_installed_plugin_is_found_with_its_argument(plugin: str, tmp_path: P
     assert (store.argument, store.path) == ("a:b", tmp_path / "x")  # type: ignore[attr-defined]
     assert summarizer_from(f"{plugin}:a:b").name == "a:b"
     assert plugin in embedder_names() and plugin in store_names() and plugin in summarizer_names()
-
-
-def test_a_plugin_that_gives_something_else_is_an_error(plugin: str) -> None:
-    with pytest.raises(InputError, match="'nothing', the embedder of type object lacks"):
-        embedder_from("nothing")
-    with pytest.raises(InputError, match="'nothing', the summarizer of type object lacks"):
-        summarizer_from("nothing")
 
 
 def test_a_plugin_cannot_take_the_name_of_a_shipped_adapter(plugin: str) -> None:

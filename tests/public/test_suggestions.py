@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,11 +15,9 @@ from public import PACKAGES
 from test_packaging import PYPROJECT
 from typer.main import get_command
 
-import tinymem
 from tinymem import HierarchicalMemory, MemoryManager, TaskStep
 from tinymem.cli.main import app
 from tinymem.errors import DISTRIBUTION, EmbedderMismatchError, InputError
-from tinymem.integrations.mcp.tools import MemoryTools
 from tinymem.steps import new_id
 
 ROOT = Path(__file__).parents[2]
@@ -28,16 +25,6 @@ pytestmark = pytest.mark.skipif(not (ROOT / "tinymem").is_dir(), reason="the tes
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
 SQL = r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|DROP|ANY|CALL|string_agg|current_setting|set_config)\b"
 QUERY = re.compile(rf"{SQL}|\(\?[:P=!<]|\\[bn]|\(\.\*\)")  # or patterns
-CALLED_BY_US = {
-    "now",
-    "count",
-    "embed",
-    "loads",
-    "main",
-    "ln",
-}  # callables that a user brings, those that start Chroma, formulas
-FRAMEWORKS = {"RunConfig", "group_id", "conversation_id"}  # calls and arguments of frameworks that have an adapter
-OF_PAGES = {"token", "equiv"}  # in the address and the head of the page that shows a memory
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
@@ -78,14 +65,6 @@ def public() -> dict[str, Any]:
     return {name: getattr(package, name) for package in packages for name in package.__all__}
 
 
-def parameters() -> set[str]:
-    """The names of all arguments that public calls have."""
-    things = list(public().values())
-    calls: list[Any] = [call for thing in things for call in (thing, *vars(thing).values()) if inspect.isroutine(call)]
-    calls += [thing.__init__ for thing in things if inspect.isclass(thing)]
-    return {name for call in calls if callable(call) for name in inspect.signature(call).parameters}
-
-
 def test_each_command_that_is_told_is_there() -> None:
     found = told(r"(?:^|[`:\]>] ?|so )tinymem ([a-z]+)")
     assert {command for _, command, _ in found} >= {"reindex", "rebuild", "ingest"}
@@ -119,25 +98,6 @@ def test_each_extra_that_is_told_is_declared() -> None:
         if isinstance(call.args[1], ast.Constant)
     }
     assert used and used <= extras.keys()
-
-
-def test_each_call_that_is_told_can_be_made() -> None:
-    in_the_face = {*tinymem.__all__, *dir(MemoryTools), *(name for one in public().values() for name in dir(one))}
-    found = told(r"\b([A-Za-z_][\w.]*)\(")
-    assert {call for _, call, _ in found} >= {"tinymem.steps.new_id", "step.evolve"}
-    for name, call, text in found:
-        module, _, called = call.rpartition(".")
-        if module.startswith("tinymem"):
-            assert callable(getattr(import_module(module), called)), (name, text)
-        else:
-            assert called in in_the_face | CALLED_BY_US | FRAMEWORKS, (name, text)
-
-
-def test_each_argument_that_is_told_is_one() -> None:
-    known = parameters() | FRAMEWORKS | OF_PAGES | {"id"}  # a field
-    found = told(r"\b([a-z_]+)=(?![=:])")
-    assert {argument for _, argument, _ in found} >= {"max_tokens", "api_key"}
-    assert {(name, argument) for name, argument, _ in found if argument not in known} == set()
 
 
 def test_another_step_is_made_as_the_error_says() -> None:

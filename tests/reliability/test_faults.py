@@ -235,8 +235,8 @@ def test_many_damaged_memories_fail_with_errors_of_ours_only(tmp_path: Path, who
 # What flipped bits may leave that SQLite takes for good: table, column (or key of `meta`), value.
 ABSURD: list[tuple[str, str, Any]] = [
     ("passages", "part", -1),
-    ("passages", "start", "x"),
-    ("passages", "end", 1 << 40),
+    ("passages", "start", 1 << 40),
+    ("passages", "end", "x"),
     ("passages", "vector", b"short"),
     ("passages", "vector", b"\xff\x7f" * 64),
     ("passages", "identifiers", b"odd"),

@@ -15,12 +15,11 @@ import pytest
 from fuzz.targets import CHAT_WORDS, STEP_WORDS, TARGETS, made_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import MODERATE, THOROUGH, chats, steps, texts
+from strategies import MODERATE, THOROUGH, chats, steps
 from work import grows_linearly
 
 from tinymem import (
     ActionStep,
-    AgentMemory,
     HierarchicalMemory,
     MessageStep,
     Step,
@@ -93,17 +92,6 @@ def test_changed_messages_are_refused_or_come_out_as_they_went_in(messages: Any,
         found = steps_from_messages(changed)
         assert exactly(messages_from_steps(found)) == exactly(changed) or found == []
         assert problems(repair(changed)) == []
-
-
-@given(value=st.recursive(texts(8) | st.integers() | st.none(), lambda v: st.lists(v) | st.sets(texts(3))), at=AT)
-@MODERATE
-def test_a_changed_dump_of_a_scratchpad_is_refused_or_works(value: Any, at: int) -> None:
-    memory = AgentMemory()
-    memory.store("x", value)
-    memory.observe("seen")
-    memory.fail("tried")
-    with suppress(TinymemError):
-        AgentMemory.load(json.dumps(with_one_change(json.loads(memory.dump()), at, at))).to_context(50)
 
 
 # hostile text
@@ -234,15 +222,6 @@ def test_a_name_of_megabytes_is_refused(tmp_path: Path, field: str) -> None:
     with pytest.raises(StepError, match=f"{field} has 1,001 characters, more than 1,000"):
         TaskStep("x", **options)
     assert TaskStep("x", **{**options, field: "x" * 1_000})
-
-
-def test_a_tool_with_a_name_of_megabytes_takes_no_more_room_than_its_text(tmp_path: Path) -> None:
-    name = "look" * 250_000
-    with open_memory(tmp_path) as memory:
-        memory.add(ActionStep("Look.", tool_name=name, observation="line of a log\n" * 20_000))
-        memory.add(ActionStep("Look.", tool_name="look", observation="the valve"))
-        assert memory.recall("log", 400, tool=name) and not memory.recall("valve", 400, tool=name).text.count("valve")
-    assert (tmp_path / "default" / "journal.db").stat().st_size < 20 * (len(name) + 280_000)
 
 
 def test_a_question_is_read_from_its_end(tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ import pytest
 from memories import python
 
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.errors import StorageError
 from tinymem.stores.files import NewFiles, private_file, private_folder
-from tinymem.stores.sqlite.journal import SqliteJournal
 from tinymem.upkeep import export_memory
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -34,7 +32,7 @@ def look():
         modes.setdefault(str(file.relative_to(path.parent)), set()).add(oct(file.stat().st_mode & 0o777))
 for _ in range(2):
     with HierarchicalMemory(path, embedder="hashing:64") as memory:
-        memory.add_steps([MessageStep("user", f"Lot {n} holds {n * 7} plums.") for n in range(300)])
+        memory.add_steps([MessageStep("user", f"Lot {n} holds {n * 7} plums.") for n in range(100)])
         look()
         memory.recall("lot 3")
         memory.long_term.index.follow()
@@ -123,10 +121,3 @@ def test_a_namespace_that_others_may_look_into_is_warned_of_once(
         f"other users can read {tmp_path / 'ann'} (mode 750): to prevent that, chmod -R go-rwx it"
     ]
     assert stat.S_IMODE((tmp_path / "ann").stat().st_mode) == 0o750
-
-
-def test_a_journal_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
-    (tmp_path / "ann").mkdir()
-    (tmp_path / "ann" / "journal.db").mkdir()
-    with pytest.raises(StorageError, match="unable to open"):
-        SqliteJournal(tmp_path / "ann" / "journal.db")

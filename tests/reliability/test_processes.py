@@ -17,7 +17,6 @@ from memories import python
 import tinymem.archive.indexing.index
 from benchmarks.reliability import processes
 from tinymem import HierarchicalMemory, MessageStep, TaskStep
-from tinymem.stores.forking import ProcessLock
 from tinymem.upkeep import doctor
 
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
@@ -31,9 +30,9 @@ def ended(process: subprocess.Popen[str], said: str = "") -> str:
 
 
 def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
-    record = processes.soak(tmp_path, writers=3, readers=2, seconds=2)
+    record = processes.soak(tmp_path, writers=2, readers=1, seconds=1.5)
     assert record["faults"] == []
-    assert record["acknowledged"] == record["steps"] >= 3 * 20
+    assert record["acknowledged"] == record["steps"] >= 2 * 20
     assert record["operations"].keys() >= {"add", "context", "recall"}
 
 
@@ -180,14 +179,6 @@ def test_forking_while_threads_write_neither_hangs_nor_harms(tmp_path: Path) -> 
     with open_memory(tmp_path, store="exact") as memory:  # an approximate index may miss some of so many equal vectors
         assert memory.stats().steps == int(count)
     assert doctor(tmp_path, store="exact").sound
-
-
-def test_a_lock_is_re_entrant_and_released_whatever_happens() -> None:
-    lock = ProcessLock("it")
-    with pytest.raises(RuntimeError), lock, lock:
-        raise RuntimeError
-    with lock:
-        assert not lock.inherited
 
 
 # killed
