@@ -88,22 +88,26 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_world(tmp_path_factory.mktemp("world") / "sheets")
 
 
+@pytest.fixture(scope="module", params=["react_agent", pytest.param("code_agent", marks=pytest.mark.slow)])
+def agent(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def runs(world: World) -> dict[str, Run]:
-    """Both agents, each with tinymem and with a window alone, all at once."""
+def runs(world: World, agent: str) -> dict[str, Run]:
+    """The agent, with tinymem and with a window alone, at once."""
     task, window_only = TASK.format(first="hosts/000.md"), Path(__file__).parents[1] / "support" / "window_only.py"
     options = ("--max-tokens", BUDGET, "--max-steps", 200, "--memory", world.folder.parent / "memory")
+    commands: dict[str, tuple[object, ...]] = {
+        agent: (EXAMPLES / f"{agent}.py", task, *options),
+        f"{agent}, window": (window_only, agent, task, world.folder, BUDGET),
+    }
     started: dict[str, Started] = {}
     with ExitStack() as stack:
-        for agent, model in AGENTS.items():
-            commands: dict[str, tuple[object, ...]] = {
-                agent: (EXAMPLES / f"{agent}.py", task, *options),
-                f"{agent}, window": (window_only, agent, task, world.folder, BUDGET),
-            }
-            for kind, (program, *args) in commands.items():
-                server = stack.enter_context(openai_server())
-                server.chat = model
-                started[kind] = start(server, Path(str(program)), *args, folder=world.folder)
+        for kind, (program, *args) in commands.items():
+            server = stack.enter_context(openai_server())
+            server.chat = AGENTS[agent]
+            started[kind] = start(server, Path(str(program)), *args, folder=world.folder)
         return {kind: ended(one) for kind, one in started.items()}
 
 
@@ -112,7 +116,6 @@ def needing(one: Run) -> list[dict[str, Any]]:
     return next(messages for messages in one.requests if any("# Checklist" in text for text in texts(messages)))
 
 
-@pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_uses_what_it_saw_100_steps_ago(runs: dict[str, Run], world: World, agent: str) -> None:
     done = runs[agent]
     assert (done.status, done.out) == (0, world.word), done.err
@@ -123,7 +126,6 @@ def test_an_agent_uses_what_it_saw_100_steps_ago(runs: dict[str, Run], world: Wo
     assert re.match("<recalled-[0-9]{12} ", where)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
 def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, Run], world: World, agent: str) -> None:
     done, with_memory = runs[f"{agent}, window"], runs[agent]
     assert (done.status, done.out) == (0, LOST), done.err
@@ -136,7 +138,6 @@ def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", AGENTS)
 def test_the_next_task_knows_of_the_one_before(runs: dict[str, Run], world: World, agent: str) -> None:
     assert runs[agent].status == 0
     memory = world.folder.parent / "memory"
