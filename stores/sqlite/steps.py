@@ -1,4 +1,4 @@
-"""What a journal records of its steps: the steps themselves, the window, links of their messages, and summaries."""
+"""The records of a journal's steps: the steps themselves, the window, links of their messages, and summaries."""
 
 from __future__ import annotations
 

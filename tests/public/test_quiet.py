@@ -240,7 +240,7 @@ def test_a_damaged_text_is_not_quoted(tmp_path: Path) -> None:
         db.execute("UPDATE steps SET record = CAST(? AS TEXT)", (S.encode() + b"\xff",))
     db.close()
     for call in (lambda: memory.get(1), memory.close):
-        with pytest.raises(FormatError, match=r"damaged .*: Could not decode to UTF-8 column 'record'; `tin") as caught:
+        with pytest.raises(FormatError, match=r"damaged .*: Could not decode to UTF-8 column 'record'; rest") as caught:
             call()
         chain: BaseException | None = caught.value
         while chain is not None:

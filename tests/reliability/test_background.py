@@ -16,8 +16,9 @@ import pytest
 from chromadb.config import Settings
 from memories import python, texts_in
 
+import tinymem.archive.indexing.background
 import tinymem.archive.indexing.indexing
-from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, MessageStep
+from tinymem import ActionStep, FinalAnswerStep, HierarchicalMemory, Memories, MessageStep
 from tinymem.errors import StorageError
 from tinymem.stores import ChromaStore
 from tinymem.stores.chroma.process import ChromaProcess
@@ -283,7 +284,7 @@ def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:
                 memory.add_steps(lots(30))
                 memory.flush()
         most = tinymem.archive.indexing.background.MOST_OPEN
-        opened = [held.memory for held in memories._held.values()]
+        opened = [held.memory for held in memories._slots.values()]
         archives = [memory.long_term for memory in opened if memory is not None]
         assert len(archives) == 12
         for archive in archives:

@@ -94,7 +94,7 @@ def open_memory(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.Mo
 def alone(memory: HierarchicalMemory) -> HierarchicalMemory:
     """Return a memory that nothing but its caller's thread works for: what the background asks is counted as well."""
     memory.long_term.in_background = False
-    background.dismiss(memory.long_term)
+    background.dismiss(memory.long_term.indexing)
     return memory
 
 
