@@ -237,6 +237,16 @@ def test_senseless_options_are_input_errors(
     assert [*tmp_path.iterdir()] == []
 
 
+def test_without_a_path_nothing_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with ConversationMemory() as conversation:
+        conversation.add_message("user", "The code is 4711.")
+        with ConversationMemory() as other:
+            assert len(other) == 0 and len(conversation) == 1
+        assert conversation.messages[0].text == "The code is 4711."
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_its_tokens_are_its_own_or_those_of_the_open_memory(tmp_path: Path) -> None:
     with open_memory(tmp_path, max_tokens=500) as memory:
         assert ConversationMemory(memory=memory).max_tokens == 500

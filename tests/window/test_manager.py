@@ -340,6 +340,24 @@ def test_a_strategy_that_raises_loses_nothing() -> None:
     assert memory.steps == before
 
 
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        lambda steps: None,
+        lambda steps: steps.clear(),
+        lambda steps: [*steps, "new"],
+        lambda steps: [step.text for step in steps],
+    ],
+)
+def test_a_strategy_that_misbehaves_loses_nothing(strategy: Any) -> None:
+    memory = MemoryManager()
+    memory.add_messages([{"role": "user", "content": "a"}, call("1"), {"role": "user", "content": "b"}, result("1")])
+    before = memory.steps
+    with pytest.raises(InputError, match="strategy"):
+        memory.prune(strategy)
+    assert memory.steps == before
+
+
 def test_a_strategy_that_raises_while_adding_refuses_the_step() -> None:
     memory = filled("a", "b", prune_strategy=broken, auto_prune_at=2)
     with pytest.raises(RuntimeError):
