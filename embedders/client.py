@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tinymem.errors import InputError, MissingExtraError, TinymemError
-from tinymem.steps.checks import a_text, whole_number
+from tinymem.steps.checks import check_non_negative_int, check_str
 
 __all__ = ["address", "checked_client", "connected", "explained", "usual_address"]
 
@@ -62,9 +62,9 @@ def connected(
     """
     if importlib.util.find_spec("openai") is None:
         raise MissingExtraError(f"the {kind} {name}", "openai")
-    base_url = None if base_url is None else a_text("base_url", base_url)
-    api_key = None if api_key is None else a_text("api_key", api_key)
-    whole_number("max_retries", max_retries)
+    base_url = None if base_url is None else check_str("base_url", base_url)
+    api_key = None if api_key is None else check_str("api_key", api_key)
+    check_non_negative_int("max_retries", max_retries)
     if not (api_key or os.environ.get("OPENAI_API_KEY", "")).strip():
         raise keyless(
             f"{name} needs an API key: set OPENAI_API_KEY, or pass api_key= (any text will do for a server of your own "

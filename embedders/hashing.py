@@ -10,7 +10,7 @@ import numpy as np
 
 from tinymem.errors import InputError
 from tinymem.protocols import Vectors
-from tinymem.steps.checks import some_texts, whole_number
+from tinymem.steps.checks import check_non_negative_int, check_strings
 
 __all__ = ["HashingEmbedder"]
 
@@ -33,7 +33,7 @@ class HashingEmbedder:
     """
 
     def __init__(self, dimensions: int = 256) -> None:
-        self._dimensions = whole_number("dimensions", dimensions)
+        self._dimensions = check_non_negative_int("dimensions", dimensions)
         if not 1 <= dimensions <= _LARGEST:
             raise InputError(f"dimensions must be 1 to {_LARGEST}, and {dimensions} was given")
 
@@ -65,7 +65,7 @@ class HashingEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts: `(len(texts), dimensions)` float32 of length 1, zero for a text that is empty or white space."""
-        texts = some_texts("texts", texts)
+        texts = check_strings("texts", texts)
         counts = np.zeros((len(texts), self._dimensions), dtype=np.float64)
         for row, text in zip(counts, texts, strict=True):
             codes = (zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in _words(text))

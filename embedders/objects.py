@@ -8,7 +8,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.errors import EmbedderError, InputError, TinymemError, kind_of, without_content
+from tinymem.errors import EmbedderError, InputError, TinymemError, describe_type, safe_summary
 from tinymem.protocols import Embeds, Vectors
 from tinymem.steps.content import clean
 
@@ -39,7 +39,7 @@ class ObjectEmbedder:
 
     def __init__(self, embeds: Embeds) -> None:
         if isinstance(embeds, type) or not callable(getattr(embeds, "embed", None)):
-            raise InputError(f"an embedder must have a method embed(text), and {kind_of(embeds)} has none")
+            raise InputError(f"an embedder must have a method embed(text), and {describe_type(embeds)} has none")
         self._embeds, self._lock = embeds, Lock()
         own = getattr(embeds, "dimensions", None)
         self._dimensions: int | None = own if type(own) is int and own > 0 else None
@@ -88,7 +88,7 @@ class ObjectEmbedder:
         except TinymemError:
             raise
         except Exception as error:
-            raise EmbedderError(f"{self.name}.embed failed: {without_content(error)}") from error
+            raise EmbedderError(f"{self.name}.embed failed: {safe_summary(error)}") from error
         vector = self._numbers(given)
         with self._lock:
             if self._dimensions is None:
@@ -108,8 +108,10 @@ class ObjectEmbedder:
         try:
             found = np.asarray(given)
         except Exception as error:
-            raise EmbedderError(f"{self.name}.embed gave {kind_of(given)} that is no vector") from error
+            raise EmbedderError(f"{self.name}.embed gave {describe_type(given)} that is no vector") from error
         if found.ndim != 1 or not len(found) or found.dtype.kind not in "fiu":
-            what = kind_of(given) if found.ndim == 0 else f"an array of shape {found.shape} and type {found.dtype}"
+            what = (
+                describe_type(given) if found.ndim == 0 else f"an array of shape {found.shape} and type {found.dtype}"
+            )
             raise EmbedderError(f"{self.name}.embed gave {what}, not a sequence of numbers")
         return found.astype(np.float64)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.errors import EmbedderError, InputError, MissingExtraError, TinymemError, without_content
+from tinymem.errors import EmbedderError, InputError, MissingExtraError, TinymemError, safe_summary
 from tinymem.protocols import Vectors
-from tinymem.steps.checks import a_path, some_texts
+from tinymem.steps.checks import check_strings, to_path
 from tinymem.steps.content import encodable
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class OnnxEmbedder:
             raise MissingExtraError(f"the embedder {self.name}", "minilm")
         if threads is not None and threads < 1:
             raise InputError(f"threads must be at least 1, and {threads} was given")
-        self._path, self._prompts = a_path("path", path), (query_prompt, document_prompt)
+        self._path, self._prompts = to_path("path", path), (query_prompt, document_prompt)
         self._threads = threads or max(1, min(MOST_THREADS, (os.cpu_count() or 1) // 2))
         self._lock = threading.RLock()
         self._loaded: _Model | None = None
@@ -129,7 +129,7 @@ class OnnxEmbedder:
         return self._embed("query", texts)
 
     def _embed(self, role: str, texts: Sequence[str]) -> Vectors:
-        texts, model = some_texts("texts", texts), self._model()
+        texts, model = check_strings("texts", texts), self._model()
         vectors = np.zeros((len(texts), model.dimensions), dtype=np.float32)
         filled = [number for number, text in enumerate(texts) if text.strip()]
         prompt = getattr(model.settings, role)
@@ -138,7 +138,7 @@ class OnnxEmbedder:
             for number, vector in zip(filled, self._vectors(model, encodings), strict=True):
                 vectors[number] = vector
         except Exception as error:
-            raise EmbedderError(f"{self.name} failed on {len(filled)} texts: {without_content(error)}") from error
+            raise EmbedderError(f"{self.name} failed on {len(filled)} texts: {safe_summary(error)}") from error
         return vectors
 
     def _vectors(self, model: _Model, encodings: list[Encoding]) -> list[npt.NDArray[np.float64]]:

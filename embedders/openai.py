@@ -12,7 +12,7 @@ from tinymem.embedders.client import address, checked_client, connected, explain
 from tinymem.errors import EmbedderError, InputError, TinymemError
 from tinymem.messages.tokens import default_counter
 from tinymem.protocols import TokenCounter, Vectors
-from tinymem.steps.checks import some_texts
+from tinymem.steps.checks import check_strings
 from tinymem.steps.content import clean
 
 __all__ = ["OpenAIEmbedder"]
@@ -161,7 +161,7 @@ class OpenAIEmbedder:
         return f"<OpenAIEmbedder {self._model} at {address(self._client)}>"
 
     def _embed(self, texts: Sequence[str], prompt: str) -> Vectors:
-        texts = some_texts("texts", texts)
+        texts = check_strings("texts", texts)
         cleaned = [clean(text) for text in texts]
         places = {text: number for number, text in enumerate(dict.fromkeys(cleaned))}
         sums = np.zeros((len(places), self.dimensions), dtype=np.float32)

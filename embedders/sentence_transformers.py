@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tinymem.errors import EmbedderError, InputError, MissingExtraError, without_content
+from tinymem.errors import EmbedderError, InputError, MissingExtraError, safe_summary
 from tinymem.protocols import Vectors
-from tinymem.steps.checks import some_texts
+from tinymem.steps.checks import check_strings
 from tinymem.steps.content import encodable
 
 __all__ = ["SentenceTransformerEmbedder"]
@@ -148,7 +148,7 @@ class SentenceTransformerEmbedder:
         return None if given is None else str((self._model().prompts or {}).get(given, given))
 
     def _embed(self, method: str, texts: Sequence[str]) -> Vectors:
-        texts = some_texts("texts", texts)
+        texts = check_strings("texts", texts)
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         filled = [number for number, text in enumerate(texts) if text.strip()]
         if filled:
@@ -169,7 +169,7 @@ class SentenceTransformerEmbedder:
                     show_progress_bar=False,
                 )
         except Exception as error:
-            raise EmbedderError(f"{self.name} failed on {len(texts)} texts: {without_content(error)}") from error
+            raise EmbedderError(f"{self.name} failed on {len(texts)} texts: {safe_summary(error)}") from error
         return np.asarray(found, dtype=np.float32)
 
     def _model(self) -> Any:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from tinymem.errors import EmbedderError, InputError
 from tinymem.protocols import Vectors
-from tinymem.steps.checks import some_texts
+from tinymem.steps.checks import check_strings
 from tinymem.steps.content import encodable
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class StaticEmbedder:
         The vector of a text does not depend on the batch, to the last bit: sums of float16 values in float64 are exact.
         A text that spells a special token, as HTML's `<s>`, is read as any other text.
         """
-        model, texts = _model(), some_texts("texts", texts)
+        model, texts = _model(), check_strings("texts", texts)
         vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for row, ids in zip(vectors, _token_ids(texts), strict=True):
             if len(ids):

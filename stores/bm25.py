@@ -17,7 +17,16 @@ import numpy.typing as npt
 from tinymem.protocols import Ids, Lexical, Mark
 from tinymem.stores.words import MAX_TERMS, MAX_WORDS, words
 
-__all__ = ["MAX_HITS", "MAX_POSTINGS", "NOTHING", "Occurrences", "Waiting", "hash_words", "ranked", "search_words"]
+__all__ = [
+    "MAX_HITS",
+    "MAX_POSTINGS",
+    "NOTHING",
+    "Occurrences",
+    "Waiting",
+    "hash_words",
+    "rank_passages",
+    "search_words",
+]
 
 MAX_POSTINGS = 12_000  # passages with the query's terms, in sum: each is scored, so this bounds the time of a search
 MAX_HITS = 2_000  # best passages that are returned
@@ -32,7 +41,7 @@ class Occurrences(NamedTuple):
     lengths: Ids
 
 
-def ranked(
+def rank_passages(
     terms: Iterable[Occurrences],
     count: int,
     mean: float,
@@ -92,7 +101,9 @@ def search_words(query: str, ids: Ids, passages: Sequence[npt.NDArray[np.uint32]
     having = [one for one in np.split(found, np.cumsum(counts)[:-1]) if len(one)] if len(asked) else []
     rarest = sorted(having, key=len)[:MAX_TERMS]
     terms = (Occurrences(ids[rows], np.ones(len(rows), np.int64), lengths[rows]) for rows in rarest)
-    return ranked(terms, len(ids), float(lengths.sum()) / max(len(ids), 1) or 1.0, unseen=len(asked) - len(having))
+    return rank_passages(
+        terms, len(ids), float(lengths.sum()) / max(len(ids), 1) or 1.0, unseen=len(asked) - len(having)
+    )
 
 
 class Waiting:

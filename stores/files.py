@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FILE", "NewFiles", "opener", "private_file", "private_folder", "warn_if_open"]
+__all__ = ["FILE", "NewFiles", "make_private_file", "make_private_folder", "open_private", "warn_if_open"]
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ OTHERS = 0o077  # the permissions of group and others
 _warned: set[Path] = set()
 
 
-def private_folder(path: Path) -> None:
+def make_private_folder(path: Path) -> None:
     """Make the folder and its missing parents, without changing existing ones. Raises OSError."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
@@ -26,7 +26,7 @@ def private_folder(path: Path) -> None:
             folder.chmod(FOLDER)  # a umask may have removed the owner's permissions too
 
 
-def private_file(path: Path) -> bool:
+def make_private_file(path: Path) -> bool:
     """Make an empty file unless there is one, and return whether it was made. Raises OSError."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE)
@@ -37,7 +37,7 @@ def private_file(path: Path) -> bool:
     return True
 
 
-def opener(path: str, flags: int) -> int:
+def open_private(path: str, flags: int) -> int:
     """Open a file for `open(opener=...)`: a new one is its owner's only, an existing one keeps its permissions."""
     return os.open(path, flags, FILE)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.errors import InputError, shown
+from tinymem.errors import InputError, safe_repr
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import an_aware_time
+from tinymem.steps.checks import to_utc
 from tinymem.steps.content import clean
 
 if TYPE_CHECKING:
@@ -120,11 +120,11 @@ class Filter:
 
     def __post_init__(self) -> None:
         for name in ("since", "until", "before"):
-            object.__setattr__(self, name, an_aware_time(name, getattr(self, name)))
+            object.__setattr__(self, name, to_utc(name, getattr(self, name)))
         for name in ("session", "speaker", "tool", "type"):
             text = getattr(self, name)
             if text is not None and not isinstance(text, str):
-                raise InputError(f"{name} must be a string, not {shown(text)}")
+                raise InputError(f"{name} must be a string, not {safe_repr(text)}")
 
     @property
     def limits(self) -> list[Limit]:

@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 
-from tinymem.stores.words import indexed
+from tinymem.stores.words import to_index_text
 
 __all__ = ["Stems"]
 
@@ -39,10 +39,10 @@ class Stems:
 
     def count_terms(self, texts: Sequence[str]) -> list[Counter[str]]:
         """Return the stems that an index has of each text, with their counts."""
-        return self.count_indexed([indexed(text) for text in texts])
+        return self.count_indexed([to_index_text(text) for text in texts])
 
     def count_indexed(self, cleaned: Sequence[str]) -> list[Counter[str]]:
-        """Return the stems of texts that `indexed` has prepared, with their counts."""
+        """Return the stems of texts that `to_index_text` has prepared, with their counts."""
         self._db.execute(CLEAR)
         self._db.executemany(PUT, enumerate(cleaned))
         counted: list[Counter[str]] = [Counter() for _ in cleaned]

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-__all__ = ["CJK", "MAX_TERMS", "MAX_WORDS", "STOP_WORDS", "apart", "has_cjk", "indexed", "spaced", "words"]
+__all__ = ["CJK", "MAX_TERMS", "MAX_WORDS", "STOP_WORDS", "blank_cjk", "has_cjk", "split_cjk", "to_index_text", "words"]
 
 MAX_WORDS = 512  # distinct words of a query that are looked up
 MAX_TERMS = 32  # of these, the rarest that are searched for
@@ -43,15 +43,15 @@ def has_cjk(text: str) -> bool:
     return not text.isascii() and _MAY_BE_CJK.search(text) is not None and _RUN.search(text) is not None
 
 
-def apart(text: str) -> str:
+def split_cjk(text: str) -> str:
     """Return `text` with its runs of CJK letters as terms, and full-width letters and digits as plain ones.
 
     The terms are the bigrams, for most words have two letters, and the single letters, which mean something even in
     another word (车, 汽车); kana do not.
 
-    >>> apart("会议室在４楼")
+    >>> split_cjk("会议室在４楼")
     ' 会议 议室 室在 会 议 室 在 4 楼 '
-    >>> apart("アプリを")
+    >>> split_cjk("アプリを")
     ' アプ プリ リを '
     """
     return _RUN.sub(_as_terms, text) if has_cjk(text) else text
@@ -65,10 +65,10 @@ def _as_terms(found: re.Match[str]) -> str:
     return f" {' '.join([*map(''.join, pairwise(run)), *(single if len(run) > 1 else run)])} "
 
 
-def spaced(text: str) -> str:
+def blank_cjk(text: str) -> str:
     """Return `text` with a space for each run of CJK letters, and full-width letters and digits as plain ones.
 
-    >>> spaced("订单ORD-12345在３楼")
+    >>> blank_cjk("订单ORD-12345在３楼")
     ' ORD-12345 3 '
     """
     return _RUN.sub(_as_spaces, text) if has_cjk(text) else text
@@ -87,7 +87,7 @@ def words(text: str) -> list[str]:
     ['会议', '议室', '会', '议', '室', '2']
     """
     found: dict[str, None] = {}
-    for word in _WORD.findall(apart(unicodedata.normalize("NFC", text))):  # a separate mark would end the word
+    for word in _WORD.findall(split_cjk(unicodedata.normalize("NFC", text))):  # a separate mark would end the word
         parts = _HUMP.split(word)
         for part in [word, *parts] if len(parts) > 1 else [word]:
             if (lower := part.lower()) not in STOP_WORDS:
@@ -95,12 +95,12 @@ def words(text: str) -> list[str]:
     return list(found)
 
 
-def indexed(text: str, unsplit: bool = False) -> str:
+def to_index_text(text: str, unsplit: bool = False) -> str:
     """Return the text to index: `text` itself, CJK letters as terms, and the parts of its camel-case identifiers.
 
     With `unsplit`, runs of CJK letters stay one word each, as they were in indexes of earlier versions.
     """
-    text = text if unsplit else apart(text)
+    text = text if unsplit else split_cjk(text)
     # Most words are lower case after their first letter, and checking this first is much faster than splitting all.
     mixed = (word for word in _WORD.findall(text) if not word[1:].islower())
     humps = [" ".join(parts) for word in mixed if len(parts := _HUMP.split(word)) > 1]

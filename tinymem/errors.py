@@ -46,15 +46,15 @@ __all__ = [
     "StepError",
     "StorageError",
     "TinymemError",
+    "describe_callable",
+    "describe_type",
     "is_full",
     "is_out_of_reach",
-    "kind_of",
-    "name_of",
-    "own_place",
-    "shown",
-    "trace_of",
+    "new_log_key",
+    "safe_repr",
+    "safe_summary",
+    "safe_traceback",
     "warn_hourly",
-    "without_content",
 ]
 
 DISTRIBUTION = "tinymem-agents"
@@ -158,10 +158,10 @@ SAFE, SOURCES = (ImportError, OSError), ("builtins", "socket")  # their messages
 _WORD = re.compile(r"[\w.:-]{0,24}")
 
 
-def without_content(error: BaseException) -> str:
+def safe_summary(error: BaseException) -> str:
     """Describe `error` and the place where it was raised; with its message only if that cannot hold content.
 
-    >>> without_content(ValueError("the password is 42"))
+    >>> safe_summary(ValueError("the password is 42"))
     'ValueError'
     """
     name = type(error).__name__
@@ -203,35 +203,35 @@ def is_full(error: BaseException) -> bool:
     return False
 
 
-def trace_of(error: BaseException) -> str:
-    """Describe `error` as `without_content` does, below the lines of code that led there."""
-    return "".join(traceback.format_tb(error.__traceback__)) + without_content(error)
+def safe_traceback(error: BaseException) -> str:
+    """Describe `error` as `safe_summary` does, below the lines of code that led there."""
+    return "".join(traceback.format_tb(error.__traceback__)) + safe_summary(error)
 
 
-def name_of(called: object) -> str:
+def describe_callable(called: object) -> str:
     """Return the name of a callable, without the object that it is bound to.
 
-    >>> name_of(name_of), name_of(print)
-    ('name_of', 'print')
+    >>> describe_callable(describe_callable), describe_callable(print)
+    ('describe_callable', 'print')
     """
     return str(getattr(called, "__qualname__", type(called).__name__))
 
 
-def shown(value: object) -> str:
+def safe_repr(value: object) -> str:
     """Show a wrong argument, if it is a number or a word; else its type and size.
 
-    >>> shown(-1), shown("wizard"), shown("the password is 42")
+    >>> safe_repr(-1), safe_repr("wizard"), safe_repr("the password is 42")
     ('-1', "'wizard'", 'a str of length 18')
     """
     if isinstance(value, (bool, int, float, datetime)) or (isinstance(value, str) and _WORD.fullmatch(value)):
         return f"{value!r:.80}"
-    return kind_of(value)
+    return describe_type(value)
 
 
-def kind_of(value: object) -> str:
+def describe_type(value: object) -> str:
     """Return the type and the size of a value that may hold content.
 
-    >>> kind_of("the password is 42"), kind_of({"a": 1}), kind_of(None)
+    >>> describe_type("the password is 42"), describe_type({"a": 1}), describe_type(None)
     ('a str of length 18', 'a dict of length 1', 'None')
     """
     if value is None:
@@ -249,7 +249,7 @@ _lock = threading.Lock()
 _places = count(1)
 
 
-def own_place() -> str:
+def new_log_key() -> str:
     """Make a new `where` for an object that belongs to no memory, as a summarizer of its own."""
     return f"object {next(_places)}"
 

@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 from tinymem.embedders.objects import ObjectEmbedder
 from tinymem.errors import InputError
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, VectorStore
-from tinymem.steps.checks import a_path
+from tinymem.steps.checks import to_path
 from tinymem.summarizers.writing import FunctionSummarizer
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store",
@@ -87,7 +87,7 @@ def store_from(spec: str | VectorStore, path: Path | str) -> VectorStore:
     if not isinstance(spec, str):
         return _checked(spec, VectorStore, "store")  # type: ignore[type-abstract]
     load, argument = _resolve(STORES, "store", spec)
-    return _checked(load(argument, a_path("path", path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
+    return _checked(load(argument, to_path("path", path)), VectorStore, f"{spec!r}, the store")  # type: ignore[type-abstract]
 
 
 def erase_store(name: str, path: Path) -> bool:

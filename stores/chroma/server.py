@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tinymem.errors import FormatError, InputError
-from tinymem.stores.files import private_file, private_folder
+from tinymem.stores.files import make_private_file, make_private_folder
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -57,11 +57,11 @@ def _ask(base: str) -> None:
 
 def collection_of(folder: Path) -> str:
     """Return the folder's collection name, made once, which no other folder has on any machine."""
-    private_folder(folder)
+    make_private_folder(folder)
     file = folder / _COLLECTION
     if not file.exists():
         fresh = file.with_name(f"{_COLLECTION}.{os.getpid()}")
-        private_file(fresh)
+        make_private_file(fresh)
         fresh.write_text(f"tinymem-{uuid.uuid4().hex}\n", encoding="utf-8")
         os.replace(fresh, file)
     title = file.read_text(encoding="utf-8").strip()

@@ -22,7 +22,7 @@ from tinymem.protocols import Ids, Metadata, Vectors
 from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, Unused, check, wipe
 from tinymem.stores.chroma.removal import remove
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
-from tinymem.stores.files import FILE, NewFiles, private_folder
+from tinymem.stores.files import FILE, NewFiles, make_private_folder
 from tinymem.stores.forking import leave_to_parent
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class ChromaStore:
 
     def _open(self) -> None:
         if self._folder is not None:
-            private_folder(self._folder)
+            make_private_folder(self._folder)
             self._files = self._files or NewFiles(self._folder)
             self._lock = self._lock or _lock_folder(self._folder)
             if not (self._folder / DATABASE).exists():

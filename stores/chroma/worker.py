@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tinymem.errors import StorageError, TinymemError, without_content
+from tinymem.errors import StorageError, TinymemError, safe_summary
 from tinymem.stores.chroma.store import ChromaStore
 
 __all__ = ["main"]
@@ -51,7 +51,7 @@ class Worker:
         except TinymemError as error:
             return "failed", type(error).__name__, str(error), isinstance(error.__cause__, Timeout)
         except Exception as error:
-            return "failed", StorageError.__name__, f"Chroma failed: {without_content(error)}", False
+            return "failed", StorageError.__name__, f"Chroma failed: {safe_summary(error)}", False
 
     def _do(self, number: int, method: str, arguments: tuple[Any, ...]) -> object:
         if method == "open":

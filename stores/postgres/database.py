@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError, shown
+from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError, safe_repr
 from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
 from tinymem.stores.forking import ProcessLock, leave_to_parent
@@ -394,5 +394,5 @@ class Database:
         try:
             step, passages = map(int, kept.split())
         except ValueError as error:
-            raise self.damaged(f"{shown(kept)} is not a mark") from error
+            raise self.damaged(f"{safe_repr(kept)} is not a mark") from error
         return Mark(step, passages)

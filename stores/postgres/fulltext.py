@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.protocols import Ids, Lexical, Mark
-from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, Waiting, ranked
+from tinymem.stores.bm25 import MAX_POSTINGS, Occurrences, Waiting, rank_passages
 from tinymem.stores.postgres.database import Database
 from tinymem.stores.postgres.server.values import Planned, hash_of
 from tinymem.stores.stems import Stems
@@ -99,7 +99,7 @@ class FullText:
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
         found = [(stems[nth - 1], columns) for nth, *columns in rows if nth > 0]
         terms = (waiting.added_to(stem, occurrences_of(columns)) for stem, columns in found)
-        return ranked(terms, count, mean, among, unseen=unseen_in(rows))
+        return rank_passages(terms, count, mean, among, unseen=unseen_in(rows))
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""

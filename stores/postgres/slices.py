@@ -13,7 +13,7 @@ import numpy as np
 
 from tinymem.errors import warn_hourly
 from tinymem.protocols import Ids, Slice, Sought, Survey
-from tinymem.stores.bm25 import ranked
+from tinymem.stores.bm25 import rank_passages
 from tinymem.stores.filter import POSTGRES, Condition, Filter
 from tinymem.stores.postgres import nearest as search
 from tinymem.stores.postgres.database import Database
@@ -118,7 +118,7 @@ class Slices:
             occurrences = [occurrences_of(columns) for nth, *columns in texts if nth > 0]
             among = _among(texts, hidden) if condition or sought.hidden else None
             mean = head.words / max(head.passages, 1) or 1.0
-            lexical = ranked(occurrences, head.passages, mean, among, unseen=unseen_in(texts))
+            lexical = rank_passages(occurrences, head.passages, mean, among, unseen=unseen_in(texts))
             signals = [lexical.ids.tolist()[: sought.best], *([id for (id,) in rows] for rows in near)]
             best = {id for ids in signals for id in ids[: sought.around]}
             counts = {code: passages for code, passages, _ in named}

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tinymem.errors import FormatError, shown
+from tinymem.errors import FormatError, safe_repr
 from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
 from tinymem.stores.forking import ProcessLock, leave_to_parent
@@ -163,5 +163,5 @@ class Database:
         try:
             step, passages = map(int, kept.split())
         except ValueError as error:
-            raise self.damaged(f"{shown(kept)} is not a mark") from error
+            raise self.damaged(f"{safe_repr(kept)} is not a mark") from error
         return Mark(step, passages)

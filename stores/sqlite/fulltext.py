@@ -20,10 +20,10 @@ from itertools import accumulate
 import numpy as np
 
 from tinymem.protocols import Ids, Lexical
-from tinymem.stores.bm25 import MAX_POSTINGS, NOTHING, Occurrences, Waiting, ranked
+from tinymem.stores.bm25 import MAX_POSTINGS, NOTHING, Occurrences, Waiting, rank_passages
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.stems import REMEMBERED, TOKENIZER, Stems
-from tinymem.stores.words import MAX_TERMS, MAX_WORDS, indexed, words
+from tinymem.stores.words import MAX_TERMS, MAX_WORDS, to_index_text, words
 
 __all__ = ["FullText"]
 
@@ -62,7 +62,7 @@ class FullText:
 
     def add(self, passages: Iterable[tuple[int, str]]) -> None:
         """Index passages, given as (id, text)."""
-        added = [(id, indexed(text)) for id, text in passages]
+        added = [(id, to_index_text(text)) for id, text in passages]
         self._db.executemany("INSERT INTO fulltext(rowid, terms) VALUES (?, ?)", added)
         if len(self._fresh) + len(added) <= MOST_FRESH:
             self._fresh.update(added)
@@ -70,7 +70,7 @@ class FullText:
     def remove(self, passages: Iterable[tuple[int, str]], unsplit: int = 0) -> None:
         """Remove passages; their texts must be those that were added, `unsplit` up to this id."""
         self._forget()
-        rows = (("delete", i, indexed(t, unsplit=i <= unsplit)) for i, t in passages)
+        rows = (("delete", i, to_index_text(t, unsplit=i <= unsplit)) for i, t in passages)
         self._db.executemany("INSERT INTO fulltext(fulltext, rowid, terms) VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:
@@ -92,7 +92,7 @@ class FullText:
         count = self._lengths.count + len(waiting)
         mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
         rarest, unseen = self._rarest(words(query)[:MAX_WORDS], waiting)
-        return ranked((self._occurrences(stem, waiting) for stem in rarest), count, mean, among, unseen=unseen)
+        return rank_passages((self._occurrences(stem, waiting) for stem in rarest), count, mean, among, unseen=unseen)
 
     def _refresh(self) -> None:
         """Bring what is remembered up to date with the index, or forget it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
-from tinymem.stores.files import private_file
+from tinymem.stores.files import make_private_file
 
 __all__ = ["FORMAT", "MIGRATIONS", "RECOVERY", "Migration", "check_format", "damaged", "guarded", "open_connection"]
 
@@ -132,7 +132,7 @@ def open_connection(path: Path, create: bool, timeout: float) -> sqlite3.Connect
     with guarded(path):
         if create:
             with suppress(OSError):  # SQLite raises a clearer error
-                private_file(path)  # SQLite gives its other files the same permissions
+                make_private_file(path)  # SQLite gives its other files the same permissions
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
         deadline = time.monotonic() + timeout

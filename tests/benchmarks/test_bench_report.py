@@ -15,7 +15,7 @@ from benchmarks.harness.methods import Setup
 from benchmarks.recall import ablation
 from benchmarks.recall import run as recall
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, constants
-from tinymem.recall.fusion import published
+from tinymem.recall.fusion import load_weights
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_with_all_stages_it_measures_what_recall_gives(data: Path, tmp_path: Path) -> None:
-    variants = {FULL: Variant(fusion=published())}
+    variants = {FULL: Variant(fusion=load_weights())}
     for haystack in list(read_haystacks(data))[:2]:
         method = Candidates(Setup(tmp_path / haystack.id, store="exact", agent_run=haystack.is_agent_run))
         for query in haystack.queries:

@@ -15,8 +15,8 @@ from commands import tinymem as tinymem  # the fixture
 from memories import START, texts_in
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep
-from tinymem.steps.progress import bar
-from tinymem.steps.terminal import many
+from tinymem.steps.progress import show_progress
+from tinymem.steps.terminal import pluralize
 
 COMMANDS = ("export", "import", "forget", "retain", "reindex")
 
@@ -132,7 +132,7 @@ def test_forgetting_asks_first(tinymem: Run, memory: Path, monkeypatch: pytest.M
 )
 def test_what_would_go_is_what_goes(tinymem: Run, memory: Path, options: list[str], count: int) -> None:
     dry = tinymem("forget", *options, "--dry-run")
-    assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {many(count, 'step')}.\n", 43)
+    assert (dry.status, dry.out, steps(tinymem)) == (0, f"Would forget {pluralize(count, 'step')}.\n", 43)
     done = tinymem("forget", *options, "--yes", "--json")
     assert (json.loads(done.out), steps(tinymem)) == ({"steps": count, "dry_run": False}, 43 - count)
 
@@ -242,6 +242,6 @@ def test_without_rich_nobody_sees_a_bar(monkeypatch: pytest.MonkeyPatch) -> None
 
     for name in ("rich.console", "rich.progress"):
         monkeypatch.setitem(sys.modules, name, None)
-    with bar(stream := Terminal(), "doing", "things") as progress:
+    with show_progress(stream := Terminal(), "doing", "things") as progress:
         progress(1, 2)
     assert stream.getvalue() == ""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import tinymem.errors
-from tinymem.errors import HOUR, own_place, warn_hourly
+from tinymem.errors import HOUR, new_log_key, warn_hourly
 
 logger = logging.getLogger("tinymem.test_hourly")
 
@@ -24,7 +24,7 @@ def test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen(
 ) -> None:
     clock = SimpleNamespace(now=10.0)
     monkeypatch.setattr(tinymem.errors, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    place = own_place()
+    place = new_log_key()
     with caplog.at_level(logging.DEBUG):
         for passed in (0.0, 1.0, HOUR - 2, 1.0, 5.0):
             clock.now += passed
@@ -36,7 +36,7 @@ def test_it_is_given_again_after_an_hour_and_held_back_ones_can_be_seen(
 
 
 def test_other_memories_other_messages_and_other_callbacks_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
-    places = own_place(), own_place()
+    places = new_log_key(), new_log_key()
     for _ in range(3):
         for place in places:
             warn_hourly(logger, place, "one")

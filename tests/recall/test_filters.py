@@ -13,7 +13,7 @@ from memories import LATER, START, catalog_of, fill, open_archive, said
 from tinymem.protocols import Ids
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import QUESTION, Scored, published
+from tinymem.recall.fusion import QUESTION, Scored, load_weights
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.search import Search
 from tinymem.steps.actions import ToolCall
@@ -84,7 +84,7 @@ def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> Scored:
     matrix = np.zeros((len(lengths), len(NAMES)), np.float32)
     matrix[:, NAMES.index("cosine")] = cosines
     kinds = np.full(len(lengths), QUESTION, np.int8)
-    return Scored(question(), catalog, candidates(np.arange(len(lengths)), len(lengths)), kinds, matrix, published())
+    return Scored(question(), catalog, candidates(np.arange(len(lengths)), len(lengths)), kinds, matrix, load_weights())
 
 
 def question() -> Query:
@@ -105,7 +105,7 @@ def test_of_two_equally_good_passages_the_shorter_comes_first_and_of_equal_ones_
 
 
 def test_a_better_passage_comes_first_unless_it_is_much_longer() -> None:
-    weight = float(published().weights[QUESTION, NAMES.index("cosine")])
+    weight = float(load_weights().weights[QUESTION, NAMES.index("cosine")])
     assert weight > 0
     better = scored(unit_vectors(2), [100, 100], [0.2, 0.9]).ranked(500)
     assert [passage.number for passage in better] == [2, 1]
@@ -117,5 +117,5 @@ def test_no_candidates_are_no_ranking() -> None:
     catalog = catalog_of(unit_vectors(3))
     empty = np.empty(0, np.int64)
     matrix = np.zeros((0, len(NAMES)), np.float32)
-    nothing = Scored(question(), catalog, candidates(empty, 3), empty.astype(np.int8), matrix, published())
+    nothing = Scored(question(), catalog, candidates(empty, 3), empty.astype(np.int8), matrix, load_weights())
     assert nothing.ranked(500) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import MODERATE
 
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, QUESTION, Fusion, published
+from tinymem.recall.fusion import KIND_NAMES, QUESTION, Fusion, load_weights
 
 FEATURES = st.lists(st.floats(-2, 2, width=32), min_size=len(NAMES), max_size=len(NAMES))
 
@@ -25,7 +25,7 @@ def record(**changes: Any) -> dict[str, Any]:
 @MODERATE
 @given(st.lists(st.tuples(FEATURES, st.integers(0, len(KIND_NAMES) - 1)), max_size=5))
 def test_contributions_and_bias_sum_to_the_score(rows: list[tuple[list[float], int]]) -> None:
-    fusion = published()
+    fusion = load_weights()
     features = np.array([row for row, _ in rows], np.float32).reshape(len(rows), len(NAMES))
     kinds = np.array([kind for _, kind in rows], np.int8)
     scores = fusion.score(features, kinds)
@@ -53,19 +53,19 @@ def test_contributions_come_strongest_first_without_those_that_add_nothing() -> 
 
 
 def test_published_weights_load_and_are_for_the_features_that_are_computed() -> None:
-    fusion = published()
+    fusion = load_weights()
     assert fusion.weights.shape == (len(KIND_NAMES), len(NAMES))
     assert fusion.bias.shape == (len(KIND_NAMES),)
     assert np.isfinite(fusion.weights).all()
     assert np.isfinite(fusion.bias).all()
     assert fusion.weights.any(axis=1).all()
-    assert published() is fusion
+    assert load_weights() is fusion
 
 
 def test_published_weights_are_those_of_a_stretch_or_of_a_question() -> None:
     weights = {
         kind: dict(zip(NAMES, row.tolist(), strict=True))
-        for kind, row in zip(KIND_NAMES, published().weights, strict=True)
+        for kind, row in zip(KIND_NAMES, load_weights().weights, strict=True)
     }
     assert weights["tool"] == weights["act"] == weights["said"] != weights["question"]
     assert all(weights["question"][name] == 0 for name in ("introduces", "typed_share"))

@@ -13,7 +13,7 @@ import pytest
 from memories import python
 
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.stores.files import NewFiles, private_file, private_folder
+from tinymem.stores.files import NewFiles, make_private_file, make_private_folder
 from tinymem.upkeep import export_memory
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -66,8 +66,8 @@ def test_what_is_made_is_for_its_owner_only_whatever_the_umask(tmp_path: Path) -
 def test_even_a_umask_that_takes_the_owners_rights_is_no_obstacle(tmp_path: Path) -> None:
     before = os.umask(0o777)
     try:
-        private_folder(tmp_path / "a" / "b")
-        assert private_file(tmp_path / "a" / "b" / "file") and not private_file(tmp_path / "a" / "b" / "file")
+        make_private_folder(tmp_path / "a" / "b")
+        assert make_private_file(tmp_path / "a" / "b" / "file") and not make_private_file(tmp_path / "a" / "b" / "file")
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a", tmp_path / "a" / "b" / "file")]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tinymem import ConversationMemory, HierarchicalMemory, MemoryManager
 from tinymem.errors import InputError, StepError
 from tinymem.messages.conversion import steps_from_messages
-from tinymem.steps.checks import an_aware_time
+from tinymem.steps.checks import to_utc
 
 MARCH = datetime(2025, 3, 1, 12, tzinfo=timezone.utc)
 MESSAGE: dict[str, Any] = {"role": "user", "content": "The staging server is at 10.0.0.7."}
@@ -24,15 +24,15 @@ WRONG = ["2025-03-01", True, float("nan"), float("inf"), -1e15, 10**400, {1}, [M
 
 @given(st.datetimes(timezones=st.just(timezone.utc), min_value=datetime(1950, 1, 1), max_value=datetime(2100, 1, 1)))
 def test_seconds_and_datetimes_are_the_same_time(when: datetime) -> None:
-    assert an_aware_time("now", when.timestamp()) == an_aware_time("now", when) == when
-    assert an_aware_time("now", when.astimezone(timezone(timedelta(hours=5)))) == when
-    assert an_aware_time("now", None) is None
+    assert to_utc("now", when.timestamp()) == to_utc("now", when) == when
+    assert to_utc("now", when.astimezone(timezone(timedelta(hours=5)))) == when
+    assert to_utc("now", None) is None
 
 
 def test_a_time_without_a_zone_is_in_utc(tmp_path: Path) -> None:
-    assert an_aware_time("now", datetime(2025, 3, 1, 12)) == MARCH
+    assert to_utc("now", datetime(2025, 3, 1, 12)) == MARCH
     zeros: list[Any] = [0, 0.0, np.float32(0), np.int64(0)]  # the first second is a time
-    assert {an_aware_time("now", zero) for zero in zeros} == {datetime(1970, 1, 1, tzinfo=timezone.utc)}
+    assert {to_utc("now", zero) for zero in zeros} == {datetime(1970, 1, 1, tzinfo=timezone.utc)}
     with HierarchicalMemory(tmp_path, embedder="hashing", store="exact") as memory:
         memory.add_messages([MESSAGE], timestamp=datetime(2025, 3, 1, 12))
         assert memory.steps[0].timestamp == MARCH and memory.steps[0].timestamp.tzinfo is timezone.utc
@@ -43,9 +43,9 @@ def test_a_time_without_a_zone_is_in_utc(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 def test_what_is_no_time_is_refused_by_name(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"^until must be "):
-        an_aware_time("until", wrong)
+        to_utc("until", wrong)
     with pytest.raises(StepError, match=r"^timestamp must be "):
-        an_aware_time("timestamp", wrong, StepError)
+        to_utc("timestamp", wrong, StepError)
 
 
 @pytest.fixture

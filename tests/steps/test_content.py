@@ -16,9 +16,9 @@ from tinymem.steps.content import (
     Content,
     as_parts,
     as_text,
-    checked,
+    check_content,
     clean,
-    frozen,
+    freeze,
     is_empty,
     map_text,
     shorten,
@@ -82,7 +82,7 @@ def test_parts_without_text_are_named_and_stay() -> None:
 @pytest.mark.parametrize("bad", [7, b"bytes", {"type": "text"}, ["text"], [None], object()])
 def test_what_is_no_content_is_refused_and_named(bad: object) -> None:
     with pytest.raises(StepError, match="here must be a string or a list of content parts"):
-        checked(bad, "here")  # type: ignore[arg-type]
+        check_content(bad, "here")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("content", "empty"), [(None, True), ("", True), (" \n", True), ([], True), ("a", False)])
@@ -94,5 +94,5 @@ def test_white_space_is_empty(content: Content | None, empty: bool) -> None:
 @MODERATE
 @given(json_values())
 def test_json_values_are_copied_and_printed_without_loss(value: object) -> None:
-    assert frozen(value) == value
+    assert freeze(value) == value
     assert json.loads(to_json(value)) == value

@@ -33,7 +33,7 @@ from tinymem.archive.scratchpad_format import redacted_dump
 from tinymem.errors import InputError
 from tinymem.memory import execution_result
 from tinymem.messages import messages_from_steps, problems
-from tinymem.steps.redaction import redacted
+from tinymem.steps.redaction import redact_step
 from tinymem.steps.serialization import dump_step
 
 SECRET, MARK = "sk-4242424242424242", "[key]"
@@ -108,9 +108,9 @@ def test_a_secret_that_json_writes_otherwise_is_found_in_arguments() -> None:
         return text.replace('pass"word', MARK)
 
     step = ActionStep(tool_calls=[ToolCall("login", '{"k": "pass\\"word", "n": 1.50}', "c1")])
-    assert redacted(step, quoted).tool_calls[0].arguments == f'{{"k": "{MARK}", "n": 1.5}}'
+    assert redact_step(step, quoted).tool_calls[0].arguments == f'{{"k": "{MARK}", "n": 1.5}}'
     harmless = ActionStep(tool_calls=[ToolCall("login", '{"k":  1.50}', "c1"), ToolCall("x", "{not JSON", "c2")])
-    assert redacted(harmless, quoted) is harmless, "word for word as the model wrote it"
+    assert redact_step(harmless, quoted) is harmless, "word for word as the model wrote it"
 
 
 def test_the_scratchpad_keeps_it_in_the_process_only(tmp_path: Path) -> None:
@@ -217,11 +217,11 @@ def test_a_conversation_keeps_it_out_too(tmp_path: Path) -> None:
 @MODERATE
 @given(steps())
 def test_where_nothing_changes_the_step_is_the_same(step: Step) -> None:
-    assert redacted(step, str) is step and redacted(step, None) is step
-    gone = redacted(step, lambda text: "x")
+    assert redact_step(step, str) is step and redact_step(step, None) is step
+    gone = redact_step(step, lambda text: "x")
     assert (gone.id, gone.type, gone.timestamp, gone.pinned) == (step.id, step.type, step.timestamp, step.pinned)
     assert problems_alike(step, gone)
-    assert redacted(gone, lambda text: "x") is gone
+    assert redact_step(gone, lambda text: "x") is gone
 
 
 def problems_alike(one: Step, other: Step) -> bool:
@@ -245,5 +245,5 @@ def test_keys_of_a_native_message_are_redacted_too() -> None:
     step = MessageStep("assistant", "Done.")
     native = {"items": [{"type": "function_call", "arguments": {"sk-4711": "sk-4711"}}]}
     step = step.evolve(overlay=({"set": {"native": native}},))
-    found = redacted(step, lambda text: text.replace("sk-4711", "***"))
+    found = redact_step(step, lambda text: text.replace("sk-4711", "***"))
     assert found.overlay[0]["set"]["native"]["items"][0] == {"type": "function_call", "arguments": {"***": "***"}}

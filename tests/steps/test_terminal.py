@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from strategies import MODERATE, texts
 
-from tinymem.steps.terminal import Column, Table, cells, first_words, fitted, padded, safe
+from tinymem.steps.terminal import Column, Table, count_cells, first_words, pad_to_cells, safe, truncate_to_cells
 
 
 @MODERATE
@@ -40,27 +40,27 @@ def test_no_character_takes_more_cells_than_are_counted() -> None:
     """By rich's tables, which know a newer Unicode than Python may."""
     sample = chain(range(0x3100), range(0x3100, sys.maxunicode + 1, 53))
     known = (chr(code) for code in sample if unicodedata.category(chr(code)) != "Cs")
-    assert [hex(ord(character)) for character in known if cell_len(character) > cells(character)] == []
+    assert [hex(ord(character)) for character in known if cell_len(character) > count_cells(character)] == []
 
 
 @MODERATE
 @given(texts(), st.integers(-2, 30))
 def test_fitted_text_fits_and_keeps_what_it_can(text: str, width: int) -> None:
-    shown = fitted(text, width)
-    assert cells(shown) <= max(0, width)
-    if cells(text) <= width:
+    shown = truncate_to_cells(text, width)
+    assert count_cells(shown) <= max(0, width)
+    if count_cells(text) <= width:
         assert shown == text
     elif width > 0:
         assert shown[-1] == "…" and text.startswith(shown[:-1])
-        assert cells(shown) >= width - 1  # one cell is left where a wide character does not fit
+        assert count_cells(shown) >= width - 1  # one cell is left where a wide character does not fit
 
 
 @MODERATE
 @given(texts(), st.integers(0, 30))
 def test_padded_text_fills_its_cells(text: str, width: int) -> None:
     for right in (False, True):
-        assert cells(padded(text, width, right)) == max(width, cells(text))
-    assert padded("a", 3, right=True) == "  a"
+        assert count_cells(pad_to_cells(text, width, right)) == max(width, count_cells(text))
+    assert pad_to_cells("a", 3, right=True) == "  a"
 
 
 def test_the_first_words_of_a_huge_text_are_found_at_once() -> None:

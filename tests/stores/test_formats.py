@@ -14,7 +14,7 @@ from memories import texts_in
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.stores.sqlite import fulltext, schema
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.words import indexed
+from tinymem.stores.words import to_index_text
 from tinymem.upkeep import doctor, rebuild, reindex
 
 # 5 steps in two sessions, one archived, two with metadata; of format 2 with passages, two of them half reindexed
@@ -102,7 +102,7 @@ def found(memory: HierarchicalMemory, question: str) -> list[int]:
 def unsplit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A memory of a version that took every run of Chinese for one word, with an English step and two Chinese ones."""
     with monkeypatch.context() as patch, open_memory(tmp_path) as memory:
-        patch.setattr(fulltext, "indexed", partial(indexed, unsplit=True))
+        patch.setattr(fulltext, "to_index_text", partial(to_index_text, unsplit=True))
         for text in ("The ladder is behind the shed.", "测试服务器监听端口", "牙医改到了星期四"):
             memory.archive([MessageStep("user", text, session="dentist" if "牙医" in text else None)])
         memory.flush()

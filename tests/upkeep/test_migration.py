@@ -13,7 +13,7 @@ from memories import python
 from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
-from tinymem.archive.folders import opened_journal
+from tinymem.archive.folders import open_namespace_journal
 from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.protocols.settings import FENCE_KEY
 from tinymem.upkeep import export_memory, migrate
@@ -150,7 +150,7 @@ def test_the_key_of_fences_goes_with_a_memory(tmp_path: Path, namespace: str) ->
     migrate(tmp_path / "one", tmp_path / "two")
     keys = set()
     for place in ("one", "two"):
-        with closing(opened_journal(tmp_path / place, namespace)[1]) as journal:
+        with closing(open_namespace_journal(tmp_path / place, namespace)[1]) as journal:
             keys.add(journal.setting(FENCE_KEY))
     assert len(keys) == 1
 

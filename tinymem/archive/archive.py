@@ -33,7 +33,7 @@ from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.slices import Outline, gather_slice
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
@@ -190,7 +190,7 @@ class Archive:
         """Embed a batch, or wait a moment, where steps come faster than the background can embed or index them."""
         self.indexing.keep_pace()
 
-    def flush(self, progress: Progress = unseen) -> None:
+    def flush(self, progress: Progress = no_progress) -> None:
         """Wait until all that is embedded now is in the index. Raises what the store raises."""
         self.indexing.flush(progress)
 
@@ -204,7 +204,7 @@ class Archive:
         """
         return self.read_catalog()
 
-    def read_catalog(self, progress: Progress = unseen) -> Catalog:
+    def read_catalog(self, progress: Progress = no_progress) -> Catalog:
         """Return the catalog, and report while its files are made: of a large memory that is opened here first."""
         for use_files in (True, True, True, False):
             with self.journal.snapshot(), suppress(OutdatedError):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tinymem.errors import InputError, name_of, own_place, trace_of, warn_hourly
+from tinymem.errors import InputError, describe_callable, new_log_key, safe_traceback, warn_hourly
 from tinymem.recall.results import Recall
-from tinymem.steps.checks import a_callable, some
+from tinymem.steps.checks import check_callable, check_iterable
 from tinymem.steps.step import Step
 from tinymem.window.strategy import PruneReport
 
@@ -46,13 +46,13 @@ class Callbacks:
     on_archive: Callable[[Sequence[Step]], object] | None = None
     on_recall: Callable[[Recall], object] | None = None
     on_step: StepCallbacks = ()
-    where: str = field(default_factory=own_place, repr=False, compare=False)
+    where: str = field(default_factory=new_log_key, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("on_prune", "on_archive", "on_recall"):
-            a_callable(name, getattr(self, name))
+            check_callable(name, getattr(self, name))
         for kind, one in self._by_type():
-            a_callable("on_step", one)
+            check_callable("on_step", one)
             if not (isinstance(kind, type) and issubclass(kind, Step)):
                 raise InputError(f"the keys of on_step must be types of step, not {kind!r:.80}")
 
@@ -61,7 +61,7 @@ class Callbacks:
             return [*self.on_step.items()]
         if callable(self.on_step):
             return [(Step, self.on_step)]
-        return [(Step, one) for one in some("on_step", self.on_step)]
+        return [(Step, one) for one in check_iterable("on_step", self.on_step)]
 
     @property
     def wants_archived(self) -> bool:
@@ -94,6 +94,6 @@ class Callbacks:
             if callback is not None:
                 callback(news)
         except Exception as error:
-            name, message = name_of(callback), "the callback %s failed; nothing is lost\n%s"
+            name, message = describe_callable(callback), "the callback %s failed; nothing is lost\n%s"
             about = f"{kind} {name}"
-            warn_hourly(logger, self.where, message, name, trace_of(error), about=about, level=logging.ERROR)
+            warn_hourly(logger, self.where, message, name, safe_traceback(error), about=about, level=logging.ERROR)

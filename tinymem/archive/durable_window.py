@@ -20,10 +20,10 @@ from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Linked, Node, arrivals
 from tinymem.protocols import StepRow
 from tinymem.protocols.settings import OPEN_CALLS, WINDOW_CHANGES
-from tinymem.steps.checks import Time, one_of, some
+from tinymem.steps.checks import Time, check_choice, check_iterable
 from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content
-from tinymem.steps.redaction import Redact, redacted
+from tinymem.steps.redaction import Redact, redact_step
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import covers_of, sources_of
 from tinymem.steps.step import Message, Step, StepT, Style
@@ -31,7 +31,7 @@ from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.forking import ProcessLock
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.window.manager import OnConflict
-from tinymem.window.strategy import PruneReport, Prunes, a_strategy, check_report
+from tinymem.window.strategy import PruneReport, Prunes, check_report, check_strategy
 from tinymem.window.window import Change, Window, note_calls, render_window
 
 __all__ = ["DurableWindow"]
@@ -55,7 +55,7 @@ class DurableWindow(StepCollection):
     ) -> None:
         self.lock = ProcessLock(f"the memory at {archive.folder}")
         self._archive, self._journal, self._callbacks = archive, archive.journal, callbacks or Callbacks()
-        self._window, self._strategy, self._redact = Window(), a_strategy("prune_strategy", strategy), redact
+        self._window, self._strategy, self._redact = Window(), check_strategy("prune_strategy", strategy), redact
         self.positions: dict[str, int] = {}
         self.unsettled = False
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
@@ -104,7 +104,7 @@ class DurableWindow(StepCollection):
 
     def as_kept(self, step: StepT) -> StepT:
         """Return the step as `redact` leaves it."""
-        return redacted(step, self._redact)
+        return redact_step(step, self._redact)
 
     def __len__(self) -> int:
         return len(self._window)
@@ -215,7 +215,7 @@ class DurableWindow(StepCollection):
         format: str | None = None,
     ) -> list[Step]:
         """Add chat messages, and return their steps; arguments and errors are those of `MemoryManager.add_messages`."""
-        one_of("on_conflict", on_conflict, "add", "skip")
+        check_choice("on_conflict", on_conflict, "add", "skip")
         chat = chat_messages(messages, format)
         return self._add_new(lambda: self._window.steps_of_messages(chat, session, timestamp), on_conflict == "skip")
 
@@ -234,7 +234,7 @@ class DurableWindow(StepCollection):
 
     def _add(self, steps: Iterable[Step], links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
         """Check and number steps, which came as messages with these links by id, prune, write, and show."""
-        new = self._window.number([self.as_kept(step) for step in some("steps", steps)])
+        new = self._window.number([self.as_kept(step) for step in check_iterable("steps", steps)])
         change = self._window.prune(self._strategy, new, self.as_kept) if new or self._window.shown else Change()
         return self._carry_out(change, links or {})
 
@@ -244,7 +244,7 @@ class DurableWindow(StepCollection):
         Raises InputError when it returned anything but steps, and whatever it raises; nothing has changed then.
         """
         with self._changing():
-            chosen = self._strategy if strategy is None else a_strategy("strategy", strategy)
+            chosen = self._strategy if strategy is None else check_strategy("strategy", strategy)
             change = self._window.prune(chosen, kept=self.as_kept)
             self._carry_out(change)
             return change.report or PruneReport()
@@ -382,7 +382,7 @@ class DurableWindow(StepCollection):
         tokens = self._archive.tokens_of(steps)
         with self._journal.together():
             first = self._following(())
-            if known := self.linked([one.link for some in (links or {}).values() for one in some]):
+            if known := self.linked([one.link for each in (links or {}).values() for one in each]):
                 raise InputError(f"{len(known)} of these messages are in the memory already")
             new = [step.evolve(step_number=first + at) for at, step in enumerate(steps)]
             self._archive.write(new, False, tokens)

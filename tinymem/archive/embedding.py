@@ -27,17 +27,17 @@ from tinymem.errors import (
     TinymemError,
     is_full,
     is_out_of_reach,
+    safe_summary,
     warn_hourly,
-    without_content,
 )
 from tinymem.protocols import EmbeddedPassage, Embedder, Journal, Mark, PassageRow, Vectors, Waiting
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, FENCE_KEY, REWRITES, WATERMARK
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.passages import passages_of
-from tinymem.recall.query.analysis import Blind, Query, analyse, embedded
+from tinymem.recall.query.analysis import Blind, Query, analyse, embed_texts
 from tinymem.recall.slices import Outline
 from tinymem.registry import DEFAULT_EMBEDDER
-from tinymem.steps.terminal import many
+from tinymem.steps.terminal import pluralize
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import has_journal
 
@@ -217,7 +217,7 @@ class EmbeddingQueue:
         if not texts:
             return np.empty((0, self.embedder.dimensions), np.float32)
         with self._documents.trying():
-            made = embedded(self.embedder, texts)
+            made = embed_texts(self.embedder, texts)
         if self._questions.problem:  # it can be reached again
             self._questions.end()
         return made
@@ -265,7 +265,9 @@ class EmbeddingQueue:
             return ""
         message = "what is new cannot be written" if self._is_full else "the embedder fails"
         message += ", so words alone must do" if self._questions.problem else ""
-        waits = f"; {many(waiting, 'step')} {'waits' if waiting == 1 else 'wait'} to be embedded" if waiting else ""
+        waits = (
+            f"; {pluralize(waiting, 'step')} {'waits' if waiting == 1 else 'wait'} to be embedded" if waiting else ""
+        )
         return f"{message}{waits}: {self._questions.problem or self._documents.problem}"
 
     def _warn(self) -> None:
@@ -330,4 +332,4 @@ def _fingerprint(embedder: Embedder) -> str:
     except TinymemError:
         raise
     except Exception as error:
-        raise EmbedderError(f"{embedder.name} failed: {without_content(error)}") from error
+        raise EmbedderError(f"{embedder.name} failed: {safe_summary(error)}") from error

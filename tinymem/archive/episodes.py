@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from tinymem.archive.archive import Archive
-from tinymem.errors import ClosedError, TinymemError, warn_hourly, without_content
+from tinymem.errors import ClosedError, TinymemError, safe_summary, warn_hourly
 from tinymem.messages.fitting import fitted
 from tinymem.protocols import StepOutline, Summarizer, SummaryRow
 from tinymem.protocols.settings import REWRITES
@@ -237,7 +237,7 @@ class Episodes:
             found = clean(self._summarizer.summarize(steps, SUMMARY_TOKENS)).strip()
         except Exception as error:  # a step must not be lost because its summary failed
             message = "the summarizer %s failed, so the extractive one is used: %s"
-            warn_hourly(logger, self._archive.folder, message, self._summarizer.name, without_content(error))
+            warn_hourly(logger, self._archive.folder, message, self._summarizer.name, safe_summary(error))
             found = self._extractive.summarize(steps, SUMMARY_TOKENS)
         return fitted(found, SUMMARY_TOKENS, self._archive.counter)
 

@@ -17,12 +17,21 @@ from urllib.parse import quote, unquote
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
 from tinymem.protocols import Journal
 from tinymem.protocols.settings import MOVING, NAMESPACE
-from tinymem.steps.checks import a_path
-from tinymem.stores.files import private_file, private_folder, warn_if_open
+from tinymem.steps.checks import to_path
+from tinymem.stores.files import make_private_file, make_private_folder, warn_if_open
 from tinymem.stores.journals import has_journal, is_address, open_journal, open_shared, shared_names
 
-__all__ = ["INDEX", "MARKER", "a_place", "check_name", "folder_name", "namespace_folder", "namespaces",
-           "opened_journal", "shared_journal"]  # fmt: skip
+__all__ = [
+    "INDEX",
+    "MARKER",
+    "check_name",
+    "folder_name",
+    "namespace_folder",
+    "namespaces",
+    "open_namespace_journal",
+    "open_shared_journal",
+    "to_place",
+]  # fmt: skip
 
 FORMAT = 1
 MARKER = "tinymem.json"  # marks a folder as a memory, and has its format
@@ -37,10 +46,10 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
     try:
         _check_memory(path, marker)
         if create:
-            private_folder(path)
-            if private_file(marker):
+            make_private_folder(path)
+            if make_private_file(marker):
                 marker.write_text(json.dumps({"format": FORMAT}) + "\n", "utf-8")
-            private_folder(folder)
+            make_private_folder(folder)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise StorageError(f"{path} cannot be used: {reason}; choose a folder that can be written") from error
@@ -51,7 +60,7 @@ def namespace_folder(path: Path, namespace: str, create: bool) -> Path:
 
 
 @contextmanager
-def shared_journal(address: str, namespace: str, create: bool) -> Iterator[tuple[Path, Journal]]:
+def open_shared_journal(address: str, namespace: str, create: bool) -> Iterator[tuple[Path, Journal]]:
     """Open the journal of a namespace in a database, and make the folder for what this host derives from it.
 
     The journal is closed if the block fails.
@@ -60,7 +69,7 @@ def shared_journal(address: str, namespace: str, create: bool) -> Iterator[tuple
     journal, folder = open_shared(address, namespace, create)
     try:
         try:
-            private_folder(folder)
+            make_private_folder(folder)
         except OSError as error:
             advice = "set the variable TINYMEM_CACHE to a folder that can be written"
             raise StorageError(f"{folder} cannot be made: {error.strerror}; {advice}") from error
@@ -70,18 +79,18 @@ def shared_journal(address: str, namespace: str, create: bool) -> Iterator[tuple
         raise
 
 
-def opened_journal(place: str | Path, namespace: str, create: bool = False) -> tuple[Path, Journal]:
+def open_namespace_journal(place: str | Path, namespace: str, create: bool = False) -> tuple[Path, Journal]:
     """Open the journal of a namespace, in a folder or a database; return it after the folder of what is derived."""
     if is_address(place):
-        with shared_journal(str(place), namespace, create) as opened:
+        with open_shared_journal(str(place), namespace, create) as opened:
             return opened
     folder = namespace_folder(Path(place), namespace, create)
     return folder, open_journal(folder, create)
 
 
-def a_place(value: str | PathLike[str]) -> str | Path:
+def to_place(value: str | PathLike[str]) -> str | Path:
     """Check the place of a memory: a folder, or the address of a database as it is."""
-    return value if isinstance(value, str) and is_address(value) else a_path("path", value)
+    return value if isinstance(value, str) and is_address(value) else to_path("path", value)
 
 
 def namespaces(path: str | Path) -> list[str]:
@@ -97,7 +106,7 @@ def namespaces(path: str | Path) -> list[str]:
     >>> namespaces(tempfile.mkdtemp())
     []
     """
-    path = a_place(path)
+    path = to_place(path)
     if isinstance(path, str):
         return shared_names(path)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from tinymem.archive.folders import opened_journal
+from tinymem.archive.folders import open_namespace_journal
 from tinymem.errors import EmbedderError, InputError, MissingExtraError, NotAMemoryError
 from tinymem.protocols import Embedder, Journal
 from tinymem.protocols.settings import EMBEDDER_NAME
@@ -22,7 +22,7 @@ def remembered_name(journal: Journal) -> str:
 def name_at(place: str | Path, namespace: str) -> str:
     """Return the name of the embedder of a namespace; the default if there is no such memory yet."""
     try:
-        _, journal = opened_journal(place, namespace)
+        _, journal = open_namespace_journal(place, namespace)
     except NotAMemoryError:
         return DEFAULT_EMBEDDER
     with closing(journal):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from tinymem.errors import FormatError, StepError, kind_of
+from tinymem.errors import FormatError, StepError, describe_type
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import count_message
 from tinymem.protocols import Journal, StepRow, TokenCounter
@@ -64,7 +64,7 @@ def fence_key(journal: Journal) -> bytes:
     try:
         key = bytes.fromhex(kept)
     except ValueError as error:
-        raise journal.damaged(f"{kind_of(kept)} is no key") from error
+        raise journal.damaged(f"{describe_type(kept)} is no key") from error
     if len(key) != KEY_BYTES:
         raise journal.damaged(f"a key of {len(key)} bytes instead of {KEY_BYTES}")
     return key

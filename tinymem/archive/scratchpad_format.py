@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from tinymem.errors import FormatError, InputError, kind_of, shown
-from tinymem.steps.checks import a_text
+from tinymem.errors import FormatError, InputError, describe_type, safe_repr
+from tinymem.steps.checks import check_str
 from tinymem.steps.display import one_line, short_repr, type_name
-from tinymem.steps.redaction import Redact, free
+from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.values import decode, encode
 
 __all__ = ["FORMAT", "Saved", "Unsaved", "as_text", "dumped", "loaded", "redacted_dump", "sorted_out"]
@@ -73,14 +73,14 @@ def dumped(state: Saved) -> str:
 
 def loaded(text: str) -> Saved:
     """Read a text of `dumped`; a FormatError names the place that is wrong."""
-    a_text("text", text)
+    check_str("text", text)
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"this is not the dump of a scratchpad: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         version = record.get("format") if isinstance(record, dict) else None
-        raise FormatError(f"format {shown(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
+        raise FormatError(f"format {safe_repr(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
     values = {name: _decoded(f"variables.{name}", value) for name, value in _object(record, "variables").items()}
     observations, failed = (_texts(record, field) for field in ("observations", "failed_approaches"))
     lost = {name: _unsaved(name, value) for name, value in _object(record, "unsaved").items()}
@@ -90,14 +90,14 @@ def loaded(text: str) -> Saved:
 def _object(record: Mapping[str, Any], field: str) -> dict[str, Any]:
     value = record.get(field)
     if not isinstance(value, dict):
-        raise FormatError(f"{field} must be an object, not {kind_of(value)}")
+        raise FormatError(f"{field} must be an object, not {describe_type(value)}")
     return value
 
 
 def _texts(record: Mapping[str, Any], field: str) -> list[str]:
     value = _decoded(field, record.get(field))
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise FormatError(f"{field} must be a list of strings, not {kind_of(value)}")
+        raise FormatError(f"{field} must be a list of strings, not {describe_type(value)}")
     return value
 
 
@@ -110,7 +110,7 @@ def _decoded(field: str, value: Any) -> Any:
 
 def _unsaved(name: str, value: Any) -> Unsaved:
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in Unsaved._fields):
-        raise FormatError(f"unsaved.{name:.80} must have the texts type and repr, not {kind_of(value)}")
+        raise FormatError(f"unsaved.{name:.80} must have the texts type and repr, not {describe_type(value)}")
     return Unsaved(one_line(value["type"]), one_line(value["repr"]))
 
 
@@ -119,7 +119,7 @@ def redacted_dump(text: str, redact: Redact | None) -> str:
     if redact is None:
         return text
     state = loaded(text)
-    change = partial(free, redact=redact)
+    change = partial(redact_json, redact=redact)
     values = {name: change(value) for name, value in state.variables.items()}
     lost = {name: Unsaved(what.type, redact(what.repr)) for name, what in state.lost.items()}
     return dumped(Saved(values, change(state.observations), change(state.failed_approaches), lost))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from tinymem.errors import kind_of
+from tinymem.errors import describe_type
 from tinymem.messages.answers import open_calls
 from tinymem.messages.recognition import Linked
 from tinymem.protocols import Journal, LinkRow
@@ -33,7 +33,7 @@ def read_calls(journal: Journal, kept: str, steps: Sequence[Step]) -> dict[str, 
     try:
         return {str(id): int(number) for id, number in json.loads(kept).items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise journal.damaged(f"{kind_of(kept)} is not a list of open calls") from error
+        raise journal.damaged(f"{describe_type(kept)} is not a list of open calls") from error
 
 
 def put_links(journal: Journal, steps: Sequence[Step], links: Mapping[str, Sequence[Linked]]) -> None:

@@ -19,7 +19,7 @@ from tinymem.cli.options import (
     parse_time,
 )
 from tinymem.cli.shared import Target, excerpt_record, left_out_record, on_memory, print_json, say
-from tinymem.steps.terminal import many
+from tinymem.steps.terminal import pluralize
 
 __all__ = ["context", "explain", "recall"]
 
@@ -73,8 +73,10 @@ def recall(
         say(found.text)
     if found.note:
         say(f"tinymem: {found.note}", err=True)
-    size = f"{many(len(items), 'excerpt')}, {found.tokens:,} of {many(max_tokens, 'token')}"
-    nothing = f"Nothing fits {many(max_tokens, 'token')}: give --max-tokens {needed}" if needed else "Nothing found"
+    size = f"{pluralize(len(items), 'excerpt')}, {found.tokens:,} of {pluralize(max_tokens, 'token')}"
+    nothing = (
+        f"Nothing fits {pluralize(max_tokens, 'token')}: give --max-tokens {needed}" if needed else "Nothing found"
+    )
     say(f"{size if found else nothing}, {milliseconds:.0f} ms.", err=True)
 
 

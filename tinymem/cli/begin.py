@@ -16,7 +16,7 @@ import typer
 from tinymem.cli.options import EmbedderOption, JsonOption
 from tinymem.cli.shared import Target, on_memory, print_json, say
 from tinymem.errors import InputError, TinymemError
-from tinymem.steps.terminal import many
+from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
     from tinymem.archive.stats import Stats
@@ -92,15 +92,15 @@ def ingest(
 
 def _ingest(target: Target, files: Sequence[Path]) -> None:
     from tinymem.cli.ingestion.ingest import ingest_files
-    from tinymem.steps.progress import bar
-    from tinymem.upkeep.forgetting import undone_on_failure
+    from tinymem.steps.progress import show_progress
+    from tinymem.upkeep.forgetting import cleanup_on_failure
 
     begin = time.perf_counter()
-    with undone_on_failure(target.place, target.namespace):  # files that are refused leave no empty memory behind
+    with cleanup_on_failure(target.place, target.namespace):  # files that are refused leave no empty memory behind
         with target.open(create=True) as memory:
-            with bar(sys.stderr, "ingesting", "steps") as progress:
+            with show_progress(sys.stderr, "ingesting", "steps") as progress:
                 done = ingest_files(memory, files, progress)
-            with bar(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
+            with show_progress(sys.stderr, "indexing", "passages") as progress, suppress(TinymemError):
                 memory.flush(progress)  # where that fails, it waits for the next time
             held = memory.stats()
         seconds = time.perf_counter() - begin
@@ -120,7 +120,7 @@ def _report(done: Ingested) -> None:
         types = ", ".join(f"{count:,} {name}" for name, count in done.skipped.items())
         say(f"tinymem: {done.file}: lines without a message were left out: {types}", err=True)
     if done.error is not None:
-        kept = f" (the {many(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
+        kept = f" (the {pluralize(done.steps, 'step')} before it {'was' if done.steps == 1 else 'were'} added)"
         say(f"tinymem: {done.error}{kept if done.steps else ''}", err=True)
 
 
@@ -148,7 +148,7 @@ def watch(
             while True:
                 for done in watched.changes(memory):
                     if done.steps:
-                        say(f"{done.file}: {many(done.steps, 'step')}")
+                        say(f"{done.file}: {pluralize(done.steps, 'step')}")
                         sys.stdout.flush()
                     _report(done)
                 if once:
@@ -162,6 +162,6 @@ def _summary(done: Sequence[Ingested], held: Stats, where: str) -> str:
     steps, runs, known = (sum(getattr(one, name) for one in done) for name in ("steps", "runs", "known"))
     again = f" ({known:,} {'was' if known == 1 else 'were'} added before)" if known else ""
     return (
-        f"Added {many(steps, 'step')} of {many(runs, 'run')}{again} {where}, "
-        f"which now holds {many(held.steps, 'step')}, {many(held.tokens, 'token')}."
+        f"Added {pluralize(steps, 'step')} of {pluralize(runs, 'run')}{again} {where}, "
+        f"which now holds {pluralize(held.steps, 'step')}, {pluralize(held.tokens, 'token')}."
     )

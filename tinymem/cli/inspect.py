@@ -12,7 +12,7 @@ import typer
 
 from tinymem.cli.shared import Target, listen_at, on_memory, say, web_address
 from tinymem.errors import InputError, StorageError
-from tinymem.steps.terminal import many
+from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
     from tinymem.cli.inspector.view import View
@@ -85,18 +85,18 @@ def _serve_page(view: View, host: str, port: int) -> None:
 def _write_page(target: Target, view: View, file: Path, steps: int, questions: Sequence[str]) -> None:
     from tinymem.cli.inspector.page import page
     from tinymem.cli.inspector.snapshot import snapshot
-    from tinymem.stores.files import opener
+    from tinymem.stores.files import open_private
 
     data = snapshot(view, steps, questions)
     text = page(data)
     try:
-        with open(file, "w", encoding="utf-8", opener=opener) as out:
+        with open(file, "w", encoding="utf-8", opener=open_private) as out:
             out.write(text)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror or error}") from error
     written, held = len(data["steps"]), data["overview"]["steps"]
     record = {"file": str(file), "steps": written, "of": held, "characters": len(text)}
-    target.answer(record, f"Wrote {written:,} of {many(held, 'step')} to {file}.")
+    target.answer(record, f"Wrote {written:,} of {pluralize(held, 'step')} to {file}.")
 
 
 @on_memory()

@@ -12,7 +12,7 @@ import typer
 from tinymem.cli.options import JsonOption
 from tinymem.cli.shared import Target, confirm, on_memory, print_json, say
 from tinymem.errors import InputError
-from tinymem.steps.terminal import many
+from tinymem.steps.terminal import pluralize
 
 __all__ = ["export", "import_file", "migrate", "schema", "scrub"]
 
@@ -35,7 +35,7 @@ def export(
 
     Example: tinymem export memory.jsonl
     """
-    from tinymem.steps.progress import bar
+    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.exporting import export_memory
 
     target.check()
@@ -43,9 +43,9 @@ def export(
     if to is file and file.is_file() and not force and not confirm(f"{file} is there already. Overwrite it?"):
         say("Nothing was exported; --force overwrites without asking.", err=True)
         raise typer.Exit(1)
-    with bar(sys.stderr, "exporting", "steps") as progress:
+    with show_progress(sys.stderr, "exporting", "steps") as progress:
         done = export_memory(target.place, to, namespace=target.namespace, vectors=vectors, progress=progress)
-    say(f"Exported {many(done.steps, 'step')} and {many(done.episodes, 'episode')}.", err=True)
+    say(f"Exported {pluralize(done.steps, 'step')} and {pluralize(done.episodes, 'episode')}.", err=True)
 
 
 @on_memory()
@@ -57,17 +57,17 @@ def import_file(
 
     Example: tinymem import memory.jsonl --namespace restored
     """
-    from tinymem.steps.progress import bar
+    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.importing import import_memory
 
     path, namespace = target.place, target.namespace
-    with bar(sys.stderr, "importing", "steps read and embedded") as progress:
+    with show_progress(sys.stderr, "importing", "steps read and embedded") as progress:
         came = import_memory(path, file, namespace=namespace, embedder=target.embedder, progress=progress)
     scratchpad = " and the scratchpad" if came.scratchpad else ""
     target.answer(
         dataclasses.asdict(came),
-        f"Imported {many(came.steps, 'step')}, {many(came.episodes, 'episode')}{scratchpad} into {target.display_path} "
-        f"(namespace {namespace}), and embedded {many(came.embedded, 'passage')}.",
+        f"Imported {pluralize(came.steps, 'step')}, {pluralize(came.episodes, 'episode')}{scratchpad} "
+        f"into {target.display_path} (namespace {namespace}), and embedded {pluralize(came.embedded, 'passage')}.",
     )
 
 
@@ -125,14 +125,14 @@ def _bring_up(url: str) -> tuple[dict[str, int], str]:
 
 
 def _copy(source: str, target: str, namespace: str | None) -> tuple[list[dict[str, object]], str]:
-    from tinymem.steps.progress import bar
+    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.migration import migrate as copy
 
-    with bar(sys.stderr, "copying", "steps and passages, copied and compared") as progress:
+    with show_progress(sys.stderr, "copying", "steps and passages, copied and compared") as progress:
         done = copy(source, target, namespace=namespace, progress=progress)
     lines = [
-        f"{one.namespace}: {many(one.steps, 'step')} and {many(one.passages, 'passage')} are the same in both places "
-        f"(SHA-256 {one.checksum[:16]}...)"
+        f"{one.namespace}: {pluralize(one.steps, 'step')} and {pluralize(one.passages, 'passage')} are the same in "
+        f"both places (SHA-256 {one.checksum[:16]}...)"
         for one in done
     ]
     return [dataclasses.asdict(one) for one in done], "\n".join(lines)

@@ -42,9 +42,9 @@ class Target:
     @property
     def place(self) -> str | Path:
         """The folder, or the address of a database."""
-        from tinymem.archive.folders import a_place
+        from tinymem.archive.folders import to_place
 
-        return a_place(self.path)
+        return to_place(self.path)
 
     @property
     def display_path(self) -> str:
@@ -81,10 +81,10 @@ class Target:
     @contextmanager
     def open_to_search(self) -> Iterator[HierarchicalMemory]:
         """Open the memory to search it, and show the progress where a large one is opened on this machine first."""
-        from tinymem.steps.progress import bar
+        from tinymem.steps.progress import show_progress
 
         with self.open_to_read() as memory:
-            with bar(sys.stderr, "opening", "passages") as progress:
+            with show_progress(sys.stderr, "opening", "passages") as progress:
                 memory.long_term.read_catalog(progress)
             yield memory
 

@@ -23,7 +23,7 @@ from tinymem.cli.options import (
 )
 from tinymem.cli.shared import Target, confirm, on_memory, say
 from tinymem.errors import InputError
-from tinymem.steps.terminal import many
+from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
     from tinymem.upkeep.retention import RetentionReport
@@ -60,7 +60,7 @@ def forget(
 
     Example: tinymem forget --speaker Ann --before 2025-01-01 --dry-run
     """
-    from tinymem.steps.progress import bar
+    from tinymem.steps.progress import show_progress
 
     filters: dict[str, Any] = {"session": session, "speaker": speaker, "tool": tool, "type": type}
     times = {"before": before, "since": since, "until": until}
@@ -73,20 +73,20 @@ def forget(
     with target.open(writes=not dry_run) as memory:
         count = memory.forget(id or (), **filters, dry_run=True)
         if count and not dry_run:
-            _confirm(f"Forget {many(count, 'step')} of namespace {target.namespace!r} for good?", yes)
-            with bar(sys.stderr, "forgetting", "parts") as progress:
+            _confirm(f"Forget {pluralize(count, 'step')} of namespace {target.namespace!r} for good?", yes)
+            with show_progress(sys.stderr, "forgetting", "parts") as progress:
                 count = memory.forget(id or (), **filters, progress=progress)
-    said = f"{'Would forget' if dry_run else 'Forgot'} {many(count, 'step')}."
+    said = f"{'Would forget' if dry_run else 'Forgot'} {pluralize(count, 'step')}."
     target.answer({"steps": count, "dry_run": dry_run}, said)
 
 
 def _forget_namespace(target: Target, dry_run: bool, yes: bool) -> None:
-    from tinymem.archive.folders import namespace_folder, opened_journal
+    from tinymem.archive.folders import namespace_folder, open_namespace_journal
     from tinymem.upkeep.forgetting import forget_namespace
 
     target.check()
     if isinstance(place := target.place, str):
-        with closing(opened_journal(place, target.namespace)[1]) as journal:
+        with closing(open_namespace_journal(place, target.namespace)[1]) as journal:
             where = journal.location
     else:
         where = str(namespace_folder(place, target.namespace, create=False))
@@ -115,7 +115,7 @@ def retain(
 
     Example: tinymem retain --max-age 90d --max-bytes 500MB
     """
-    from tinymem.steps.progress import bar
+    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.retention import Retention
 
     if max_age is None and max_steps is None and max_bytes is None:
@@ -126,7 +126,7 @@ def retain(
         report = memory.retain(limits, dry_run=True)
         if report.removed and not dry_run:
             _confirm(_summary(report, "Forget", "?"), yes)
-            with bar(sys.stderr, "forgetting", "parts") as progress:
+            with show_progress(sys.stderr, "forgetting", "parts") as progress:
                 report = memory.retain(limits, progress=progress)
     record = dataclasses.asdict(report) | {"reasons": report.reasons, "dry_run": dry_run}
     target.answer(record, _summary(report, "Would forget" if dry_run else "Forgot", f"; {report.kept:,} stay."))
@@ -144,13 +144,13 @@ def reindex(
 
     Example: tinymem reindex --embedder sentence-transformers:all-MiniLM-L6-v2
     """
-    from tinymem.steps.progress import bar
+    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.reindexing import reindex as embed_again
 
     target.check()
-    with bar(sys.stderr, "reindexing", "passages") as progress:
+    with show_progress(sys.stderr, "reindexing", "passages") as progress:
         done = embed_again(target.place, embedder, namespace=target.namespace, progress=progress)
-    text = f"Embedded {done.embedded:,} of {many(done.passages, 'passage')}: from {done.before} to {done.after}."
+    text = f"Embedded {done.embedded:,} of {pluralize(done.passages, 'passage')}: from {done.before} to {done.after}."
     target.answer(dataclasses.asdict(done), text)
 
 
@@ -168,10 +168,10 @@ def doctor(target: Target, store: StoreOption = "chroma") -> None:
     found = examine(target.place, target.namespace, store=store)
     names = {name: name.replace("_", " ") for name in found.counts}
     looked_at = ", ".join(  # as "1 step" or "3 in index"
-        many(count, names[name].removesuffix("s")) if name.endswith("s") else f"{count:,} {names[name]}"
+        pluralize(count, names[name].removesuffix("s")) if name.endswith("s") else f"{count:,} {names[name]}"
         for name, count in found.counts.items()
     )
-    summary = f"{'Sound' if found.sound else many(len(found.findings), 'finding')}: {looked_at or 'nothing'}."
+    summary = f"{'Sound' if found.sound else pluralize(len(found.findings), 'finding')}: {looked_at or 'nothing'}."
     record = {"sound": found.sound, **dataclasses.asdict(found)}
     target.answer(record, "\n".join([*map(str, found.findings), summary]))
     raise typer.Exit(0 if found.sound else 1)
@@ -183,14 +183,16 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
 
     Example: tinymem rebuild --path ./memory
     """
-    from tinymem.steps.progress import bar
+    from tinymem.steps.progress import show_progress
     from tinymem.upkeep.diagnosis import rebuild as remake
 
     target.check()
-    with bar(sys.stderr, "rebuilding", "vectors") as progress:
+    with show_progress(sys.stderr, "rebuilding", "vectors") as progress:
         vectors = remake(target.place, target.namespace, store=store, progress=progress)
     none = "There is no index to make: no step has left the window yet."
-    target.answer({"vectors": vectors}, f"The index was made again, of {many(vectors, 'vector')}." if vectors else none)
+    target.answer(
+        {"vectors": vectors}, f"The index was made again, of {pluralize(vectors, 'vector')}." if vectors else none
+    )
 
 
 # -- inside -----------------------------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def _confirm(question: str, yes: bool) -> None:
 
 def _summary(report: RetentionReport, what: str, end: str) -> str:
     why = ", ".join(f"{count:,} by {reason}" for reason, count in report.reasons.items())
-    return f"{what} {many(len(report.removed), 'step')}{f' ({why})' if why else ''}{end}"
+    return f"{what} {pluralize(len(report.removed), 'step')}{f' ({why})' if why else ''}{end}"
 
 
 def _amount(kind: str, text: str) -> int:

@@ -25,7 +25,7 @@ from tinymem.messages.chains import NATIVE
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.formats.conversation import Added
 from tinymem.messages.formats.parts import items_of, strings
-from tinymem.steps.content import thawed
+from tinymem.steps.content import to_mutable
 from tinymem.steps.step import Message
 
 try:
@@ -138,7 +138,7 @@ def _held(memory: HierarchicalMemory, session: str) -> Iterator[tuple[str, list[
         natives = [message.get(NATIVE) for message in step.to_messages()]
         own = [one["items"] for one in natives if isinstance(one, Mapping) and one.get(MARK) == session]
         if own:  # else the filter was given it, and the session was not
-            yield step.id, [item for items in own for item in thawed(items)]
+            yield step.id, [item for items in own for item in to_mutable(items)]
 
 
 def _items(memory: HierarchicalMemory, session: str, limit: int | None) -> list[Item]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinymem.archive.rows import LONGEST_LABEL, label_of
-from tinymem.errors import InputError, shown
+from tinymem.errors import InputError, safe_repr
 from tinymem.protocols import Journal
-from tinymem.steps.checks import a_text
+from tinymem.steps.checks import check_str
 from tinymem.steps.content import clean
-from tinymem.steps.redaction import Redact, free
+from tinymem.steps.redaction import Redact, redact_json
 from tinymem.stores.filter import Filter
 
 __all__ = ["Filters"]
@@ -29,7 +29,7 @@ class Filters:
 
     def name(self, name: str, value: str) -> str:
         """Check a name, as that of a session, and redact it as it was when it was written down."""
-        text = a_text(name, value)
+        text = check_str(name, value)
         return self._redact(text) if self._redact else text
 
     def make(self, *, where: Mapping[str, Any] | None = None, **limits: Any) -> Filter:
@@ -46,7 +46,7 @@ class Filters:
                 given[name] = value
             else:
                 field = "session" if name == "sessions" else name
-                given[field] = a_text(name, value) if name == "type" else self.name(name, value)
+                given[field] = check_str(name, value) if name == "type" else self.name(name, value)
         if where is not None and (labels := self._labels(where)):
             given["numbers"] = tuple(self._journal.matching(Filter(labels=tuple(labels))))
         return Filter(**given)
@@ -54,14 +54,14 @@ class Filters:
     def _labels(self, where: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return metadata as the journal has it."""
         if not isinstance(where, Mapping):
-            raise InputError(f"where must be a mapping of metadata, as in {{'user': 'ann'}}, not {shown(where)}")
+            raise InputError(f"where must be a mapping of metadata, as in {{'user': 'ann'}}, not {safe_repr(where)}")
         labels = []
-        for name, value in (free(dict(where), self._redact) if self._redact else where).items():
+        for name, value in (redact_json(dict(where), self._redact) if self._redact else where).items():
             label = label_of(value)
             if not isinstance(name, str) or label is None:
                 raise InputError(
                     f"where must have texts of up to {LONGEST_LABEL:,} characters, numbers or booleans by name, not "
-                    f"{shown(name)}: {shown(value)}"
+                    f"{safe_repr(name)}: {safe_repr(value)}"
                 )
             labels.append((clean(name), label))
         return labels

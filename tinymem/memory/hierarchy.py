@@ -15,7 +15,7 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.folders import check_name
 from tinymem.archive.stats import Stats, stats_of
-from tinymem.errors import ClosedError, InputError, shown
+from tinymem.errors import ClosedError, InputError, safe_repr
 from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
@@ -38,24 +38,24 @@ from tinymem.recall.search import NEXT_BEST, Search
 from tinymem.registry import embedder_from, is_in_memory, known_store, shared_store, store_from, summarizer_from
 from tinymem.steps.checks import (
     Time,
-    a_callable,
-    a_number,
-    a_text,
-    an_aware_time,
-    an_object,
-    one_of,
-    some,
-    some_texts,
-    some_tokens,
-    whole_number,
+    check_callable,
+    check_choice,
+    check_instance,
+    check_iterable,
+    check_non_negative_int,
+    check_number,
+    check_str,
+    check_strings,
+    check_token_budget,
+    to_utc,
 )
 from tinymem.steps.collection import StepCollection
-from tinymem.steps.content import Content, checked, clean
+from tinymem.steps.content import Content, check_content, clean
 from tinymem.steps.ids import utc_now
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.redaction import Redact, redact_from
-from tinymem.steps.step import STYLES, Message, Step, StepT, Style, some_steps
-from tinymem.steps.terminal import many
+from tinymem.steps.step import STYLES, Message, Step, StepT, Style, check_steps
+from tinymem.steps.terminal import pluralize
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
@@ -65,7 +65,7 @@ from tinymem.upkeep.forgetting import forget_namespace, select_steps
 from tinymem.upkeep.retention import Retention, RetentionReport
 from tinymem.window.defaults import always_pruned, default_strategy
 from tinymem.window.manager import OnConflict
-from tinymem.window.strategy import PruneReport, Prunes, a_strategy
+from tinymem.window.strategy import PruneReport, Prunes, check_strategy
 
 __all__ = ["Conflict", "HierarchicalMemory"]
 
@@ -141,22 +141,24 @@ class HierarchicalMemory(StepCollection):
         extra_keys: Collection[str] = (),
         create: bool = True,
     ) -> None:
-        self.max_tokens = some_tokens("max_tokens", max_tokens)
-        self.window_tokens = some_tokens(
+        self.max_tokens = check_token_budget("max_tokens", max_tokens)
+        self.window_tokens = check_token_budget(
             "window_tokens", max_tokens // 2 or 1 if window_tokens is None else window_tokens
         )
-        self.shares = an_object("shares", shares, Shares)
-        an_object("retention", retention, Retention, or_none=True)
+        self.shares = check_instance("shares", shares, Shares)
+        check_instance("retention", retention, Retention, or_none=True)
         counter, redact = counter_from(counter), redact_from(redact)
-        keys = some_texts("extra_keys", extra_keys)
+        keys = check_strings("extra_keys", extra_keys)
         if prune_strategy is not None:
-            a_strategy("prune_strategy", prune_strategy)
+            check_strategy("prune_strategy", prune_strategy)
         strategy = prune_strategy or default_strategy(self.window_tokens, counter)
-        prompt = None if system_prompt is None else SystemPromptStep(checked(system_prompt, "system_prompt") or "")
+        prompt = (
+            None if system_prompt is None else SystemPromptStep(check_content(system_prompt, "system_prompt") or "")
+        )
         embedder = None if embedder is None else embedder_from(embedder)
         store = known_store(shared_store(store) if is_address(path) else store)
         summarizer = summarizer_from(summarizer)
-        an_object("callbacks", callbacks, Callbacks)
+        check_instance("callbacks", callbacks, Callbacks)
         self.namespace, self._closed, self._worker = namespace, False, Worker()
         self._store_name = store if isinstance(store, str) else store.name
         with open_place(self, path, namespace, create) as place:
@@ -236,7 +238,7 @@ class HierarchicalMemory(StepCollection):
         ...     [step.text for step in memory.steps]
         ['The port is 8443.']
         """
-        one_of("on_conflict", on_conflict, "error", "skip", "replace")
+        check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
             return self._add_resolving(steps, on_conflict, self.short_term.add_steps, self.short_term.add_instead)
         self._check_open()
@@ -290,7 +292,7 @@ class HierarchicalMemory(StepCollection):
         [1, 0]
         """
         with self._while_open():
-            given = some("messages", chat_messages(messages, format))
+            given = check_iterable("messages", chat_messages(messages, format))
             own = {at: one for at, one in enumerate(given) if not is_own_message(one, self.long_term.key)}
             with indices_given([*own]):
                 added = self.short_term.add_messages(
@@ -325,8 +327,8 @@ class HierarchicalMemory(StepCollection):
             InputError: One of them is no step, or in the memory already.
             MessageError: A tool's result comes without its call.
         """
-        given = some_steps("steps", steps)
-        one_of("on_conflict", on_conflict, "error", "skip", "replace")
+        given = check_steps("steps", steps)
+        check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
             return self._add_resolving(given, on_conflict, self.short_term.archive, self.short_term.archive)
         with self._while_open():
@@ -370,7 +372,7 @@ class HierarchicalMemory(StepCollection):
         [1, 0]
         """
         with self._while_open():
-            one_of("on_conflict", on_conflict, "skip", "add")
+            check_choice("on_conflict", on_conflict, "skip", "add")
             about = facts_about(self._filters.name("session", session), now, metadata)
             if on_conflict == "add":
                 added = self._fitting.add(messages, format, about)
@@ -393,7 +395,7 @@ class HierarchicalMemory(StepCollection):
         `metadata={"milestone": True}`. Arguments and errors as in `get`.
         """
         if not isinstance(milestone, bool):
-            raise InputError(f"milestone must be True or False, not {shown(milestone)}")
+            raise InputError(f"milestone must be True or False, not {safe_repr(milestone)}")
         with self._lock:
             step = self.get(id)
             self.long_term.set_milestones([step.step_number or 0], milestone)
@@ -483,10 +485,10 @@ class HierarchicalMemory(StepCollection):
         Raises:
             BudgetError: What is always in is over the budget by itself.
         """
-        one_of("style", style, *STYLES)
+        check_choice("style", style, *STYLES)
         self._check_open()
-        budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
-        asked, when = None if query is None else a_text("query", query), an_aware_time("now", now) or utc_now()
+        budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
+        asked, when = None if query is None else check_str("query", query), to_utc("now", now) or utc_now()
         context = self._contexts.of_window(asked, budget, when, style, self.shares)
         self._callbacks.recalled(context.recalled)
         return context
@@ -555,9 +557,9 @@ class HierarchicalMemory(StepCollection):
         limits = {"since": since, "until": until, "sessions": sessions, "speaker": speaker, "tool": tool, "type": type}
         with self._while_open():
             only = self._filters.make(**limits, where=where)
-            budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
-            asked = None if query is None else a_text("query", query)
-            one_of("style", style, *STYLES)
+            budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
+            asked = None if query is None else check_str("query", query)
+            check_choice("style", style, *STYLES)
             about = facts_about(self._filters.name("session", session), now, metadata)
             history, added = self._fitting.take(messages, format, about)
             self._upkeep.settle(added)
@@ -623,14 +625,14 @@ class HierarchicalMemory(StepCollection):
         limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._while_open():
             only = self._filters.make(**limits, where=where)
-            when = an_aware_time("now", now) or utc_now()
-            budget = some_tokens("max_tokens", max_tokens)
+            when = to_utc("now", now) or utc_now()
+            budget = check_token_budget("max_tokens", max_tokens)
             if not isinstance(ids, bool):
-                raise InputError(f"ids must be True or False, not {shown(ids)}")
-            if k is not None and whole_number("k", k) < 1:
-                raise InputError(f"k must be 1 or more, not {shown(k)}")
-            least = None if min_relevance is None else a_number("min_relevance", min_relevance, 0, 1)
-        asked = a_text("query", query)
+                raise InputError(f"ids must be True or False, not {safe_repr(ids)}")
+            if k is not None and check_non_negative_int("k", k) < 1:
+                raise InputError(f"k must be 1 or more, not {safe_repr(k)}")
+            least = None if min_relevance is None else check_number("min_relevance", min_relevance, 0, 1)
+        asked = check_str("query", query)
         found = self._search.recall(
             asked, budget, when, only=only, diversity=diversity, ids=ids, k=k, min_relevance=least
         )
@@ -652,8 +654,10 @@ class HierarchicalMemory(StepCollection):
         True
         """
         with self._while_open():
-            when, budget = an_aware_time("now", now) or utc_now(), some_tokens("max_tokens", max_tokens)
-        return self._search.explain(a_text("query", query), budget, when, whole_number("next_best", next_best))
+            when, budget = to_utc("now", now) or utc_now(), check_token_budget("max_tokens", max_tokens)
+        return self._search.explain(
+            check_str("query", query), budget, when, check_non_negative_int("next_best", next_best)
+        )
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole.
@@ -683,7 +687,7 @@ class HierarchicalMemory(StepCollection):
         ...     "10.0.0.7" in memory.open("#1")
         True
         """
-        budget, begin = some_tokens("max_tokens", max_tokens), whole_number("start", start)
+        budget, begin = check_token_budget("max_tokens", max_tokens), check_non_negative_int("start", start)
         return self._reading.render(self.get(id), begin, budget)
 
     def history(
@@ -717,7 +721,7 @@ class HierarchicalMemory(StepCollection):
         with self._while_open():
             named = None if session is None else self._filters.name("session", session)
             number = None if after is None else self._reading.number_behind(after)
-            left = None if limit is None else whole_number("limit", limit)
+            left = None if limit is None else check_non_negative_int("limit", limit)
         return self._reading.history(named, number, left, newest)
 
     def tools(self, *, session: str | None = None, where: Mapping[str, Any] | None = None) -> list[MemoryTool]:
@@ -769,7 +773,7 @@ class HierarchicalMemory(StepCollection):
         self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
         self.long_term.hurry()
         self.medium_term.settle()
-        self.long_term.flush(a_callable("progress", progress) or unseen)
+        self.long_term.flush(check_callable("progress", progress) or no_progress)
 
     def export(self, file: str | Path | TextIO, *, vectors: bool = False, progress: Progress | None = None) -> Exported:
         """Write all that the memory holds as lines of JSON, which `tinymem.import_memory` reads.
@@ -832,10 +836,10 @@ class HierarchicalMemory(StepCollection):
         ...     memory.forget(speaker="Ann", session="monday")
         1
         """
-        a_callable("progress", progress)
+        check_callable("progress", progress)
         limits = {"session": session, "speaker": speaker, "tool": tool, "type": type}
         with self._while_open():
-            named = [clean(id) for id in some_texts("ids", [ids] if isinstance(ids, str) else ids)]
+            named = [clean(id) for id in check_strings("ids", [ids] if isinstance(ids, str) else ids)]
             only = self._filters.make(since=since, until=until, before=before, where=where, **limits)
             if not named and only == Filter():
                 raise InputError("say what to forget: ids, session, before, since, until, speaker, tool, type or where")
@@ -870,9 +874,9 @@ class HierarchicalMemory(StepCollection):
             InputError: There are no limits.
             StorageError: As in `forget`.
         """
-        a_callable("progress", progress)
+        check_callable("progress", progress)
         with self._while_open():
-            report = self._upkeep.retain(retention, an_aware_time("now", now) or utc_now(), dry_run)
+            report = self._upkeep.retain(retention, to_utc("now", now) or utc_now(), dry_run)
         self._upkeep.purge(None if dry_run else progress)
         return replace(report, bytes_after=self.long_term.journal.size())
 
@@ -915,5 +919,5 @@ class HierarchicalMemory(StepCollection):
         self.close()
 
     def __repr__(self) -> str:
-        state = " closed" if self._closed else f": {many(len(self), 'step')} in the window"
+        state = " closed" if self._closed else f": {pluralize(len(self), 'step')} in the window"
         return f"<HierarchicalMemory {self._place.shown}{state}>"

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tinymem.archive.folders import a_place, folder_name, namespaces
+from tinymem.archive.folders import folder_name, namespaces, to_place
 from tinymem.archive.remembered import name_at, remembered_embedder
-from tinymem.errors import ClosedError, InputError, StorageError, warn_hourly, without_content
+from tinymem.errors import ClosedError, InputError, StorageError, safe_summary, warn_hourly
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter
@@ -81,7 +81,7 @@ class Memories:
             raise InputError(f"timeout must be seconds of 0 or more, not {timeout!r:.80}")
         if "namespace" in options:
             raise InputError("namespace is given to open(), not to Memories: it holds all of them")
-        self._where, self._max_open, self._timeout = a_place(path), max_open, timeout
+        self._where, self._max_open, self._timeout = to_place(path), max_open, timeout
         self.path = shown_address(self._where) if isinstance(self._where, str) else self._where
         self._options: dict[str, Any] = {
             "embedder": None if embedder is None else embedder_from(embedder),
@@ -208,7 +208,7 @@ class Memories:
             assert slot.memory is not None
             slot.memory.close()
         except Exception as error:
-            warn_hourly(logger, self.path, "a namespace was closed, but %s", without_content(error))
+            warn_hourly(logger, self.path, "a namespace was closed, but %s", safe_summary(error))
             return error
         finally:
             self._remove(namespace)

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinymem.archive.folders import namespace_folder, shared_journal
+from tinymem.archive.folders import namespace_folder, open_shared_journal
 from tinymem.archive.temporary import private_folder
-from tinymem.errors import own_place
+from tinymem.errors import new_log_key
 from tinymem.protocols import Journal
-from tinymem.steps.checks import a_path
+from tinymem.steps.checks import to_path
 from tinymem.stores.journals import is_address
-from tinymem.upkeep.forgetting import undone_on_failure
+from tinymem.upkeep.forgetting import cleanup_on_failure
 
 __all__ = ["Place", "open_place"]
 
@@ -46,16 +46,16 @@ def open_place(owner: object, path: str | Path | None, namespace: str, create: b
     What was made for it is removed again where the block fails.
     """
     if is_address(path):
-        with shared_journal(str(path), namespace, create) as (folder, journal):
+        with open_shared_journal(str(path), namespace, create) as (folder, journal):
             yield Place(folder, folder, journal, journal.location, journal.location)
         return
     is_private, remove = path is None, None
     if path is None:
         path, remove = private_folder(owner)
-    path = a_path("path", path)
-    with undone_on_failure(path, namespace, remove):
+    path = to_path("path", path)
+    with cleanup_on_failure(path, namespace, remove):
         folder = namespace_folder(path, namespace, create)
         if is_private:
-            yield Place(path, folder, None, "in this process", own_place(), remove)
+            yield Place(path, folder, None, "in this process", new_log_key(), remove)
         else:
             yield Place(path, folder, None, f"{path} namespace={namespace!r}", f"{path} {namespace}")

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from tinymem.archive.archive import Archive
-from tinymem.errors import InputError, kind_of
+from tinymem.errors import InputError, describe_type
 from tinymem.messages.fitting import most_characters
 from tinymem.messages.tokens import LONGEST_TOKEN
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import block, one_line
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
-from tinymem.upkeep.forgetting import number_of
+from tinymem.upkeep.forgetting import find_number
 
 __all__ = ["Reading", "render_part"]
 
@@ -30,16 +30,16 @@ class Reading:
 
     def get(self, id: str | int) -> Step:
         """Return one step, whole; the lock must be held."""
-        number = number_of(self._archive, id)
+        number = find_number(self._archive, id)
         if (found := self._archive.fetch([number]).get(number)) is None:
             raise InputError(f"no step {number if number >= 0 else 'of this id'} in namespace {self._namespace!r}")
         return found
 
     def number_behind(self, after: str | int) -> int:
         """Return the number of the step that a history goes on behind; it may have been forgotten."""
-        number = number_of(self._archive, after) if isinstance(after, (str, int)) else -1
+        number = find_number(self._archive, after) if isinstance(after, (str, int)) else -1
         if number < 0:
-            raise InputError(f"after must be the id or the number of a step, not {kind_of(after)}")
+            raise InputError(f"after must be the id or the number of a step, not {describe_type(after)}")
         return number
 
     def history(self, session: str | None, number: int | None, limit: int | None, newest: bool) -> Iterator[Step]:

@@ -12,7 +12,7 @@ from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.memory.aio.worker import Worker
 from tinymem.protocols import TokenCounter
 from tinymem.recall import Recall
-from tinymem.steps.checks import a_text, some_tokens, whole_number
+from tinymem.steps.checks import check_non_negative_int, check_str, check_token_budget
 from tinymem.steps.content import is_empty
 from tinymem.steps.step import Step
 
@@ -73,7 +73,7 @@ class MemoryTool:
             if unknown := ", ".join(sorted(arguments.keys() - self._properties.keys())):
                 raise InputError(f"{self.name} has no argument {unknown:.{SHOWN}}, only {', '.join(self._properties)}.")
             given = {name: value for name, value in arguments.items() if value is not None}
-            if is_empty(a_text(self._required, given.get(self._required, ""))):
+            if is_empty(check_str(self._required, given.get(self._required, ""))):
                 raise InputError(f"Give {self._required}.")
             return self._answer(**given)
         except InputError as error:
@@ -119,7 +119,7 @@ def memory_tools(
     """
 
     def budget(max_tokens: int | None) -> int:
-        tokens = some_tokens("max_tokens", DEFAULT if max_tokens is None else max_tokens)
+        tokens = check_token_budget("max_tokens", DEFAULT if max_tokens is None else max_tokens)
         return max(LEAST, min(tokens, most))
 
     def search(query: str, max_tokens: int | None = None) -> str:
@@ -130,7 +130,7 @@ def memory_tools(
     def open_step(id: str, start: int = 0, max_tokens: int | None = None) -> str:
         if not lets_pass(step := get(id)):
             raise InputError("no step with this id")
-        return read(step.id, whole_number("start", start), max_tokens=budget(max_tokens))
+        return read(step.id, check_non_negative_int("start", start), max_tokens=budget(max_tokens))
 
     searching = (
         "Search everything that was said and done before, in this conversation and earlier ones. "

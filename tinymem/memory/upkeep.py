@@ -11,9 +11,9 @@ from typing import TypeAlias
 from tinymem.archive.archive import Archive
 from tinymem.archive.durable_window import DurableWindow
 from tinymem.errors import InputError, StorageError, TinymemError, warn_hourly
-from tinymem.steps.checks import some
+from tinymem.steps.checks import check_iterable
 from tinymem.steps.ids import utc_now
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.upkeep.retention import Retention, RetentionReport, retain
 
@@ -46,7 +46,7 @@ class Upkeep:
         Returns:
             The steps that were added, and True where others were forgotten for them.
         """
-        given, journal = list(some("steps", steps)), self._archive.journal
+        given, journal = list(check_iterable("steps", steps)), self._archive.journal
         ids = [step.id for step in given if isinstance(step, Step)]
         added: list[Step] = []
         while True:
@@ -98,7 +98,7 @@ class Upkeep:
 
     def purge(self, progress: Progress | None) -> None:
         """Have the index forget what is removed, without the lock: the second of the two parts of forgetting."""
-        advance = progress or unseen
+        advance = progress or no_progress
         advance(1, 2)
         self._archive.purge()
         advance(2, 2)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from tinymem.errors import MessageError, StepError, kind_of
+from tinymem.errors import MessageError, StepError, describe_type
 from tinymem.messages.answers import OpenCall, answered_by
 from tinymem.messages.sendable import name_and_arguments, plain, raw_calls
 from tinymem.steps.actions import ActionStep, ToolCall
-from tinymem.steps.checks import Time, an_aware_time, some
-from tinymem.steps.content import checked, to_json
-from tinymem.steps.step import Message, Step, Style, overlay_of, some_steps
+from tinymem.steps.checks import Time, check_iterable, to_utc
+from tinymem.steps.content import check_content, to_json
+from tinymem.steps.step import Message, Step, Style, check_steps, diff_overlay
 from tinymem.steps.types import ROLES, MessageStep, SystemPromptStep, TaskStep
 
 __all__ = ["groups", "messages_from_steps", "messages_of_each", "steps_from_messages"]
@@ -37,7 +37,7 @@ def messages_of_each(
     steps: Iterable[Step], summary_mode: bool = False, style: Style = "auto"
 ) -> Iterator[tuple[Step, list[Message]]]:
     """Render each step with the others around it, as `messages_from_steps` does."""
-    steps = some_steps("steps", steps)
+    steps = check_steps("steps", steps)
     late = {step.tool_call_id for step in steps if _is_result(step)}
     called = {call.id for step in steps if isinstance(step, ActionStep) for call in step.tool_calls} if late else set()
 
@@ -77,13 +77,15 @@ def steps_from_messages(
     Raises:
         MessageError: A message is malformed, or answers no call; the error has its index.
     """
-    listed = [_checked(message, index) for index, message in enumerate(some("messages", messages))]
+    listed = [_checked(message, index) for index, message in enumerate(check_iterable("messages", messages))]
     is_run = any(raw_calls(message) or message["role"] == "tool" for message in listed)
     shared: dict[str, Any] = {"session": session}
     if timestamp is not None:
-        shared["timestamp"] = an_aware_time("timestamp", timestamp)
+        shared["timestamp"] = to_utc("timestamp", timestamp)
     steps: list[Step] = []
-    waiting = [call if isinstance(call, OpenCall) else OpenCall(call, "", call) for call in some("pending", pending)]
+    waiting = [
+        call if isinstance(call, OpenCall) else OpenCall(call, "", call) for call in check_iterable("pending", pending)
+    ]
     at = 0
     step: Step
     while at < len(listed):
@@ -98,7 +100,7 @@ def steps_from_messages(
         except StepError as error:
             raise MessageError(str(error), at) from error
         rendered = step.to_messages(style="tools")
-        layers = [overlay_of(*pair) for pair in zip(rendered, listed[at : at + taken], strict=True)]
+        layers = [diff_overlay(*pair) for pair in zip(rendered, listed[at : at + taken], strict=True)]
         steps.append(step.evolve(overlay=tuple(layers)) if any(layers) else step)
         at += taken
     return steps
@@ -108,11 +110,11 @@ def _checked(message: Mapping[str, Any], index: int) -> Message:
     if not isinstance(message, Mapping):
         raise MessageError(f"must be a mapping with role and content, not {type(message).__name__}", index)
     if message.get("role") not in ROLES:
-        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {kind_of(message.get('role'))}", index)
+        raise MessageError(f"role must be one of {', '.join(ROLES)}, not {describe_type(message.get('role'))}", index)
     if not isinstance(message.get("tool_calls") or [], Sequence):
         raise MessageError(f"tool_calls must be a list, not {type(message['tool_calls']).__name__}", index)
     try:
-        checked(message.get("content"), "content")  # here, so that a result's index is its own and not its call's
+        check_content(message.get("content"), "content")  # here, so that a result's index is its own and not its call's
     except StepError as error:
         raise MessageError(str(error), index) from error
     _refuse_blocks(message.get("content"), index)
@@ -186,7 +188,9 @@ def _calls(message: Message, at: int) -> list[tuple[ToolCall, str]]:
     for raw in raw_calls(message):
         given = raw.get("id") if isinstance(raw, Mapping) else raw
         if not isinstance(raw, Mapping) or not isinstance(given, (str, type(None))):
-            raise MessageError(f"a tool call must be a mapping, with an id that is a text, not {kind_of(given)}", at)
+            raise MessageError(
+                f"a tool call must be a mapping, with an id that is a text, not {describe_type(given)}", at
+            )
         name, arguments = name_and_arguments(raw)
         if not isinstance(name, str):
             raise MessageError(f"tool call {given!r:.60} has no name: its function must be a mapping with one", at)
@@ -208,7 +212,7 @@ def groups(steps: Sequence[Step]) -> list[list[Step]]:
     """
     found: list[list[Step]] = []
     asked: dict[str, int] = {}  # open call id -> the group that made the call
-    for step in some_steps("steps", steps):
+    for step in check_steps("steps", steps):
         found.append([step])
         if isinstance(step, ActionStep):
             asked.update((call.id, len(found) - 1) for call in step.tool_calls if not call.answered)

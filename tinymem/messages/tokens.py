@@ -15,10 +15,10 @@ from importlib import resources
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from tinymem.errors import InputError, MessageError, kind_of, shown
+from tinymem.errors import InputError, MessageError, describe_type, safe_repr
 from tinymem.messages.media import audio_tokens, image_tokens, media_tokens
 from tinymem.protocols import TokenCounter
-from tinymem.steps.checks import a_text, some
+from tinymem.steps.checks import check_iterable, check_str
 from tinymem.steps.content import as_text, to_json
 from tinymem.steps.step import Step, Style, are_same
 
@@ -80,7 +80,7 @@ def encoding_name(name: str) -> str:
         except KeyError:
             raise InputError(
                 f"counter must be an encoding of tiktoken ({', '.join(known)}), a model's name that tiktoken knows "
-                f"(as gpt-4o), or a TokenCounter, not {shown(name)}"
+                f"(as gpt-4o), or a TokenCounter, not {safe_repr(name)}"
             ) from None
     return _SAME.get(name, name)
 
@@ -129,7 +129,7 @@ class TiktokenCounter:
     """
 
     def __init__(self, encoding: str = "cl100k_base") -> None:
-        self.name = encoding_name(a_text("encoding", encoding))
+        self.name = encoding_name(check_str("encoding", encoding))
         self._encoding = encoding_of(self.name)
         self._known: dict[str, int] = {}
         self._known_long: dict[tuple[int, int], int] = {}  # by length and hash
@@ -138,7 +138,7 @@ class TiktokenCounter:
     def count(self, text: str) -> int:
         """Count the tokens of `text`; special tokens count as plain text."""
         if type(text) is not str:
-            text = a_text("text", text)
+            text = check_str("text", text)
         if len(text) > _SLICE:
             return self._long(text)
         found = self._known.get(text)
@@ -182,7 +182,7 @@ class EstimatingCounter:
 
     def count(self, text: str) -> int:
         """Return an upper bound of the tokens of `text`."""
-        return len(a_text("text", text).encode("utf-8", "replace"))
+        return len(check_str("text", text).encode("utf-8", "replace"))
 
 
 @functools.cache
@@ -204,7 +204,7 @@ def counter_from(counter: TokenCounter | str | None) -> TokenCounter:
     if not isinstance(counter, TokenCounter) or isinstance(counter, type):
         raise InputError(
             "counter must be the name of an encoding or of a model, or a TokenCounter (an object with a name, and "
-            f"count(text) that gives a number), not {shown(counter)}"
+            f"count(text) that gives a number), not {safe_repr(counter)}"
         )
     return counter
 
@@ -238,7 +238,7 @@ def count_message(
     if not isinstance(counter, (TiktokenCounter, EstimatingCounter)):  # quicker than asking whether it is any counter
         counter = counter_from(counter)
     if type(message) is not dict and not isinstance(message, Mapping):
-        raise MessageError(f"a message must be a mapping with role and content, not {kind_of(message)}")
+        raise MessageError(f"a message must be a mapping with role and content, not {describe_type(message)}")
     total = PER_MESSAGE
     for key, value in message.items():
         if value is None:
@@ -289,7 +289,7 @@ def count_tokens(
     `counter`, `format` and errors are those of `count_message`.
     """
     counted = counter_from(counter)
-    return PER_REPLY + sum(count_message(message, counted, format) for message in some("messages", messages))
+    return PER_REPLY + sum(count_message(message, counted, format) for message in check_iterable("messages", messages))
 
 
 class Prices:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinymem.errors import MessageError, kind_of
+from tinymem.errors import MessageError, describe_type
 from tinymem.messages.answers import OpenCall, answered_by
 from tinymem.messages.sendable import name_and_arguments, plain, raw_calls, sendable
-from tinymem.steps.checks import some, some_texts
+from tinymem.steps.checks import check_iterable, check_strings
 from tinymem.steps.content import is_empty
-from tinymem.steps.step import Message, labelled
+from tinymem.steps.step import Message, add_label
 
 __all__ = ["CallIds", "problems", "repair", "valid"]
 
@@ -89,15 +89,15 @@ def repair(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[str]
     >>> sent[0]["tool_calls"][0]["function"]["arguments"], sent[1]["tool_call_id"]
     ('{"path": "a.txt"}', 'call')
     """
-    return valid(_mappings(messages), CallIds().take, some_texts("extra_keys", extra_keys))
+    return valid(_mappings(messages), CallIds().take, check_strings("extra_keys", extra_keys))
 
 
 def _mappings(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Check that each message is a mapping with a role."""
-    listed = list(some("messages", messages))
+    listed = list(check_iterable("messages", messages))
     for index, message in enumerate(listed):
         if not isinstance(message, Mapping) or "role" not in message:
-            raise MessageError(f"must be a mapping with role and content, not {kind_of(message)}", index)
+            raise MessageError(f"must be a mapping with role and content, not {describe_type(message)}", index)
     return listed
 
 
@@ -114,7 +114,7 @@ def valid(
             asked = [latest[id]] if isinstance(id, str) and id in latest else reversed(turns)
             if any(turn.takes(message) for turn in asked) or message["role"] == "tool":
                 continue
-            message = {"role": "user", "content": labelled("Observation", message.get("content"))}
+            message = {"role": "user", "content": add_label("Observation", message.get("content"))}
         formed, moved = sendable(message, extra_keys)
         if (calls := raw_calls(message)) and (message["role"] == "assistant" or not is_empty(formed.get("content"))):
             turns.append(turn := _ToolTurn(formed, moved, [_open(call) for call in calls]))
@@ -166,7 +166,7 @@ def problems(messages: Sequence[Mapping[str, Any]], *, extra_keys: Collection[st
     found: list[str] = []
     waiting: list[str] = []
     ids = CallIds()
-    extra_keys = some_texts("extra_keys", extra_keys)
+    extra_keys = check_strings("extra_keys", extra_keys)
     for i, message in enumerate(_mappings(messages)):
         if message["role"] == "tool":
             if message.get("tool_call_id") in waiting:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.errors import kind_of
+from tinymem.errors import describe_type
 from tinymem.protocols import Ids, PassageColumns, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 from tinymem.stores.filter import Filter
@@ -118,7 +118,7 @@ class NameCodes:
         if name is None:
             return -1
         if name not in self.names and not isinstance(name, str):
-            raise ValueError(f"{kind_of(name)} is not a name")
+            raise ValueError(f"{describe_type(name)} is not a name")
         return self.names.setdefault(name, len(self.names))
 
     def all_of(self, names: Sequence[str | None]) -> Ids:

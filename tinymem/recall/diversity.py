@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from tinymem.steps.checks import a_number
+from tinymem.steps.checks import check_number
 from tinymem.stores.words import CJK, has_cjk
 
 __all__ = ["DIVERSITY", "SHORT", "Repetitions", "Said", "Sayings", "wording"]
@@ -114,7 +114,7 @@ class Repetitions:
     """
 
     def __init__(self, diversity: float = DIVERSITY, asked: str = "") -> None:
-        self.diversity = a_number("diversity", diversity, 0, 1)
+        self.diversity = check_number("diversity", diversity, 0, 1)
         self._least = 1 - self.diversity
         self._taken: list[set[int]] = []  # hashed shingles of each wording
         self._known: set[int] = set()  # of all

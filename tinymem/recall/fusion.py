@@ -25,7 +25,7 @@ from tinymem.recall.packing import Ranked
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.relevance import Signals, calibration, gate, mark_relevant, price_of
 
-__all__ = ["Fusion", "Scored", "published"]
+__all__ = ["Fusion", "Scored", "load_weights"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
@@ -64,7 +64,7 @@ class Fusion:
 
 
 @functools.cache
-def published() -> Fusion:
+def load_weights() -> Fusion:
     """Return the weights that come with the library."""
     return Fusion.from_json((resources.files("tinymem") / "data" / "fusion.json").read_text("utf-8"))
 
@@ -89,7 +89,7 @@ class Scored:
         kinds = catalog.kind[found.rows]
         if not query.is_stretch:
             kinds = np.full(len(kinds), QUESTION, np.int8)
-        return cls(query, catalog, found, kinds, features(query, found, catalog), fusion or published())
+        return cls(query, catalog, found, kinds, features(query, found, catalog), fusion or load_weights())
 
     @property
     def rows(self) -> Ids:

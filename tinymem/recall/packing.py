@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Said
-from tinymem.recall.render import block, header, label, line, said_by, said_times
+from tinymem.recall.render import block, format_times, header, label, line, speaker_key
 from tinymem.recall.results import Excerpt, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -89,7 +89,7 @@ class Opened:
         at = (part, start, end)
         if at not in self._said:
             whole = self.parts[part]
-            self._said[at] = Said.of(clean(whole.text[start:end]), said_by(self.step, whole))
+            self._said[at] = Said.of(clean(whole.text[start:end]), speaker_key(self.step, whole))
         return self._said[at]
 
     def line(self, part: int, start: int, end: int, numbered: bool = False) -> str:
@@ -202,7 +202,7 @@ class _Packer:
 
     def _mark_cost(self, said: Said) -> int:
         """Count the tokens of what stands behind a passage that was said more than once, as far as that is known."""
-        mark = said_times(*self.repetitions.times(said))
+        mark = format_times(*self.repetitions.times(said))
         return self.counter.count(mark) if mark else 0
 
     def _cost(self, opened: Opened, part: int, text: str, labels: bool, dates: bool) -> int:
@@ -225,7 +225,7 @@ class _Packer:
         for run in _unite(self.chosen):
             first, opened = run[0].at, run[0].opened
             shown = opened.line(first.part, first.start, run[-1].at.end, numbered)
-            lines.append((opened.header, shown + said_times(*self._times(run))))
+            lines.append((opened.header, shown + format_times(*self._times(run))))
         text = block(lines, key)
         return text, self.counter.count(text)
 

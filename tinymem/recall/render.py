@@ -18,8 +18,23 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 from tinymem.steps.types import MessageStep
 
-__all__ = ["KINDS", "between", "block", "fenced", "header", "is_block", "is_mark", "is_own_message", "label", "line",
-           "one_line", "own_blocks", "said_by", "said_times", "without_echoes"]  # fmt: skip
+__all__ = [
+    "KINDS",
+    "between",
+    "block",
+    "fenced",
+    "format_times",
+    "header",
+    "is_block",
+    "is_mark",
+    "is_own_message",
+    "label",
+    "line",
+    "one_line",
+    "own_blocks",
+    "speaker_key",
+    "without_echoes",
+]  # fmt: skip
 
 TOOL_SHOWN = 40  # characters of a tool's name that stand before its result
 KINDS = ("recalled", "episodes", "scratchpad")  # of blocks that a memory puts into a context
@@ -101,16 +116,16 @@ def label(step: Step, part: Part, whole: bool = True) -> str:
     return f"{number}{step.type.replace('_', ' ')}: "
 
 
-def said_by(step: Step, part: Part) -> str:
+def speaker_key(step: Step, part: Part) -> str:
     """Return who said a part, as what and with which tool: the same words of somebody else are not the same."""
     tool = _tool(step, part.message) if isinstance(step, ActionStep) and part.kind in RESULTS else ""
     return f"{step.speaker} {part.kind} {tool}"
 
 
-def said_times(times: int, varied: bool) -> str:
+def format_times(times: int, varied: bool) -> str:
     """Return what stands behind a text that was said more than once, `varied` if the others have other numbers.
 
-    >>> said_times(1, False), said_times(12, False), said_times(12, True)
+    >>> format_times(1, False), format_times(12, False), format_times(12, True)
     ('', ' (said 12 times)', ' (said 12 times, with other numbers)')
     """
     return f" (said {times} times{', with other numbers' if varied else ''})" if times > 1 else ""

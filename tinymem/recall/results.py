@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from tinymem.protocols import TokenCounter
 from tinymem.recall.relevance import Signals, price_of
-from tinymem.recall.render import said_times
+from tinymem.recall.render import format_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
-from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, many
+from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
 
@@ -152,7 +152,7 @@ class Explanation(Shown):
     def blocks(self) -> Iterator[Line | Table]:
         """Yield the lines and tables of the explanation."""
         yield [(first_words(self.query, WORDS) or "(nothing asked)", "bold")]
-        yield [(f"{many(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
+        yield [(f"{pluralize(len(self.items), 'excerpt')}, {self.recalled.tokens:,} of {self.budget:,} tokens", "")]
         if self.recalled.note:
             yield [(self.recalled.note, "yellow")]
         if self.signals is not None:
@@ -185,4 +185,4 @@ def _what(item: Excerpt, common: set[tuple[str, float]]) -> tuple[str, str]:
     """Return the features that weigh most, and the first words."""
     shares = [share for share in item.why.items() if share not in common]
     why = ", ".join(f"{name} {value:+.2f}" for name, value in shares[:REASONS])
-    return why, first_words(item.text, WORDS) + said_times(item.times, item.varied)
+    return why, first_words(item.text, WORDS) + format_times(item.times, item.varied)

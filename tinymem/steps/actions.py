@@ -10,18 +10,18 @@ from datetime import datetime
 from types import NoneType
 from typing import Any, ClassVar, TypeVar
 
-from tinymem.errors import StepError, kind_of, shown
+from tinymem.errors import StepError, describe_type, safe_repr
 from tinymem.steps.content import (
     NOTHING,
     Content,
     as_text,
-    checked,
-    frozen,
+    check_content,
+    freeze,
     is_empty,
     map_text,
     shorten,
-    thawed,
     to_json,
+    to_mutable,
 )
 from tinymem.steps.ids import new_id, utc_now
 from tinymem.steps.step import (
@@ -32,10 +32,10 @@ from tinymem.steps.step import (
     StepT,
     Style,
     TextChange,
+    add_label,
     check_text,
     check_texts,
-    joined,
-    labelled,
+    join_contents,
 )
 
 __all__ = ["ActionStep", "Signal", "ToolCall"]
@@ -68,7 +68,7 @@ class ToolCall(Recorded):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not isinstance(self.id, str):
             raise StepError(
-                f"a tool call's name and id must be strings, not {kind_of(self.name)} and {kind_of(self.id)}"
+                f"a call's name and id must be strings, not {describe_type(self.name)} and {describe_type(self.id)}"
             )
         if not isinstance(self.arguments, (str, Mapping)):
             raise StepError(
@@ -76,9 +76,9 @@ class ToolCall(Recorded):
             )
         check_texts(self, "error")
         if not isinstance(self.arguments, str):
-            object.__setattr__(self, "arguments", frozen(self.arguments))
+            object.__setattr__(self, "arguments", freeze(self.arguments))
         if not isinstance(self.observation, (str, NoneType)):
-            object.__setattr__(self, "observation", checked(self.observation, f"observation of {self.name}"))
+            object.__setattr__(self, "observation", check_content(self.observation, f"observation of {self.name}"))
 
     @property
     def answered(self) -> bool:
@@ -105,7 +105,7 @@ class Signal(Recorded):
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str) or not isinstance(self.message, str):
-            given = f"{shown(self.type)} and {shown(self.message)}"
+            given = f"{safe_repr(self.type)} and {safe_repr(self.message)}"
             raise StepError(f"a signal's type and message must be strings, not {given}")
 
 
@@ -179,7 +179,7 @@ class ActionStep(Step):
         try:
             calls, noted = tuple(tool_calls), tuple(signals)
         except TypeError:
-            given = f"{kind_of(tool_calls)} and {kind_of(signals)}"
+            given = f"{describe_type(tool_calls)} and {describe_type(signals)}"
             raise StepError(f"tool_calls and signals must be lists of ToolCall and Signal, not {given}") from None
         id = new_id() if id is None else id
         if action is not None:
@@ -189,7 +189,7 @@ class ActionStep(Step):
         if tool_name is not None:
             check_text(self, "tool_name", tool_name)
             if not isinstance(tool_args, (str, Mapping, NoneType)):
-                raise StepError(f"tool_args must be a mapping or JSON text, not {kind_of(tool_args)}")
+                raise StepError(f"tool_args must be a mapping or JSON text, not {describe_type(tool_args)}")
             if calls:
                 raise StepError("give tool_name or tool_calls, not both")
             calls = (
@@ -216,13 +216,13 @@ class ActionStep(Step):
         _check_all("tool_calls", self.tool_calls, ToolCall)
         _check_all("signals", self.signals, Signal)
         if not isinstance(self.is_final, bool):
-            raise StepError(f"is_final must be a bool, not {shown(self.is_final)}")
+            raise StepError(f"is_final must be a bool, not {safe_repr(self.is_final)}")
         if self.style not in ("tools", "observation"):
-            raise StepError(f'style must be "tools" or "observation", not {shown(self.style)}')
+            raise StepError(f'style must be "tools" or "observation", not {safe_repr(self.style)}')
         for name, content in (("thought", self.thought), ("output", self.output)):
             if content is not None and not isinstance(content, str):
                 where = "observation" if name == "output" else name
-                vars(self)[name] = checked(content, f"ActionStep.{where}")
+                vars(self)[name] = check_content(content, f"ActionStep.{where}")
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Step:
@@ -290,27 +290,27 @@ class ActionStep(Step):
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
         said = None if summary_mode else self.thought
         if self.code is not None:
-            said = joined(said, f"```python\n{self.code}\n```")
+            said = join_contents(said, f"```python\n{self.code}\n```")
         if style == "tools" and self.tool_calls:
             return self._as_tools(said)
         if self.raw_llm_response and not summary_mode:
             said = self.raw_llm_response
         else:  # a bare name says nothing beside a reasoning
-            said = joined(said, *(c.text for c in self.tool_calls if c.arguments != "" or is_empty(said)))
+            said = join_contents(said, *(c.text for c in self.tool_calls if c.arguments != "" or is_empty(said)))
         results = self._as_observations()
-        return ([] if is_empty(said) else [{"role": "assistant", "content": thawed(said)}]) + results
+        return ([] if is_empty(said) else [{"role": "assistant", "content": to_mutable(said)}]) + results
 
     def _as_tools(self, said: Content | None) -> list[Message]:
         calls = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_json}}
             for c in self.tool_calls
         ]
-        messages: list[Message] = [{"role": "assistant", "content": thawed(said), "tool_calls": calls}]
+        messages: list[Message] = [{"role": "assistant", "content": to_mutable(said), "tool_calls": calls}]
         for call in self.tool_calls:
             if call.answered:
                 observed = call.observation
-                content = observed if call.error is None else joined(observed, f"Error: {call.error}")
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": thawed(content)})
+                content = observed if call.error is None else join_contents(observed, f"Error: {call.error}")
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": to_mutable(content)})
         return messages
 
     def _as_observations(self) -> list[Message]:
@@ -318,10 +318,10 @@ class ActionStep(Step):
         said: Content | None = None
         for observation, error in pairs:
             if error is not None:
-                said = joined(said, f"Error: {error}")
+                said = join_contents(said, f"Error: {error}")
             if observation is not None and not (error and is_empty(observation)):
-                said = joined(said, labelled("Observation", observation))
-        return [] if said is None else [{"role": "user", "content": thawed(said)}]
+                said = join_contents(said, add_label("Observation", observation))
+        return [] if said is None else [{"role": "user", "content": to_mutable(said)}]
 
     def _map_observation(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, ActionStep)
@@ -369,7 +369,7 @@ def _with_shorter_arguments(call: ToolCall, most: int) -> ToolCall:
     if len(text) <= most:
         return call
     try:
-        read = json.loads(text) if isinstance(call.arguments, str) else thawed(call.arguments)
+        read = json.loads(text) if isinstance(call.arguments, str) else to_mutable(call.arguments)
     except (ValueError, RecursionError):
         read = None
     shorter: Any = _shorter(read, most) if isinstance(read, dict) else {"input": shorten(text, most)}
@@ -389,7 +389,7 @@ def _shorter(value: Any, most: int) -> Any:
 def _check_all(name: str, held: Iterable[object], kind: type) -> None:
     for one in held:
         if not isinstance(one, kind):
-            raise StepError(f"{name} must be of type {kind.__name__}, not {shown(one)}")
+            raise StepError(f"{name} must be of type {kind.__name__}, not {safe_repr(one)}")
 
 
 def _one_of(names: str, one: _T | None, other: _T | None) -> _T | None:

@@ -10,12 +10,22 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias, TypeVar, overload
 
-from tinymem.errors import InputError, kind_of, shown
+from tinymem.errors import InputError, describe_type, safe_repr
 from tinymem.steps.content import clean
 
 __all__ = [
-    "Time", "a_callable", "a_number", "a_path", "a_text", "an_aware_time", "an_object", "one_of", "some", "some_texts",
-    "some_tokens", "whole_number",
+    "Time",
+    "check_callable",
+    "check_choice",
+    "check_instance",
+    "check_iterable",
+    "check_non_negative_int",
+    "check_number",
+    "check_str",
+    "check_strings",
+    "check_token_budget",
+    "to_path",
+    "to_utc",
 ]  # fmt: skip
 
 Time: TypeAlias = float | datetime  # seconds since 1970, or a datetime, in UTC unless it has a time zone
@@ -24,7 +34,7 @@ T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def a_text(name: str, value: str) -> str:
+def check_str(name: str, value: str) -> str:
     """Check a string, and replace characters that cannot be stored."""
     if not isinstance(value, str):
         raise InputError(f"{name} must be a string, not {type(value).__name__}")
@@ -32,15 +42,15 @@ def a_text(name: str, value: str) -> str:
 
 
 @overload
-def an_aware_time(name: str, value: Time, error: type[InputError] = InputError) -> datetime: ...
+def to_utc(name: str, value: Time, error: type[InputError] = InputError) -> datetime: ...
 @overload
-def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None: ...
-def an_aware_time(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None:
+def to_utc(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None: ...
+def to_utc(name: str, value: Time | None, error: type[InputError] = InputError) -> datetime | None:
     """Convert seconds since 1970 or a datetime to an aware datetime; None stays None.
 
     A datetime without a time zone is in UTC.
 
-    >>> an_aware_time("since", 0.5).isoformat()
+    >>> to_utc("since", 0.5).isoformat()
     '1970-01-01T00:00:00.500000+00:00'
 
     Raises:
@@ -54,76 +64,76 @@ def an_aware_time(name: str, value: Time | None, error: type[InputError] = Input
         try:
             return _EPOCH + timedelta(seconds=float(value))
         except (OverflowError, ValueError):
-            raise error(f"{name} must be seconds between the years 1 and 9999, not {shown(value)}") from None
-    raise error(f"{name} must be a datetime or a number of seconds since 1970, not {kind_of(value)}")
+            raise error(f"{name} must be seconds between the years 1 and 9999, not {safe_repr(value)}") from None
+    raise error(f"{name} must be a datetime or a number of seconds since 1970, not {describe_type(value)}")
 
 
-def a_path(name: str, value: str | PathLike[str]) -> Path:
+def to_path(name: str, value: str | PathLike[str]) -> Path:
     """Check a path of the file system, given as text or as a path."""
     if isinstance(value, str) and value.startswith(("postgresql:", "postgres:")):  # it may hold a password
         raise InputError(f"{name} must be a folder or a file here, not the address of a database")
     try:
         return Path(value)
     except TypeError:  # bytes too
-        raise InputError(f"{name} must be a path, as text or as a pathlib.Path, not {shown(value)}") from None
+        raise InputError(f"{name} must be a path, as text or as a pathlib.Path, not {safe_repr(value)}") from None
 
 
-def a_callable(name: str, value: T) -> T:
+def check_callable(name: str, value: T) -> T:
     """Check a callable; None passes."""
     if value is not None and not callable(value):
-        raise InputError(f"{name} must be a callable, not {shown(value)}")
+        raise InputError(f"{name} must be a callable, not {safe_repr(value)}")
     return value
 
 
-def a_number(name: str, value: float, least: float = 0, most: float = math.inf) -> float:
+def check_number(name: str, value: float, least: float = 0, most: float = math.inf) -> float:
     """Check a number from `least` to `most`, both included; no bool, nan or infinity."""
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most or math.isinf(value):
         limits = f"of {least:g} or more" if most == math.inf else f"from {least:g} to {most:g}"
-        raise InputError(f"{name} must be a number {limits}, not {shown(value)}")
+        raise InputError(f"{name} must be a number {limits}, not {safe_repr(value)}")
     return value
 
 
-def an_object(name: str, value: T, kind: type, or_none: bool = False) -> T:
+def check_instance(name: str, value: T, kind: type, or_none: bool = False) -> T:
     """Check an object of the class `kind`."""
     if not isinstance(value, kind) and not (or_none and value is None):
-        raise InputError(f"{name} must be a {kind.__name__}, {kind.__name__}(...), not {shown(value)}")
+        raise InputError(f"{name} must be a {kind.__name__}, {kind.__name__}(...), not {safe_repr(value)}")
     return value
 
 
-def some(name: str, values: Iterable[T]) -> Iterable[T]:
+def check_iterable(name: str, values: Iterable[T]) -> Iterable[T]:
     """Check a list or another iterable; neither a text nor a mapping passes."""
     if type(values) is list or type(values) is tuple:
         return values
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         hint = ": put it in a list" if isinstance(values, str) else ""
-        raise InputError(f"{name} must be a list, not {kind_of(values)}{hint}")
+        raise InputError(f"{name} must be a list, not {describe_type(values)}{hint}")
     return values
 
 
-def some_texts(name: str, values: Iterable[str]) -> list[str]:
+def check_strings(name: str, values: Iterable[str]) -> list[str]:
     """Check a list of strings, and return it as a new list."""
-    found = list(some(name, values))
+    found = list(check_iterable(name, values))
     for one in found:
         if not isinstance(one, str):
-            raise InputError(f"{name} must be a list of strings, and {kind_of(one)} is in it")
+            raise InputError(f"{name} must be a list of strings, and {describe_type(one)} is in it")
     return found
 
 
-def some_tokens(name: str, value: int) -> int:
+def check_token_budget(name: str, value: int) -> int:
     """Check a number of tokens, an int of 1 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a number of tokens of 1 or more, not {shown(value)}")
+        raise InputError(f"{name} must be a number of tokens of 1 or more, not {safe_repr(value)}")
     return value
 
 
-def whole_number(name: str, value: int) -> int:
+def check_non_negative_int(name: str, value: int) -> int:
     """Check an int of 0 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name} must be a whole number of 0 or more, not {shown(value)}")
+        raise InputError(f"{name} must be a whole number of 0 or more, not {safe_repr(value)}")
     return value
 
 
-def one_of(name: str, value: str, *choices: str) -> None:
+def check_choice(name: str, value: str, *choices: str) -> None:
     """Check that `value` is one of `choices`."""
     if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}, not {shown(value)}")
+        raise InputError(f"{name} must be one of {', '.join(choices)}, not {safe_repr(value)}")

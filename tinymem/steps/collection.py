@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, overload
 
-from tinymem.errors import InputError, shown
+from tinymem.errors import InputError, safe_repr
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_of
 from tinymem.steps.step import STEP_TYPES, Step, StepT
@@ -54,7 +54,7 @@ class StepCollection(ABC):
         """
         cls = STEP_TYPES.get(kind) if isinstance(kind, str) else kind
         if not (isinstance(cls, type) and issubclass(cls, Step)):
-            raise InputError(f"kind must be a step class or one of {', '.join(STEP_TYPES)}, not {shown(kind)}")
+            raise InputError(f"kind must be a step class or one of {', '.join(STEP_TYPES)}, not {safe_repr(kind)}")
         return [step for step in self.steps if isinstance(step, cls)]
 
     @property

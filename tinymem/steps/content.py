@@ -11,8 +11,20 @@ from typing import Any, TypeAlias, cast
 from tinymem.errors import StepError
 
 __all__ = [
-    "NOTHING", "Content", "as_parts", "as_text", "checked", "clean", "encodable", "frozen", "is_empty", "left_out",
-    "map_text", "shorten", "thawed", "to_json",
+    "NOTHING",
+    "Content",
+    "as_parts",
+    "as_text",
+    "check_content",
+    "clean",
+    "encodable",
+    "freeze",
+    "is_empty",
+    "left_out",
+    "map_text",
+    "shorten",
+    "to_json",
+    "to_mutable",
 ]  # fmt: skip
 
 Content: TypeAlias = str | Sequence[Mapping[str, Any]]
@@ -70,7 +82,7 @@ NOTHING = FrozenDict()
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
-def frozen(value: Any) -> Any:
+def freeze(value: Any) -> Any:
     """Copy a JSON-like value into an immutable one, all the way down; a frozen value comes back as it is.
 
     Raises:
@@ -99,28 +111,28 @@ def _freeze(value: Any, levels: int, known: dict[int, tuple[int, Any]]) -> Any:
     return found
 
 
-def thawed(value: Any) -> Any:
+def to_mutable(value: Any) -> Any:
     """Copy a frozen value into plain dicts and lists that may be changed.
 
-    >>> part = frozen({"type": "text"})
-    >>> thawed(part) == part, type(thawed(part)).__name__
+    >>> part = freeze({"type": "text"})
+    >>> to_mutable(part) == part, type(to_mutable(part)).__name__
     (True, 'dict')
     """
     if type(value) in _ATOMS:
         return value
     if isinstance(value, Mapping):
-        return {key: thawed(one) for key, one in value.items()}
+        return {key: to_mutable(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [thawed(one) for one in value]
+        return [to_mutable(one) for one in value]
     return copy.deepcopy(value)
 
 
-def checked(value: Content | None, where: str) -> Content | None:
+def check_content(value: Content | None, where: str) -> Content | None:
     """Return a private copy of `value`; StepError if it is no content."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(part, Mapping) for part in value):
-        return cast(Content, frozen(value))
+        return cast(Content, freeze(value))
     raise StepError(f"{where} must be a string or a list of content parts, not {type(value).__name__}")
 
 

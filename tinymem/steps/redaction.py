@@ -14,7 +14,7 @@ from tinymem.steps.step import StepT
 from tinymem.steps.types import Step
 from tinymem.steps.values import TAG, decode, encode
 
-__all__ = ["Redact", "free", "redact_from", "redacted"]
+__all__ = ["Redact", "redact_from", "redact_json", "redact_step"]
 
 Redact: TypeAlias = Callable[[str], str]
 
@@ -40,7 +40,7 @@ def redact_from(redact: Redact | None) -> Redact | None:
     return checked
 
 
-def redacted(step: StepT, redact: Redact | None) -> StepT:
+def redact_step(step: StepT, redact: Redact | None) -> StepT:
     """Apply `redact` to the texts of a step, and return the same object if nothing changes.
 
     These are contents, thoughts, code, names and arguments of tools, results, errors, signals, answers of an API,
@@ -67,7 +67,7 @@ def _field(name: str, value: Any, redact: Redact) -> Any:
     if name == "signals":
         return [{key: redact(text) for key, text in signal.items()} for signal in value]
     if name == "metadata":
-        return free(value, redact)
+        return redact_json(value, redact)
     return _content(value, redact)
 
 
@@ -80,13 +80,13 @@ def _call(call: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
 def _arguments(value: Any, redact: Redact) -> Any:
     """Arguments; as JSON text they are read too, since a secret may look different in it."""
     if not isinstance(value, str):
-        return free(value, redact)
+        return redact_json(value, redact)
     text = redact(value)
     try:
         read = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    changed = free(read, redact)
+    changed = redact_json(read, redact)
     return text if changed == read else to_json(changed)
 
 
@@ -115,7 +115,7 @@ def _native(value: Any, redact: Redact) -> Any:
 def _overlaid(call: Any, redact: Redact) -> Any:
     """A call as a message has it."""
     if not isinstance(call, Mapping):
-        return free(call, redact)
+        return redact_json(call, redact)
     kinds = {key: call[key] for key in _KEPT_OF_CALLS if key in call}
     function = call.get("function")
     if isinstance(function, Mapping) and "arguments" in function:
@@ -135,7 +135,7 @@ def _content(value: Any, redact: Redact) -> Any:
     return value
 
 
-def free(value: Any, redact: Redact) -> Any:
+def redact_json(value: Any, redact: Redact) -> Any:
     """Texts wherever they are, keys and bytes that are texts too; containers keep their types.
 
     What `tinymem.steps.values` wrote is read for it: texts may be hidden there, as bytes are in base64.
@@ -148,8 +148,8 @@ def free(value: Any, redact: Redact) -> Any:
         if TAG in value:
             with suppress(FormatError):
                 read = decode(dict(value))
-                return value if (changed := free(read, redact)) == read else encode(changed)
-        return {free(key, redact): free(item, redact) for key, item in value.items()}
+                return value if (changed := redact_json(read, redact)) == read else encode(changed)
+        return {redact_json(key, redact): redact_json(item, redact) for key, item in value.items()}
     if type(value) in (list, tuple, set, frozenset):
-        return type(value)(free(item, redact) for item in value)
+        return type(value)(redact_json(item, redact) for item in value)
     return value

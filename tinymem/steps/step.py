@@ -19,15 +19,28 @@ from datetime import datetime, timezone
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
-from tinymem.errors import FormatError, InputError, StepError, kind_of, shown
-from tinymem.steps.checks import Time, an_aware_time, some, whole_number
-from tinymem.steps.content import NOTHING, Content, as_parts, frozen, is_empty, shorten, thawed
+from tinymem.errors import FormatError, InputError, StepError, describe_type, safe_repr
+from tinymem.steps.checks import Time, check_iterable, check_non_negative_int, to_utc
+from tinymem.steps.content import NOTHING, Content, as_parts, freeze, is_empty, shorten, to_mutable
 from tinymem.steps.display import one_line
 from tinymem.steps.ids import new_id, utc_now
 
 __all__ = [
-    "FORMAT", "STEP_TYPES", "STYLES", "Message", "Part", "Recorded", "Step", "Style", "TextChange", "are_same",
-    "check_texts", "joined", "labelled", "overlay_of", "some_steps",
+    "FORMAT",
+    "STEP_TYPES",
+    "STYLES",
+    "Message",
+    "Part",
+    "Recorded",
+    "Step",
+    "Style",
+    "TextChange",
+    "add_label",
+    "are_same",
+    "check_steps",
+    "check_texts",
+    "diff_overlay",
+    "join_contents",
 ]  # fmt: skip
 
 Message: TypeAlias = dict[str, Any]
@@ -95,7 +108,7 @@ class Step:
 
     def __post_init__(self) -> None:
         if not self.id or not isinstance(self.id, str):
-            raise StepError(f"id must be a string that is not empty, not {kind_of(self.id)}")
+            raise StepError(f"id must be a string that is not empty, not {describe_type(self.id)}")
         for name, value in (("id", self.id), ("session", self.session), ("speaker", self.speaker)):
             if value is not None:
                 check_text(self, name, value)
@@ -104,7 +117,7 @@ class Step:
         if not isinstance(self.step_number, (int, NoneType)) or not isinstance(self.pinned, bool):
             raise StepError(
                 "step_number must be an int or None, pinned a bool, "
-                f"not {shown(self.step_number)} and {shown(self.pinned)}"
+                f"not {safe_repr(self.step_number)} and {safe_repr(self.pinned)}"
             )
         held = vars(self)
         held["timestamp"] = _in_utc(self.timestamp)
@@ -115,7 +128,7 @@ class Step:
                 or not all(map(_is_layer, self.overlay))
             ):
                 raise StepError("metadata must be a mapping, and overlay a list of {'set': mapping, 'drop': list}")
-            held.update(metadata=frozen(self.metadata), overlay=tuple(map(frozen, self.overlay)))
+            held.update(metadata=freeze(self.metadata), overlay=tuple(map(freeze, self.overlay)))
 
     def _set(self, **values: Any) -> None:
         vars(self).update(values)  # a frozen dataclass refuses setattr, and object.__setattr__ is slower
@@ -193,7 +206,7 @@ class Step:
         >>> ActionStep(tool_name="ls", observation="abcdef").truncate(3).observation
         'abc...'
         """
-        whole_number("max_length", max_length)
+        check_non_negative_int("max_length", max_length)
         return self._map_observation(lambda text: text if len(text) <= max_length else f"{text[:max_length]}...")
 
     def truncate_observation(self: StepT, max_length: int = 100) -> StepT:
@@ -231,11 +244,13 @@ class Step:
             raise StepError(f"a step's record must be a mapping, not {type(record).__name__}")
         fields = dict(record)
         if (version := fields.pop("format", None)) != FORMAT:
-            raise FormatError(f"format {shown(version)} is not one that this version reads ({FORMAT}): upgrade tinymem")
+            raise FormatError(
+                f"format {safe_repr(version)} is not one that this version reads ({FORMAT}): upgrade tinymem"
+            )
         kind = fields.pop("type", None)
         cls = STEP_TYPES.get(kind) if isinstance(kind, str) else None
         if cls is None:
-            raise StepError(f"type {shown(kind)} is not one of {', '.join(STEP_TYPES)}")
+            raise StepError(f"type {safe_repr(kind)} is not one of {', '.join(STEP_TYPES)}")
         try:
             if "timestamp" in fields:
                 fields["timestamp"] = _read_time(fields["timestamp"])
@@ -277,15 +292,15 @@ def _read_time(value: str) -> datetime:
     try:
         return datetime.fromisoformat(value)
     except ValueError:
-        raise StepError(f"timestamp must be in ISO 8601, not {kind_of(value)}") from None
+        raise StepError(f"timestamp must be in ISO 8601, not {describe_type(value)}") from None
 
 
-def some_steps(name: str, values: Iterable[StepT]) -> list[StepT]:
+def check_steps(name: str, values: Iterable[StepT]) -> list[StepT]:
     """Check steps, from any iterable, and return them as a list."""
-    found = list(some(name, values))
+    found = list(check_iterable(name, values))
     for one in found:
         if not isinstance(one, Step):
-            raise InputError(f"{name} must be a list of steps, and {kind_of(one)} is in it")
+            raise InputError(f"{name} must be a list of steps, and {describe_type(one)} is in it")
     return found
 
 
@@ -304,13 +319,13 @@ def check_texts(holder: object, *names: str) -> None:
 def check_text(holder: object, name: str, value: object) -> None:
     """Raise StepError unless the `value` of this field is a string."""
     if not isinstance(value, str):
-        raise StepError(f"{type(holder).__name__}.{name} must be a string or None, not {kind_of(value)}")
+        raise StepError(f"{type(holder).__name__}.{name} must be a string or None, not {describe_type(value)}")
 
 
 def _in_utc(when: Time) -> datetime:
     if isinstance(when, datetime) and when.tzinfo is timezone.utc:
         return when
-    if (moment := an_aware_time("timestamp", when, StepError)) is None:
+    if (moment := to_utc("timestamp", when, StepError)) is None:
         raise StepError("timestamp must be a datetime or seconds since 1970, not None")
     try:
         return moment.astimezone(timezone.utc)
@@ -327,7 +342,7 @@ def _is_layer(layer: object) -> bool:
     )
 
 
-def joined(first: Content | None, *more: Content) -> Content | None:
+def join_contents(first: Content | None, *more: Content) -> Content | None:
     """Put contents one below the other: strings as lines, or as a list of parts once one of them is that."""
     for second in more:
         if first is None or is_empty(first):
@@ -339,7 +354,7 @@ def joined(first: Content | None, *more: Content) -> Content | None:
     return first
 
 
-def labelled(label: str, content: Content | None) -> Content:
+def add_label(label: str, content: Content | None) -> Content:
     """Put `label` and a colon before `content`."""
     if content is None or isinstance(content, str):
         return f"{label}: {content or ''}"
@@ -348,11 +363,11 @@ def labelled(label: str, content: Content | None) -> Content:
 
 def apply_overlay(message: Message, layer: Mapping[str, Any]) -> Message:
     """Lay `layer` over `message`: put in the keys that it sets, take out those that it drops."""
-    merged = {**message, **thawed(layer.get("set", {}))}
+    merged = {**message, **to_mutable(layer.get("set", {}))}
     return {key: value for key, value in merged.items() if key not in layer.get("drop", ())}
 
 
-def overlay_of(rendered: Message, original: Mapping[str, Any]) -> dict[str, Any]:
+def diff_overlay(rendered: Message, original: Mapping[str, Any]) -> dict[str, Any]:
     """Return the layer that turns `rendered` into `original`; empty when they are equal."""
     differs = {
         k: v for k, v in original.items() if k not in rendered or rendered[k] != v or type(rendered[k]) is not type(v)

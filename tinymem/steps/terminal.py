@@ -18,8 +18,19 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
     from rich.table import Table as RichTable
 
-__all__ = ["Column", "Line", "Shown", "Table", "cells", "first_words", "fitted", "many", "padded", "printable",
-           "safe"]  # fmt: skip
+__all__ = [
+    "Column",
+    "Line",
+    "Shown",
+    "Table",
+    "count_cells",
+    "first_words",
+    "pad_to_cells",
+    "pluralize",
+    "printable",
+    "safe",
+    "truncate_to_cells",
+]  # fmt: skip
 
 Line: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its style (rich's words for it)
 
@@ -54,10 +65,10 @@ def first_words(text: str, most: int) -> str:
     >>> first_words("  Read  the log\nof May", 12)
     'Read the lo…'
     """
-    return fitted(safe(" ".join(text.lstrip()[: 8 * most].split())), most)
+    return truncate_to_cells(safe(" ".join(text.lstrip()[: 8 * most].split())), most)
 
 
-def cells(text: str) -> int:
+def count_cells(text: str) -> int:
     """Count the columns of a terminal that `text` takes, or a few more: terminals know different Unicode versions."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
@@ -69,13 +80,13 @@ def _cells_of(character: str) -> int:
     return 2 if symbol or unicodedata.east_asian_width(character) in "WF" else 1  # Unicode makes ever more symbols wide
 
 
-def fitted(text: str, width: int) -> str:
+def truncate_to_cells(text: str, width: int) -> str:
     """Cut `text` to at most `width` cells, with an ellipsis where something is left out.
 
-    >>> fitted("日本語", 4), fitted("abc", 0)
+    >>> truncate_to_cells("日本語", 4), truncate_to_cells("abc", 0)
     ('日…', '')
     """
-    if cells(text) <= width:
+    if count_cells(text) <= width:
         return text
     kept, used = 0, 1  # for the ellipsis
     while kept < len(text) and (used := used + _cells_of(text[kept])) <= width:
@@ -83,16 +94,16 @@ def fitted(text: str, width: int) -> str:
     return f"{text[:kept]}…" if width > 0 else ""
 
 
-def padded(text: str, width: int, right: bool = False) -> str:
+def pad_to_cells(text: str, width: int, right: bool = False) -> str:
     """Fill `text` with spaces up to `width` cells, before it if it goes to the `right`."""
-    space = " " * (width - cells(text))
+    space = " " * (width - count_cells(text))
     return space + text if right else text + space
 
 
-def many(count: int, what: str) -> str:
+def pluralize(count: int, what: str) -> str:
     """Name a number of things.
 
-    >>> many(1, "step"), many(1200, "step")
+    >>> pluralize(1, "step"), pluralize(1200, "step")
     ('1 step', '1,200 steps')
     """
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
@@ -125,9 +136,9 @@ class Table:
     def lines(self) -> list[str]:
         """Return the table as plain text, columns two spaces apart."""
         shown = [[column.title for column in self.columns], *([safe(cell) for cell in row] for row in self.rows)]
-        widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
+        widths = [max(map(count_cells, column)) for column in zip(*shown, strict=True)]
         sides = [column.right for column in self.columns]
-        return ["  ".join(map(padded, row, widths, sides)).rstrip() for row in shown]
+        return ["  ".join(map(pad_to_cells, row, widths, sides)).rstrip() for row in shown]
 
     def rich(self) -> RichTable:
         """Return the table as rich draws it. Cells are `Text`, in which rich reads no markup."""

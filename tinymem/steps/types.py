@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, ClassVar
 
-from tinymem.errors import StepError, kind_of
+from tinymem.errors import StepError, describe_type
 from tinymem.steps.actions import ActionStep, Signal, ToolCall
-from tinymem.steps.content import Content, as_text, checked, frozen, map_text, thawed, to_json
-from tinymem.steps.step import STEP_TYPES, Message, Part, Step, StepT, Style, TextChange, check_texts, labelled
+from tinymem.steps.content import Content, as_text, check_content, freeze, map_text, to_json, to_mutable
+from tinymem.steps.step import STEP_TYPES, Message, Part, Step, StepT, Style, TextChange, add_label, check_texts
 
 __all__ = [
     "STEP_TYPES", "ActionStep", "FinalAnswerStep", "Message", "MessageStep", "Part", "PlanningStep", "ScratchpadStep",
@@ -36,7 +36,7 @@ class _ContentStep(Step):
             where = f"{type(self).__name__}.{self.content_field}"
             if said is None:
                 raise StepError(f"{where} must be a string or a list of content parts, not None")
-            vars(self)[self.content_field] = checked(said, where)
+            vars(self)[self.content_field] = check_content(said, where)
 
     @property
     def _said(self) -> Content:
@@ -49,7 +49,7 @@ class _ContentStep(Step):
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
         if summary_mode and not self.in_summary:
             return []
-        return [{"role": self.role, "content": thawed(self._said)}]
+        return [{"role": self.role, "content": to_mutable(self._said)}]
 
     def _map_text(self: StepT, change: TextChange) -> StepT:
         assert isinstance(self, _ContentStep)
@@ -109,8 +109,8 @@ class ScratchpadStep(_ContentStep):
         yield Part(self.type, as_text(self.content), 1)
 
     def _render(self, summary_mode: bool, style: Style) -> list[Message]:
-        noted = {"role": "user", "content": thawed(labelled("Scratchpad noted", self.content))}
-        return [{"role": self.role, "content": self.raw_llm_response or thawed(self.content)}, noted]
+        noted = {"role": "user", "content": to_mutable(add_label("Scratchpad noted", self.content))}
+        return [{"role": self.role, "content": self.raw_llm_response or to_mutable(self.content)}, noted]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +125,7 @@ class SummaryStep(_ContentStep):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.covers, (list, tuple)) or not all(isinstance(id, str) for id in self.covers):
-            raise StepError(f"covers must be a list of ids, not {kind_of(self.covers)}")
+            raise StepError(f"covers must be a list of ids, not {describe_type(self.covers)}")
         self._set(covers=tuple(self.covers))
 
 
@@ -145,12 +145,12 @@ class FinalAnswerStep(_ContentStep):
         Step.__post_init__(self)
         if self.output is None:
             raise StepError("FinalAnswerStep.output must be an answer, not None")
-        self._set(output=frozen(self.output))
+        self._set(output=freeze(self.output))
 
     @property
     def _said(self) -> Content:
         try:
-            return checked(self.output, "output") or ""
+            return check_content(self.output, "output") or ""
         except StepError:  # a number, a mapping
             return to_json(self.output)
 
@@ -170,12 +170,12 @@ class MessageStep(Step):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.role not in ROLES:
-            raise StepError(f"role must be one of {', '.join(ROLES)}, not {kind_of(self.role)}")
+            raise StepError(f"role must be one of {', '.join(ROLES)}, not {describe_type(self.role)}")
         check_texts(self, "tool_call_id")
         if self.role == "tool" and not isinstance(self.tool_call_id, str):
             raise StepError("a tool message needs the tool_call_id of the call that it answers")
         if not isinstance(self.content, (str, NoneType)):
-            vars(self)["content"] = checked(self.content, "MessageStep.content")
+            vars(self)["content"] = check_content(self.content, "MessageStep.content")
 
     def _parts(self) -> Iterable[Part]:
         kind = {"tool": "observation", "function": "observation", "assistant": "reply"}.get(self.role, "message")
@@ -185,8 +185,8 @@ class MessageStep(Step):
         if summary_mode and self.role in ("system", "developer"):
             return []
         if style == "observation" and self.role in ("tool", "function"):
-            return [{"role": "user", "content": thawed(labelled("Observation", self.content))}]
-        message: Message = {"role": self.role, "content": thawed(self.content)}
+            return [{"role": "user", "content": to_mutable(add_label("Observation", self.content))}]
+        message: Message = {"role": self.role, "content": to_mutable(self.content)}
         if self.tool_call_id is not None:
             message["tool_call_id"] = self.tool_call_id
         return [message]

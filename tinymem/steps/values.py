@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timezone
 from typing import Any
 
-from tinymem.errors import FormatError, InputError, shown
+from tinymem.errors import FormatError, InputError, safe_repr
 from tinymem.steps.display import type_name
 
 __all__ = ["TAG", "decode", "encode"]
@@ -52,7 +52,7 @@ def decode(value: Any) -> Any:
     kind = value[TAG]
     read = _READERS.get(kind) if isinstance(kind, str) else None
     if read is None or "value" not in value:
-        raise FormatError(f"{shown(kind)} with a value is no type that this version reads: upgrade tinymem")
+        raise FormatError(f"{safe_repr(kind)} with a value is no type that this version reads: upgrade tinymem")
     try:
         return read(value["value"])
     except (TypeError, ValueError) as error:

@@ -14,12 +14,12 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from tinymem.embedders.client import address, checked_client, connected, explained
-from tinymem.errors import InputError, own_place, warn_hourly
+from tinymem.errors import InputError, new_log_key, warn_hourly
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import fenced
-from tinymem.steps.checks import a_number, some_tokens, whole_number
+from tinymem.steps.checks import check_non_negative_int, check_number, check_token_budget
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step
 from tinymem.summarizers.extractive import ExtractiveSummarizer
@@ -82,13 +82,16 @@ class ChatSummarizer:
         if not model:
             raise InputError("a model is needed, as gpt-4o-mini")
         self._model, longest = model, threading.TIMEOUT_MAX
-        self._timeout, self._rest = a_number("timeout", timeout, LEAST, longest), a_number("rest", rest, LEAST, longest)
-        self._most = some_tokens("max_input_tokens", max_input_tokens)
+        self._timeout, self._rest = (
+            check_number("timeout", timeout, LEAST, longest),
+            check_number("rest", rest, LEAST, longest),
+        )
+        self._most = check_token_budget("max_input_tokens", max_input_tokens)
         self._counter = counter_from(counter)
         self._extractive = ExtractiveSummarizer(self._counter)
         self._cap = "max_tokens"  # this server's name for the limit of an answer
         self._rest_until = 0.0
-        self._where = own_place()
+        self._where = new_log_key()
         self._client = checked_client(client, base_url, api_key) or connected(
             "summarizer", self.name, base_url, api_key, timeout, max_retries, InputError
         )
@@ -113,7 +116,7 @@ class ChatSummarizer:
         Raises:
             InputError: `max_tokens` is no whole number.
         """
-        if not whole_number("max_tokens", max_tokens) or not (text := self._input(steps)):
+        if not check_non_negative_int("max_tokens", max_tokens) or not (text := self._input(steps)):
             return ""
         if time.monotonic() >= self._rest_until:
             answer, problem = self._answer(text, max_tokens)

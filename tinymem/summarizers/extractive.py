@@ -17,8 +17,8 @@ from tinymem.messages.fitting import beginning
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.recall.query.identifiers import identifiers
-from tinymem.steps.checks import whole_number
-from tinymem.steps.step import Step, some_steps
+from tinymem.steps.checks import check_non_negative_int
+from tinymem.steps.step import Step, check_steps
 from tinymem.stores.words import STOP_WORDS
 from tinymem.summarizers.pieces import Piece, pieces_of
 
@@ -87,8 +87,8 @@ class ExtractiveSummarizer:
         Raises:
             InputError: `max_tokens` is no whole number.
         """
-        whole_number("max_tokens", max_tokens)
-        pieces = pieces_of(some_steps("steps", steps)) if max_tokens else []
+        check_non_negative_int("max_tokens", max_tokens)
+        pieces = pieces_of(check_steps("steps", steps)) if max_tokens else []
         chosen = _ranked(pieces, CHARACTERS * max_tokens + SLACK)
         low, high = 0, len(chosen) + 1  # how many of them fit
         while high - low > 1:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinymem.recall.diversity import Said, Sayings
-from tinymem.recall.render import one_line, said_by, said_times
+from tinymem.recall.render import format_times, one_line, speaker_key
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
@@ -119,7 +119,7 @@ def _who(step: Step, part: Part) -> str:
 
 def pieces_of(steps: Sequence[Step]) -> list[Piece]:
     """Return the pieces of `steps`, in order; of equal texts the one that is worth most, with their number."""
-    parts = [(said_by(step, part), _label(step, part), part) for step in steps for part in _parts(step)]
+    parts = [(speaker_key(step, part), _label(step, part), part) for step in steps for part in _parts(step)]
     room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(parts)))
     pieces = [piece for at, (_, label, part) in enumerate(parts) for piece in _pieces(at, label, part, room)]
     said = [Said.of(piece.text, parts[piece.part][0]) for piece in pieces]
@@ -135,7 +135,7 @@ def pieces_of(steps: Sequence[Step]) -> list[Piece]:
             found[same] = piece, one
     rated = [
         replace(
-            piece, worth=piece.worth / math.sqrt(shapes[shape_of[piece.text]]), mark=said_times(*sayings.times(one))
+            piece, worth=piece.worth / math.sqrt(shapes[shape_of[piece.text]]), mark=format_times(*sayings.times(one))
         )
         for piece, one in found.values()
     ]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tinymem.errors import name_of, own_place, warn_hourly, without_content
+from tinymem.errors import describe_callable, new_log_key, safe_summary, warn_hourly
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
@@ -40,7 +40,7 @@ class FunctionSummarizer:
 
     def __init__(self, function: Summarizes) -> None:
         self._function = function
-        self.name = name_of(function)
+        self.name = describe_callable(function)
 
     def summarize(self, steps: Sequence[Step], max_tokens: int) -> str:
         """Return the function's text for `steps`, even one longer than `max_tokens`."""
@@ -55,7 +55,7 @@ class SummaryWriter:
     extractive: Summarizer
     counter: TokenCounter
     price: Prices
-    where: str = field(default_factory=own_place)
+    where: str = field(default_factory=new_log_key)
 
     def summary(self, covered: Sequence[Step], room: int, most: int | None = None) -> SummaryStep | None:
         """Write the summary of `covered`, which takes the place of the last of them.
@@ -102,7 +102,7 @@ class SummaryWriter:
                 return clean(found).strip()
             problem = f"gave no text but {type(found).__name__}"
         except Exception as error:  # the window must be kept within its limit in any case
-            problem = f"failed: {without_content(error)}"
+            problem = f"failed: {safe_summary(error)}"
         message = "the summarizer %s %s; lines of the steps are picked instead"
         warn_hourly(logger, self.where, message, self.summarizer.name, problem)
         return self.extractive.summarize(steps, most)

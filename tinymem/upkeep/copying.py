@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tinymem.archive.folders import MARKER, folder_name, namespace_folder
 from tinymem.errors import StorageError
-from tinymem.stores.files import private_folder
+from tinymem.stores.files import make_private_folder
 from tinymem.stores.journals import copy_journal, journal_files
 
 __all__ = ["copy_namespace", "is_read_only"]
@@ -34,7 +34,7 @@ def copy_namespace(path: Path, namespace: str, to: Path) -> None:
     folder = namespace_folder(path, namespace, create=False)
     try:
         for place in (to, to / folder.name):
-            private_folder(place)
+            make_private_folder(place)
         shutil.copyfile(path / MARKER, to / MARKER)
         copy_journal(folder, to / folder.name)
     except OSError as error:

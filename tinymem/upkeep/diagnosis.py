@@ -10,12 +10,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from tinymem.archive.folders import INDEX, a_place, namespace_folder, opened_journal
+from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
 from tinymem.archive.indexing.index import Index
 from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
 from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
-from tinymem.steps.checks import a_callable, a_text
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.checks import check_callable, check_str
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.journals import open_journal
 from tinymem.upkeep.doctor_journal import examine, texts_of
 from tinymem.upkeep.findings import REBUILD, Diagnosis, Finding
@@ -60,10 +60,10 @@ def doctor(
     >>> diagnosis.sound, diagnosis.counts["steps"]
     (True, 1)
     """
-    known_store(a_text("store", store))
-    place = a_place(path)
+    known_store(check_str("store", store))
+    place = to_place(path)
     if isinstance(place, str):
-        _, journal = opened_journal(place, namespace)
+        _, journal = open_namespace_journal(place, namespace)
         counts, findings = examine(lambda: journal)
         counts.pop("in_index", None)  # there is none
         return Diagnosis(tuple(findings), counts)
@@ -105,10 +105,10 @@ def rebuild(
     >>> rebuild(folder)
     0
     """
-    known_store(a_text("store", store))
-    advance = a_callable("progress", progress) or unseen
-    place = a_place(path)
-    folder, journal = opened_journal(place, namespace)
+    known_store(check_str("store", store))
+    advance = check_callable("progress", progress) or no_progress
+    place = to_place(path)
+    folder, journal = open_namespace_journal(place, namespace)
     with closing(journal):
         journal.renew_terms(texts_of)
         if isinstance(place, str) or (not journal.setting(FILLED) and not journal.any_archived()):

@@ -32,10 +32,10 @@ import numpy as np
 from tinymem.archive.rows import row_of
 from tinymem.archive.scratchpad_format import loaded
 from tinymem.archive.window_rows import MOST_CALLS
-from tinymem.errors import FormatError, InputError, kind_of, shown
+from tinymem.errors import FormatError, InputError, describe_type, safe_repr
 from tinymem.messages.tokens import EstimatingCounter, count_message
 from tinymem.protocols import LinkRow, StepRow, SummaryRow, Vectors
-from tinymem.steps.content import checked, clean
+from tinymem.steps.content import check_content, clean
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.types import ROLES, Step
 
@@ -126,7 +126,7 @@ def read_header(value: Any) -> Header:
     if not isinstance(value, dict) or "tinymem_export" not in value:
         raise InputError("this is not the export of a memory: its first line must be an object with tinymem_export")
     if type(version := value["tinymem_export"]) is not int or version < 1:
-        raise InputError(f"tinymem_export must be the number of a format, not {shown(version)}")
+        raise InputError(f"tinymem_export must be the number of a format, not {safe_repr(version)}")
     if version > FORMAT:
         raise FormatError(f"the export has format {version}, this version reads {FORMAT}: upgrade tinymem")
     fields = _Fields(value, "the header", "tinymem_export", "embedder", "fingerprint", "next_number", "steps")
@@ -157,7 +157,9 @@ def _time(value: Any, window: bool) -> float | None:
     if value is None:
         return None
     if window or type(value) not in (int, float) or not 0 <= value < MOST:
-        raise InputError(f"archived must be a number of seconds, for a step that left the window, not {shown(value)}")
+        raise InputError(
+            f"archived must be a number of seconds, for a step that left the window, not {safe_repr(value)}"
+        )
     return float(value)
 
 
@@ -175,8 +177,8 @@ def _check_messages(step: Step) -> None:
     step.to_messages(style="observation")
     for message in step.to_messages(style="tools"):
         if message.get("role") not in ROLES:
-            raise InputError(f"role must be one of {', '.join(ROLES)}, not {kind_of(message.get('role'))}")
-        checked(message.get("content"), "content")
+            raise InputError(f"role must be one of {', '.join(ROLES)}, not {describe_type(message.get('role'))}")
+        check_content(message.get("content"), "content")
         calls = message.get("tool_calls") or []
         if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("id"), str) for c in calls):
             raise InputError("tool_calls must be a list of objects, each with an id")
@@ -261,7 +263,7 @@ class _Fields:
         if not isinstance(value, dict):
             raise InputError(f"{what} must be an object, not {type(value).__name__}")
         if unknown := [name for name in value if name not in known]:
-            raise InputError(f"{what} has the unknown field {shown(unknown[0])}")
+            raise InputError(f"{what} has the unknown field {safe_repr(unknown[0])}")
         self._value, self._what = value, what
 
     def number(self, name: str, least: int = 0, most: int = MOST) -> int:
@@ -269,19 +271,19 @@ class _Fields:
         number = self._value.get(name)
         if type(number) is not int or not least <= number <= most:
             raise InputError(
-                f"{name} of {self._what} must be a whole number from {least} to {most}, not {shown(number)}"
+                f"{name} of {self._what} must be a whole number from {least} to {most}, not {safe_repr(number)}"
             )
         return number
 
     def flag(self, name: str) -> bool:
         """True or false; false where it is missing."""
         if type(flag := self._value.get(name, False)) is not bool:
-            raise InputError(f"{name} of {self._what} must be true or false, not {shown(flag)}")
+            raise InputError(f"{name} of {self._what} must be true or false, not {safe_repr(flag)}")
         return flag
 
     def text(self, name: str, or_none: bool = False) -> str | None:
         """A string, with what cannot be stored replaced."""
         text = self._value.get(name)
         if not isinstance(text, str) and not (or_none and text is None):
-            raise InputError(f"{name} of {self._what} must be a string, not {shown(text)}")
+            raise InputError(f"{name} of {self._what} must be a string, not {safe_repr(text)}")
         return None if text is None else clean(text)

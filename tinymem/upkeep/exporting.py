@@ -9,17 +9,17 @@ from os import PathLike
 from pathlib import Path
 from typing import TextIO
 
-from tinymem.archive.folders import a_place, opened_journal
+from tinymem.archive.folders import open_namespace_journal, to_place
 from tinymem.archive.rows import fence_key
-from tinymem.errors import FormatError, InputError, StepError, StorageError, shown
+from tinymem.errors import FormatError, InputError, StepError, StorageError, safe_repr
 from tinymem.protocols import Journal, StepRow
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.render import own_blocks
-from tinymem.steps.checks import a_callable
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.checks import check_callable
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
-from tinymem.stores.files import opener
+from tinymem.stores.files import open_private
 from tinymem.upkeep.export_format import (
     Header,
     calls_line,
@@ -85,7 +85,7 @@ def export_memory(
     >>> import_memory(folder, f"{folder}.jsonl", namespace="copy").steps
     1
     """
-    _, journal = opened_journal(a_place(path), namespace)
+    _, journal = open_namespace_journal(to_place(path), namespace)
     with closing(journal):
         return export_journal(journal, file, vectors, progress)
 
@@ -94,7 +94,7 @@ def export_journal(
     journal: Journal, file: str | Path | TextIO, vectors: bool = False, progress: Progress | None = None
 ) -> Exported:
     """Write the present contents of a journal; see `export_memory`."""
-    advance = a_callable("progress", progress) or unseen
+    advance = check_callable("progress", progress) or no_progress
     with journal.reading() as held, _opened(file) as stream:
         counts = held.counts()["steps"], len(held.summaries())
         for done, line in enumerate(lines_of(held, counts, vectors)):
@@ -110,11 +110,11 @@ def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
     """Open the stream to write to; errors of a file become StorageError, those of a given stream stay as they are."""
     if not isinstance(file, (str, PathLike)):
         if not callable(getattr(file, "write", None)):
-            raise InputError(f"file must be a path, or a text stream to write to, not {shown(file)}")
+            raise InputError(f"file must be a path, or a text stream to write to, not {safe_repr(file)}")
         yield file
         return
     try:
-        with open(file, "w", encoding="ascii", newline="\n", opener=opener) as stream:
+        with open(file, "w", encoding="ascii", newline="\n", opener=open_private) as stream:
             yield stream
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if isinstance(error, InputError):

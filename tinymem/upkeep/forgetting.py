@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from tinymem.archive.archive import Archive
-from tinymem.archive.folders import MARKER, a_place, folder_name, namespace_folder
+from tinymem.archive.folders import MARKER, folder_name, namespace_folder, to_place
 from tinymem.errors import NotAMemoryError, StorageError, TinymemError
-from tinymem.steps.checks import a_text, one_of
+from tinymem.steps.checks import check_choice, check_str
 from tinymem.steps.types import STEP_TYPES
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import (
@@ -23,7 +23,7 @@ from tinymem.stores.journals import (
     open_shared,
 )
 
-__all__ = ["forget_namespace", "number_of", "select_steps", "undone_on_failure"]
+__all__ = ["cleanup_on_failure", "find_number", "forget_namespace", "select_steps"]
 
 MOST = 1 << 62  # above every number
 _NUMBER = re.compile("[0-9]{1,18}")  # a step's number as text
@@ -33,7 +33,7 @@ AT_ONCE = 500  # steps that are read to see which tools they call
 def select_steps(archive: Archive, ids: Sequence[str], only: Filter) -> list[int]:
     """Return the numbers of the steps with these ids, and of those that match all filters, if there is any."""
     if only.type is not None:
-        one_of("type", only.type, *STEP_TYPES)
+        check_choice("type", only.type, *STEP_TYPES)
     found = archive.journal.matching(only) if only != Filter() else []
     if only.tool is not None:  # steps that wait for their passages have their tools nowhere else
         calls = Filter(tool=only.tool)
@@ -42,13 +42,13 @@ def select_steps(archive: Archive, ids: Sequence[str], only: Filter) -> list[int
     return sorted({*found, *archive.journal.numbers(ids)})
 
 
-def number_of(archive: Archive, id: str | int) -> int:
+def find_number(archive: Archive, id: str | int) -> int:
     """Return the number of the step with an id, a number, or a number as text; -1 if there is none."""
     if isinstance(id, str):
         id = id.removeprefix("#")
     if isinstance(id, int):
         return id if not isinstance(id, bool) and 0 <= id < MOST else -1
-    if numbers := archive.journal.numbers([a_text("id", id)]):
+    if numbers := archive.journal.numbers([check_str("id", id)]):
         return numbers[0]
     return int(id) if _NUMBER.fullmatch(id) else -1
 
@@ -60,7 +60,7 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
         NotAMemoryError: There is no such memory or namespace.
         StorageError: It is open somewhere, or a file cannot be removed; a second call continues.
     """
-    place = a_place(path)
+    place = to_place(path)
     if isinstance(place, str):
         erase_shared(place, namespace)
         return
@@ -80,7 +80,7 @@ def forget_namespace(path: str | Path, namespace: str) -> None:
 
 
 @contextmanager
-def undone_on_failure(path: str | Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
+def cleanup_on_failure(path: str | Path, namespace: str, also: Callable[[], object] | None = None) -> Iterator[None]:
     """Remove a new namespace, with its folders and files, if the block fails, and then call `also`."""
     if isinstance(path, str):
         with _undone_in_database(path, namespace):

@@ -13,15 +13,15 @@ import numpy as np
 
 from tinymem.archive.archive import Archive
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.folders import a_place, namespace_folder, shared_journal
+from tinymem.archive.folders import namespace_folder, open_shared_journal, to_place
 from tinymem.errors import FormatError, InputError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Mark, PassageRow, Vectors
 from tinymem.protocols.settings import OPEN_CALLS, SCRATCHPAD
 from tinymem.recall.passages import passages_of
 from tinymem.registry import embedder_from
-from tinymem.steps.checks import a_callable, a_path
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.checks import check_callable, to_path
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.exact import ExactStore
 from tinymem.upkeep.export_format import (
     Episodes,
@@ -34,8 +34,8 @@ from tinymem.upkeep.export_format import (
     read_step,
     scratchpad_of,
 )
-from tinymem.upkeep.forgetting import undone_on_failure
-from tinymem.upkeep.lines import parsed, text_lines
+from tinymem.upkeep.forgetting import cleanup_on_failure
+from tinymem.upkeep.lines import parse_json_line, text_lines
 
 __all__ = ["Imported", "import_memory"]
 
@@ -83,14 +83,14 @@ def import_memory(
         FormatError: The file has a newer format.
         TinymemError: The memory cannot be opened.
     """
-    file = a_path("file", file)
+    file = to_path("file", file)
     with closing(_values(file)) as lines:  # closes the file after an error too
         number, value = next(lines, (1, None))
         with _place(f"{file}, line {number}"):
             header = read_header(value)
         new = None if embedder is None else embedder_from(embedder)
-        advance, place = a_callable("progress", progress) or unseen, a_place(path)
-        with undone_on_failure(place, namespace):
+        advance, place = check_callable("progress", progress) or no_progress, to_place(path)
+        with cleanup_on_failure(place, namespace):
             archive = _archive(place, namespace, new)
             try:
                 with archive.journal.together():
@@ -108,7 +108,7 @@ def import_memory(
 def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Archive:
     """Make the archive of a new namespace; no store is opened here."""
     if isinstance(place, str):
-        with shared_journal(place, namespace, create=True) as (folder, journal):
+        with open_shared_journal(place, namespace, create=True) as (folder, journal):
             return Archive(folder, embedder, ExactStore, counter_from(None), journal=journal, in_memory=True)
     return Archive(namespace_folder(place, namespace, create=True), embedder, ExactStore, counter_from(None))
 
@@ -116,7 +116,7 @@ def _archive(place: str | Path, namespace: str, embedder: Embedder | None) -> Ar
 def _values(file: Path) -> Generator[tuple[int, Any], None, None]:
     """Yield the values of the lines, with their numbers."""
     for number, text in text_lines(file, LONGEST):
-        yield number, parsed(text, file, number)
+        yield number, parse_json_line(text, file, number)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from tinymem.errors import InputError
 
-__all__ = ["Line", "parsed", "text_lines"]
+__all__ = ["Line", "parse_json_line", "text_lines"]
 
 GZIP = b"\x1f\x8b"
 Line: TypeAlias = tuple[int, str]
@@ -55,7 +55,7 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
         ) from error
 
 
-def parsed(text: str, path: Path, number: int) -> Any:
+def parse_json_line(text: str, path: Path, number: int) -> Any:
     """Parse JSON text that starts on line `number` of the file."""
     try:
         return json.loads(text)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from tinymem.archive.folders import a_place, check_name, namespace_folder, namespaces, opened_journal
+from tinymem.archive.folders import check_name, namespace_folder, namespaces, open_namespace_journal, to_place
 from tinymem.archive.rows import labels_of
 from tinymem.errors import InputError, NotAMemoryError, StorageError
 from tinymem.protocols import EmbeddedPassage, Journal, Mark, PassageRow
@@ -27,8 +27,8 @@ from tinymem.protocols.settings import (
     WATERMARK,
 )
 from tinymem.recall.passages import slices
-from tinymem.steps.checks import a_callable
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.checks import check_callable
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
 from tinymem.stores.journals import has_journal, is_address, journal_files, migrate_tables, open_journal
 from tinymem.upkeep.exporting import lines_of
@@ -84,10 +84,10 @@ def migrate(
     >>> [(one.namespace, one.steps) for one in migrate(folder, other)]
     [('default', 1)]
     """
-    origin, place = a_place(source), a_place(target)
+    origin, place = to_place(source), to_place(target)
     if origin == place:
         raise InputError("source and target must be two places")
-    advance = a_callable("progress", progress) or unseen
+    advance = check_callable("progress", progress) or no_progress
     names = [namespace] if namespace is not None else namespaces(origin)
     if not names:
         raise NotAMemoryError("there is no memory at the source")
@@ -99,7 +99,7 @@ def migrate(
 
 
 def _migrated(source: str | Path, target: str | Path, namespace: str, progress: Progress) -> Migrated:
-    with closing(opened_journal(source, namespace)[1]) as original, original.reading() as held:
+    with closing(open_namespace_journal(source, namespace)[1]) as original, original.reading() as held:
         check_name(held, namespace)
         with closing(_opened_target(target, namespace)) as made:
             copy = _Copy(held, made, progress)
@@ -120,7 +120,7 @@ def _opened_target(place: str | Path, namespace: str) -> Journal:
                     journal.keep({MOVING: "1"})
                 for file in journal_files(Path(making)):
                     file.replace(folder / file.name)
-    return opened_journal(place, namespace, create=True)[1]
+    return open_namespace_journal(place, namespace, create=True)[1]
 
 
 class _Copy:

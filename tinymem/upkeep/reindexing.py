@@ -9,16 +9,16 @@ from pathlib import Path
 from tinymem.archive.archive import Archive
 from tinymem.archive.catalog.files import CATALOG, CatalogFiles
 from tinymem.archive.embedding import BATCH
-from tinymem.archive.folders import INDEX, a_place, opened_journal
+from tinymem.archive.folders import INDEX, open_namespace_journal, to_place
 from tinymem.errors import FormatError, StepError, StorageError
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
-from tinymem.recall.query.analysis import embedded
+from tinymem.recall.query.analysis import embed_texts
 from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, shared_store, store_from
-from tinymem.steps.checks import a_callable
+from tinymem.steps.checks import check_callable
 from tinymem.steps.content import clean
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.serialization import load_step
 
 __all__ = ["Reindexed", "reindex"]
@@ -79,10 +79,10 @@ def reindex(
     >>> reindex(folder, "hashing").embedded
     1
     """
-    new, place = embedder_from(embedder), a_place(path)
+    new, place = embedder_from(embedder), to_place(path)
     index = known_store(shared_store(store) if isinstance(place, str) else store)
-    advance = a_callable("progress", progress) or unseen
-    folder, journal = opened_journal(place, namespace)
+    advance = check_callable("progress", progress) or no_progress
+    folder, journal = open_namespace_journal(place, namespace)
     try:
         before, done = journal.setting(EMBEDDER) or new.fingerprint, 0
         if before != new.fingerprint:
@@ -94,7 +94,7 @@ def reindex(
         journal.scrub("it is reindexed", "old vectors stay")
         if before != new.fingerprint:
             _erase_catalog(folder)
-        _make_index(folder, new, index, opened_journal(place, namespace)[1] if isinstance(place, str) else None)
+        _make_index(folder, new, index, open_namespace_journal(place, namespace)[1] if isinstance(place, str) else None)
         return Reindexed(before, new.fingerprint, journal.counts()["passages"], done)
     finally:
         journal.close()
@@ -116,7 +116,7 @@ def _embed(journal: Journal, embedder: Embedder, progress: Progress) -> int:
     while not journal.switch(fingerprint, embedder.name):
         while passages := journal.to_reindex(BATCH):
             if texts := _texts(journal, passages):
-                journal.put_reindexed(fingerprint, [*texts], embedded(embedder, [*texts.values()]))
+                journal.put_reindexed(fingerprint, [*texts], embed_texts(embedder, [*texts.values()]))
                 count += len(texts)
             progress(*journal.reindexed())
     return count

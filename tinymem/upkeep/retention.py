@@ -16,7 +16,7 @@ from tinymem.messages.answers import open_calls
 from tinymem.messages.conversion import groups
 from tinymem.protocols import StepRow
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import whole_number
+from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.step import Step
 from tinymem.stores.filter import Filter
 from tinymem.upkeep.usefulness import usefulness
@@ -55,7 +55,7 @@ class Retention:
             raise InputError(f"max_age must be a timedelta of 0 or more, not {self.max_age!r}")
         for name in ("max_steps", "max_bytes"):
             if getattr(self, name) is not None:
-                whole_number(name, getattr(self, name))
+                check_non_negative_int(name, getattr(self, name))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from tinymem.messages.fitting import LEAST, most_characters
 from tinymem.messages.recognition import Linked
 from tinymem.messages.tokens import PER_REPLY, counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.steps.checks import one_of, some_texts, whole_number
+from tinymem.steps.checks import check_choice, check_non_negative_int, check_strings
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
@@ -59,9 +59,9 @@ class AdaptiveMemoryManager(MemoryManager):
         on_prune: Callable[[PruneReport], None] | None = None,
         extra_keys: Collection[str] = (),
     ) -> None:
-        one_of("style", style, *STYLES)
-        self._sending = Sending(counter_from(counter), style, some_texts("extra_keys", extra_keys))
-        self.max_tokens = whole_number("max_tokens", max_tokens)
+        check_choice("style", style, *STYLES)
+        self._sending = Sending(counter_from(counter), style, check_strings("extra_keys", extra_keys))
+        self.max_tokens = check_non_negative_int("max_tokens", max_tokens)
         tokens_needed([], {}, max_tokens)  # the reply alone
         self.low_water = low_mark(
             int(max_tokens * LOW_WATER) if low_water is None else low_water, "max_tokens", max_tokens
@@ -90,7 +90,7 @@ class AdaptiveMemoryManager(MemoryManager):
         `style` may have more tokens than `max_tokens`.
         """
         chosen = self._sending.style if style is None else style
-        one_of("style", chosen, *STYLES)
+        check_choice("style", chosen, *STYLES)
         if summary_mode or chosen != self._sending.style:
             other = Sending(self._sending.counter, chosen, self._sending.extra_keys)
             return copies(other(self.steps, summary_mode))

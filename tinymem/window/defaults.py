@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from tinymem.embedders.resting import Rest
-from tinymem.errors import BudgetError, EmbedderError, name_of, warn_hourly
+from tinymem.errors import BudgetError, EmbedderError, describe_callable, warn_hourly
 from tinymem.messages.conversion import groups
 from tinymem.protocols import TokenCounter
 from tinymem.steps.step import Step
@@ -58,5 +58,5 @@ def always_pruned(strategy: Prunes, window_tokens: int, counter: TokenCounter, w
             warn_hourly(logger, where, "the window cannot be kept within its tokens: %s", error)
             return keep_last_n_steps(1)(steps)
 
-    pruned.__qualname__ = name_of(strategy)  # the name in its log messages
+    pruned.__qualname__ = describe_callable(strategy)  # the name in its log messages
     return pruned

@@ -15,7 +15,7 @@ from tinymem.messages.tokens import Prices
 from tinymem.protocols import Vectors
 from tinymem.recall.diversity import SHORT, Said, Sayings
 from tinymem.recall.fusion import Scored
-from tinymem.recall.render import said_by
+from tinymem.recall.render import speaker_key
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
 from tinymem.window.excerpts import Slice, excerpt, long_texts, replace_texts
@@ -101,7 +101,7 @@ class Filling:
         """
         scores = self._scores.copy()
         said = [
-            Said.of(part.text[start:end], said_by(step, part) if end - start < SHORT else "")
+            Said.of(part.text[start:end], speaker_key(step, part) if end - start < SHORT else "")
             for step, part, (start, end) in zip(self._step, self._part, self._slice, strict=True)
         ]
         sayings = Sayings(said, self._asked)

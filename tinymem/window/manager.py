@@ -11,13 +11,13 @@ from tinymem.errors import InputError
 from tinymem.messages.formats import chat_messages
 from tinymem.messages.recognition import Arrival, Linked, LinksOf, Node, arrivals
 from tinymem.messages.tokens import Prices, count_tokens, default_counter
-from tinymem.steps.checks import Time, a_callable, one_of, some, whole_number
+from tinymem.steps.checks import Time, check_callable, check_choice, check_iterable, check_non_negative_int
 from tinymem.steps.collection import StepCollection
-from tinymem.steps.content import Content, checked
+from tinymem.steps.content import Content, check_content
 from tinymem.steps.step import Message, Step, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.strategies import keep_last_n_steps
-from tinymem.window.strategy import PruneReport, Prunes, a_strategy
+from tinymem.window.strategy import PruneReport, Prunes, check_strategy
 from tinymem.window.window import Change, Window, check_step, render_window
 
 __all__ = ["MemoryManager", "OnConflict", "PruneReport"]
@@ -58,20 +58,20 @@ class MemoryManager(StepCollection):
         steps: Iterable[Step] = (),
         on_prune: Callable[[PruneReport], None] | None = None,
     ) -> None:
-        a_strategy("prune_strategy", prune_strategy)
+        check_strategy("prune_strategy", prune_strategy)
         if auto_prune_at is not None:
-            whole_number("auto_prune_at", auto_prune_at)
+            check_non_negative_int("auto_prune_at", auto_prune_at)
         self._strategy, self._auto_prune_at = prune_strategy, auto_prune_at
-        self._on_prune = a_callable("on_prune", on_prune)
+        self._on_prune = check_callable("on_prune", on_prune)
         self._lock = threading.RLock()
         self._window, self._links = Window(), LinksOf()
         if system_prompt is not None:
-            self.add(SystemPromptStep(checked(system_prompt, "system_prompt") or ""))
+            self.add(SystemPromptStep(check_content(system_prompt, "system_prompt") or ""))
         self._begin_with(steps)
 
     def _begin_with(self, steps: Iterable[Step]) -> None:
         """Hold steps under their numbers, and those without a number under the next ones."""
-        for step in some("steps", steps):
+        for step in check_iterable("steps", steps):
             check_step(step, self._window.shown)
             following = self._window.next_number
             number = following if step.step_number is None else step.step_number
@@ -82,7 +82,7 @@ class MemoryManager(StepCollection):
     @classmethod
     def from_list(cls: type[ManagerT], records: Iterable[Mapping[str, Any]], **options: Any) -> ManagerT:
         """Make a memory from the records of `to_list`; `options` are those of the class."""
-        return cls(steps=[Step.from_dict(record) for record in some("records", records)], **options)
+        return cls(steps=[Step.from_dict(record) for record in check_iterable("records", records)], **options)
 
     def add(self, step: Step) -> Step:
         """Append a step. Its number is above those of all steps before.
@@ -176,7 +176,7 @@ class MemoryManager(StepCollection):
 
         Raises MessageError, with the index of the message, and InputError for another `on_conflict`.
         """
-        one_of("on_conflict", on_conflict, "add", "skip")
+        check_choice("on_conflict", on_conflict, "add", "skip")
         chat = chat_messages(messages, format)
         with self._changing():
             steps = self._window.steps_of_messages(chat, session, timestamp)
@@ -225,7 +225,7 @@ class MemoryManager(StepCollection):
         anything but steps, and whatever it or `on_prune` raises; the window is then as it was.
         """
         with self._changing():
-            chosen = self._strategy if strategy is None else a_strategy("strategy", strategy)
+            chosen = self._strategy if strategy is None else check_strategy("strategy", strategy)
             change = self._window.prune(chosen)
             self._apply(change)
             return change.report or PruneReport()

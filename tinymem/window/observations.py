@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import Time, a_number, an_aware_time, whole_number
+from tinymem.steps.checks import Time, check_non_negative_int, check_number, to_utc
 from tinymem.steps.content import Content, as_text, map_text, shorten
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Step
@@ -56,13 +56,13 @@ def prune_old_observations(
     if keep_last_n is None and max_age_seconds is None:
         keep_last_n = LAST
     if keep_last_n is not None:
-        whole_number("keep_last_n", keep_last_n)
-    whole_number("max_length", max_length)
-    whole_number("batch", batch)
+        check_non_negative_int("keep_last_n", keep_last_n)
+    check_non_negative_int("max_length", max_length)
+    check_non_negative_int("batch", batch)
     clock = _clock(now)
     age = None
     if max_age_seconds is not None:
-        age = timedelta(seconds=min(a_number("max_age_seconds", max_age_seconds), LONGEST_AGE))
+        age = timedelta(seconds=min(check_number("max_age_seconds", max_age_seconds), LONGEST_AGE))
 
     def prune_observations(steps: Sequence[Step]) -> list[Step]:
         border = 0 if keep_last_n is None else _border(steps, keep_last_n)
@@ -87,8 +87,8 @@ def _border(steps: Sequence[Step], last: int) -> int:
 
 def _clock(now: Time | Callable[[], Time] | None) -> Callable[[], datetime]:
     if callable(now):
-        return lambda: an_aware_time("what now() gives", now()) or utc_now()
-    time = an_aware_time("now", now)
+        return lambda: to_utc("what now() gives", now()) or utc_now()
+    time = to_utc("now", now)
     return lambda: time or utc_now()
 
 

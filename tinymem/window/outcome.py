@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinymem.errors import InputError, kind_of, name_of
+from tinymem.errors import InputError, describe_callable, describe_type
 from tinymem.messages.conversion import groups
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import COVERS, REVISION, SEEN, covers_of, is_stand_in, rank, sources_of
@@ -37,9 +37,11 @@ class Outcomes:
         """Return the window that `strategy` makes of `before`; InputError unless it returns steps."""
         outcome = _Outcome(before, steps_of(returned))
         for kind in WORTH_SAYING:
-            if kind in outcome.repairs and (key := (name_of(strategy), kind)) not in self._said:
+            if kind in outcome.repairs and (key := (describe_callable(strategy), kind)) not in self._said:
                 self._said.add(key)
-                logger.warning("the strategy %s %s (this is said once)", name_of(strategy), outcome.repairs[kind])
+                logger.warning(
+                    "the strategy %s %s (this is said once)", describe_callable(strategy), outcome.repairs[kind]
+                )
         return outcome.window
 
 
@@ -49,7 +51,7 @@ def steps_of(returned: object) -> list[Step]:
         found = list(returned)
         if all(issubclass(kind, Step) for kind in {*map(type, found)}):  # a window has few kinds, and many steps
             return found
-    raise InputError(f"a strategy must return a list of steps, not {kind_of(returned)}")
+    raise InputError(f"a strategy must return a list of steps, not {describe_type(returned)}")
 
 
 def check_window(before: Sequence[Step], after: object) -> None:

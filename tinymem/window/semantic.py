@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tinymem.errors import InputError, kind_of
+from tinymem.errors import InputError, describe_type
 from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Embedder, Embeds, TokenCounter
 from tinymem.recall.query.words import stretch_of
 from tinymem.registry import embedder_from
-from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step, Style
 from tinymem.steps.types import TaskStep
@@ -84,12 +84,12 @@ def semantic_pruning(
             `max_tokens`.
         EmbedderError: Raised by the strategy, when the embedder fails.
     """
-    whole_number("max_tokens", max_tokens)
-    whole_number("keep_recent", keep_recent)
+    check_non_negative_int("max_tokens", max_tokens)
+    check_non_negative_int("keep_recent", keep_recent)
     if query is not None and not isinstance(query, str) and not callable(query):
-        raise InputError(f"query must be a text, a callable that gives one, or None, not {kind_of(query)}")
-    one_of("tasks", tasks, "all", "current")
-    one_of("style", style, "auto", "tools", "observation")
+        raise InputError(f"query must be a text, a callable that gives one, or None, not {describe_type(query)}")
+    check_choice("tasks", tasks, "all", "current")
+    check_choice("style", style, "auto", "tools", "observation")
     target = low_mark(low_water, "max_tokens", max_tokens)
     price = Prices(counter_from(counter), style)
     return SemanticPruning(

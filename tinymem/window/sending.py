@@ -13,8 +13,8 @@ from tinymem.messages.tokens import PER_REPLY, Prices, count_message
 from tinymem.messages.validity import CallIds, valid
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import some_texts
-from tinymem.steps.content import thawed
+from tinymem.steps.checks import check_strings
+from tinymem.steps.content import to_mutable
 from tinymem.steps.step import Message, Step, Style, are_same
 from tinymem.steps.types import MessageStep
 from tinymem.window.strategy import Group
@@ -58,7 +58,7 @@ class Sending:
         beside: Callable[[Step, int], int] | None = None,
         format: str | None = None,
     ) -> None:
-        self.style, self.counter, self.extra_keys = style, counter, tuple(some_texts("extra_keys", extra_keys))
+        self.style, self.counter, self.extra_keys = style, counter, tuple(check_strings("extra_keys", extra_keys))
         self._beside, self.format = beside, format
         self._known: dict[str, SentGroup] = {}  # by the id of a group's first step
         self._last: tuple[Sequence[Step], list[SentGroup]] = ((), [])
@@ -140,7 +140,7 @@ class Sending:
 
 def copies(sent: Sequence[SentGroup]) -> list[Message]:
     """Messages of groups, one after the other, that the caller may change."""
-    return [thawed(message) for group in sent for message in group.messages]
+    return [to_mutable(message) for group in sent for message in group.messages]
 
 
 def _identified(step: Step, messages: list[Message]) -> list[Message]:

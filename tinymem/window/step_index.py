@@ -22,7 +22,7 @@ from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.fusion import Scored
 from tinymem.recall.passages import passages_of
-from tinymem.recall.query.analysis import analyse, embedded
+from tinymem.recall.query.analysis import analyse, embed_texts
 from tinymem.steps.step import Step
 from tinymem.steps.types import is_milestone
 from tinymem.stores.bm25 import hash_words, search_words
@@ -102,7 +102,7 @@ class StepIndex:
         texts = {text: held for text in identifiers if (held := self._texts.get(text)) is not None}
         missing = [text for text in identifiers if text not in texts]
         if missing:
-            vectors = embedded(self._embedder, missing).astype("<f2")
+            vectors = embed_texts(self._embedder, missing).astype("<f2")
             for text, vector in zip(missing, vectors, strict=True):
                 texts[text] = self._texts[text] = _Text(vector.tobytes(), hash_words(text), identifiers[text])
         return texts

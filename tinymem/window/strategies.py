@@ -13,7 +13,7 @@ from tinymem.errors import InputError
 from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.step import Step, Style
 from tinymem.window.observations import prune_old_observations
 from tinymem.window.outcome import Outcomes
@@ -21,7 +21,7 @@ from tinymem.window.strategy import (
     Prunes,
     PruneStrategy,
     Tasks,
-    a_strategy,
+    check_strategy,
     critical,
     in_order,
     low_mark,
@@ -77,7 +77,7 @@ def keep_system_and_recent(n_recent: int, *, low_water: int | None = None) -> Pr
 
 def _newest(n: int, low_water: int | None, tasks: Tasks) -> PruneStrategy:
     name = "n" if tasks == "all" else "n_recent"
-    whole_number(name, n)
+    check_non_negative_int(name, n)
     target = low_mark(low_water, name, n)
 
     def keep_newest(steps: Sequence[Step]) -> list[Step]:
@@ -124,10 +124,10 @@ def token_budget(
         BudgetError: Raised by the strategy, when system prompts, the current task and pinned steps alone are over
             `max_tokens`.
     """
-    whole_number("max_tokens", max_tokens)
+    check_non_negative_int("max_tokens", max_tokens)
     target = low_mark(low_water, "max_tokens", max_tokens)
-    one_of("tasks", tasks, "all", "current")
-    one_of("style", style, "auto", "tools", "observation")
+    check_choice("tasks", tasks, "all", "current")
+    check_choice("style", style, "auto", "tools", "observation")
     price = Prices(counter_from(counter), style)
 
     def within_budget(steps: Sequence[Step]) -> list[Step]:
@@ -155,7 +155,7 @@ def compose(*strategies: Prunes) -> PruneStrategy:
             when one of them does not return steps.
     """
     for at, strategy in enumerate(strategies):
-        a_strategy(f"strategy {at}", strategy)
+        check_strategy(f"strategy {at}", strategy)
     window_of = Outcomes()
 
     def composed(steps: Sequence[Step]) -> list[Step]:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal, TypeAlias, TypeVar
 
-from tinymem.errors import BudgetError, InputError, kind_of, name_of, shown
+from tinymem.errors import BudgetError, InputError, describe_callable, describe_type, safe_repr
 from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY
-from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.standins import is_stand_in, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep, TaskStep
 
-__all__ = ["Group", "PruneReport", "PruneStrategy", "Prunes", "Tasks", "a_strategy", "critical"]
+__all__ = ["Group", "PruneReport", "PruneStrategy", "Prunes", "Tasks", "check_strategy", "critical"]
 
 PruneStrategy: TypeAlias = Callable[[Sequence[Step]], list[Step]]
 Prunes: TypeAlias = Callable[[list[Step]], Iterable[Step]]  # the least that can be one: any function over a list
@@ -64,7 +64,7 @@ def critical(steps: Sequence[Step], tasks: Tasks = "all") -> list[Step]:
     >>> [step.text for step in critical([TaskStep("a"), MessageStep("user", "b"), TaskStep("c")], tasks="current")]
     ['c']
     """
-    one_of("tasks", tasks, "all", "current")
+    check_choice("tasks", tasks, "all", "current")
     kept: set[int] = set()
     for kind in (SystemPromptStep, TaskStep):
         found = [id(step) for step in steps if isinstance(step, kind) and not is_stand_in(step)]
@@ -176,17 +176,17 @@ def in_order(steps: Sequence[Step], kept: Iterable[Group]) -> list[Step]:
 
 def low_mark(low_water: int | None, name: str, high: int) -> int:
     """Return the low-water mark, by default the high one; InputError if it is above that."""
-    target = high if low_water is None else whole_number("low_water", low_water)
+    target = high if low_water is None else check_non_negative_int("low_water", low_water)
     if target > high:
         raise InputError(f"low_water must be at most {name} ({high}), not {target}")
     return target
 
 
-def a_strategy(name: str, value: PrunesT) -> PrunesT:
+def check_strategy(name: str, value: PrunesT) -> PrunesT:
     """`value`, if it can be a strategy; InputError, also for a function of tinymem that was not called to make one."""
     if not callable(value):
-        raise InputError(f"{name} must be a callable, not {shown(value)}")
-    made_by = name_of(value)
+        raise InputError(f"{name} must be a callable, not {safe_repr(value)}")
+    made_by = describe_callable(value)
     if made_by in MAKERS and str(getattr(value, "__module__", "")).startswith("tinymem."):
         needed = any(
             p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in signature(value).parameters.values()
@@ -199,4 +199,4 @@ def a_strategy(name: str, value: PrunesT) -> PrunesT:
 def check_report(report: PruneReport) -> None:
     """Raise InputError for anything but a report."""
     if not isinstance(report, PruneReport):
-        raise InputError(f"report must be the PruneReport of a pruning, not {kind_of(report)}")
+        raise InputError(f"report must be the PruneReport of a pruning, not {describe_type(report)}")

@@ -9,7 +9,7 @@ from tinymem.messages.conversion import groups
 from tinymem.messages.tokens import PER_REPLY, Prices, counter_from
 from tinymem.protocols import Summarizer, Summarizes, TokenCounter
 from tinymem.registry import summarizer_from
-from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.step import Step, Style
 from tinymem.summarizers.extractive import ExtractiveSummarizer
 from tinymem.summarizers.writing import FunctionSummarizer, SummaryWriter
@@ -97,8 +97,8 @@ def summarize_strategy(
         BudgetError: Raised by the strategy by tokens, when system prompts, the current task and pinned steps alone are
             over `max_tokens`.
     """
-    one_of("tasks", tasks, "all", "current")
-    one_of("style", style, "auto", "tools", "observation")
+    check_choice("tasks", tasks, "all", "current")
+    check_choice("style", style, "auto", "tools", "observation")
     tokens = counter_from(counter)
     extractive = ExtractiveSummarizer(tokens)
     chosen = extractive if summarizer is None else summarizer_from(summarizer)
@@ -115,11 +115,11 @@ def summarize_strategy(
 def _by_count(
     writer: SummaryWriter, max_steps: int | None, keep_recent: int | None, summary_tokens: int | None, tasks: Tasks
 ) -> PruneStrategy:
-    most = MOST_STEPS if max_steps is None else whole_number("max_steps", max_steps)
-    recent = most // 2 if keep_recent is None else whole_number("keep_recent", keep_recent)
+    most = MOST_STEPS if max_steps is None else check_non_negative_int("max_steps", max_steps)
+    recent = most // 2 if keep_recent is None else check_non_negative_int("keep_recent", keep_recent)
     if recent > most:
         raise InputError(f"keep_recent must be at most max_steps ({most}), not {recent}")
-    share = USUAL_BY_COUNT if summary_tokens is None else whole_number("summary_tokens", summary_tokens)
+    share = USUAL_BY_COUNT if summary_tokens is None else check_non_negative_int("summary_tokens", summary_tokens)
     room = ENDLESS if summary_tokens is None and isinstance(writer.summarizer, FunctionSummarizer) else share
 
     def summarize_by_count(steps: Sequence[Step]) -> list[Step]:
@@ -142,11 +142,11 @@ def _by_tokens(
     low_water: int | None,
     tasks: Tasks,
 ) -> PruneStrategy:
-    whole_number("max_tokens", max_tokens)
-    least = NEWEST_GROUPS if keep_recent is None else whole_number("keep_recent", keep_recent)
+    check_non_negative_int("max_tokens", max_tokens)
+    least = NEWEST_GROUPS if keep_recent is None else check_non_negative_int("keep_recent", keep_recent)
     target = low_mark(max_tokens // 2 if low_water is None else low_water, "max_tokens", max_tokens)
     usual = min(target, max(target // 4, USUAL))
-    share = usual if summary_tokens is None else whole_number("summary_tokens", summary_tokens)
+    share = usual if summary_tokens is None else check_non_negative_int("summary_tokens", summary_tokens)
     if share > target:
         raise InputError(f"summary_tokens must be at most low_water ({target}), not {share}")
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, TypeVar
 
-from tinymem.errors import InputError, MessageError, kind_of
+from tinymem.errors import InputError, MessageError, describe_type
 from tinymem.messages.answers import open_calls, pending_calls
 from tinymem.messages.conversion import messages_from_steps, steps_from_messages
-from tinymem.steps.checks import Time, an_aware_time, some
+from tinymem.steps.checks import Time, check_iterable, to_utc
 from tinymem.steps.collection import StepCollection, Steps
 from tinymem.steps.content import Content
 from tinymem.steps.standins import rank
@@ -91,7 +91,7 @@ class Window(StepCollection):
 
     def number(self, steps: Iterable[Step]) -> list[Step]:
         """Return new steps under the next numbers. Raises InputError or MessageError where one cannot be added."""
-        new = list(some("steps", steps))
+        new = list(check_iterable("steps", steps))
         self.check_new(new)
         return [step.evolve(step_number=self.next_number + at) for at, step in enumerate(new)]
 
@@ -227,7 +227,7 @@ class Window(StepCollection):
         """Return the step of a chat message; the first system message is a SystemPromptStep."""
         more["metadata"] = metadata or {}
         if timestamp is not None:
-            more["timestamp"] = an_aware_time("timestamp", timestamp)
+            more["timestamp"] = to_utc("timestamp", timestamp)
         if role == "system" and content is not None and self.system_prompt is None:
             return SystemPromptStep(content, **more)
         return MessageStep(role, content, tool_call_id, **more)
@@ -241,7 +241,7 @@ class Window(StepCollection):
 def check_step(step: Step, held: Container[str]) -> None:
     """Raise InputError for anything but a step, or for one that is `held` already."""
     if not isinstance(step, Step):
-        raise InputError(f"only steps can be added, not {kind_of(step)}")
+        raise InputError(f"only steps can be added, not {describe_type(step)}")
     if step.id in held:
         raise InputError(
             f"step {step.id} is held already: a step is added once, "

@@ -21,7 +21,7 @@ from tinymem.errors import InputError, StorageError
 from tinymem.protocols.settings import FORGOTTEN
 from tinymem.stores import stems
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.stores.words import indexed
+from tinymem.stores.words import to_index_text
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra: postgres)")
 OpenJournal = Callable[..., Any]
@@ -136,7 +136,7 @@ def test_passages_of_an_earlier_version_get_their_bigrams_and_can_be_removed_bef
 ) -> None:
     journal, texts = open_journal(), ["测试服务器监听端口", "牙医改到了星期四", "牙医又改了时间"]
     with monkeypatch.context() as patch:
-        patch.setattr(stems, "indexed", partial(indexed, unsplit=True))
+        patch.setattr(stems, "to_index_text", partial(to_index_text, unsplit=True))
         put(journal, texts)
     with psycopg.connect(postgres.url()) as db:
         db.execute("DELETE FROM tinymem.settings WHERE namespace = %s AND key = 'unsplit'", (journal.id,))

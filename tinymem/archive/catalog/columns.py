@@ -18,7 +18,7 @@ from tinymem.archive.catalog.state import DamagedCatalogError, State
 from tinymem.protocols import Ids
 from tinymem.recall.catalog import ACT, COLUMNS, Catalog, Growing, NameCodes, Names
 from tinymem.recall.query.identifiers import Codes, Seen
-from tinymem.stores.files import FILE, opener, private_file, private_folder
+from tinymem.stores.files import FILE, make_private_file, make_private_folder, open_private
 
 __all__ = ["CODED", "Columns", "erase", "tables_of"]
 
@@ -129,8 +129,8 @@ class Columns:
 
     def begin(self) -> None:
         """Make the folder."""
-        private_folder(self.folder)
-        private_file(self._mark)
+        make_private_folder(self.folder)
+        make_private_file(self._mark)
 
     def append(self, state: State, added: Catalog) -> State:
         """Write the passages `added`, with names of `self`, behind those of the state; return the state that says so.
@@ -162,7 +162,9 @@ class Columns:
             known = 0
             for old in self.folder.glob(f"{SEEN}-*"):
                 old.unlink()
-            with open(path, "wb", opener=opener) as file:  # with all its blocks, since a full disk ends a mapped write
+            with open(
+                path, "wb", opener=open_private
+            ) as file:  # with all its blocks, since a full disk ends a mapped write
                 for at in range(0, size, AT_ONCE):
                     file.write(bytes(min(AT_ONCE, size - at)))
         self._plain(state).note_identifiers(self._writable_seen(state), known)

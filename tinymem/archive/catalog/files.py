@@ -28,8 +28,8 @@ from tinymem.errors import StorageError
 from tinymem.protocols import Ids, Journal
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, REWRITES
 from tinymem.recall.catalog import Catalog
-from tinymem.steps.progress import Progress, unseen
-from tinymem.stores.files import FILE, private_folder
+from tinymem.steps.progress import Progress, no_progress
+from tinymem.stores.files import FILE, make_private_folder
 
 __all__ = ["CATALOG", "CatalogFiles", "OutdatedError"]
 
@@ -63,7 +63,7 @@ class CatalogFiles:
         """True if there are files, or were."""
         return self._folder.exists()
 
-    def catalog(self, journal: Journal, dimensions: int, progress: Progress = unseen) -> Catalog | None:
+    def catalog(self, journal: Journal, dimensions: int, progress: Progress = no_progress) -> Catalog | None:
         """Return the catalog of all passages of the journal, and maybe of some that came after its snapshot.
 
         It is the same object until something changes. None means that files cannot be used here. `progress` hears of
@@ -208,7 +208,7 @@ class CatalogFiles:
     def _begin(self, origin: Origin) -> None:
         """Begin a new generation, without passages."""
         self._release()
-        private_folder(self._folder)
+        make_private_folder(self._folder)
         state = State(origin, self._next())
         columns = self._columns_of(state)
         columns.begin()
@@ -236,7 +236,7 @@ class CatalogFiles:
     def _locked(self) -> Iterator[None]:
         """Let no other process write inside. Raises TimeoutError while one writes and gets no further."""
         fcntl = importlib.import_module("fcntl")
-        private_folder(self._folder)
+        make_private_folder(self._folder)
         file = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT, FILE)
         try:
             self._wait_for(lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tinymem.stores.files import opener
+from tinymem.stores.files import open_private
 
 __all__ = ["DamagedCatalogError", "Origin", "State", "boot", "read_state", "write_state"]
 
@@ -68,7 +68,7 @@ def write_state(path: Path, state: State) -> None:
     known = {**vars(state), "origin": vars(state.origin), "boot": boot()}
     body = json.dumps(known).encode()
     new = path.with_name("state.new")
-    with open(new, "wb", opener=opener) as file:
+    with open(new, "wb", opener=open_private) as file:
         file.write(MAGIC + zlib.crc32(body).to_bytes(CHECKSUM, "little") + body)
     new.replace(path)
 

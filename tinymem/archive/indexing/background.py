@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from tinymem.archive.indexing.index import is_held
 from tinymem.archive.indexing.lock import BACKGROUND
-from tinymem.errors import ClosedError, warn_hourly, without_content
+from tinymem.errors import ClosedError, safe_summary, warn_hourly
 
 __all__ = ["Background", "Worker", "background"]
 
@@ -131,7 +131,7 @@ class Background:
             # Held: another process works for the same memory. Without its folder nobody misses the index.
             if not (is_held(error) or self._is_over() or not worker.folder.exists()):
                 message = "the background goes on without the index, and tries again: %s"
-                warn_hourly(logger, worker.folder, message, without_content(error))
+                warn_hourly(logger, worker.folder, message, safe_summary(error))
             try:
                 return worker.fail(error)
             except Exception:  # the journal fails as well; the next call raises that

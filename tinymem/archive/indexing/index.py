@@ -22,7 +22,7 @@ from filelock import Timeout
 
 from tinymem.archive.indexing.lock import BACKGROUND, SHORTLY, IndexLock
 from tinymem.archive.indexing.records import upsert_options, vectors_of
-from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, shown
+from tinymem.errors import ClosedError, InputError, StorageError, TinymemError, safe_repr
 from tinymem.protocols import EmbeddedPassage, Ids, Journal, Vectors, VectorStore
 from tinymem.protocols.settings import (
     EMBEDDER_CHANGES,
@@ -129,7 +129,7 @@ class Index:
             return self._in_memory
         kept = self._journal.setting(WATERMARK) or "0"
         if not re.fullmatch("[0-9]{1,18}", kept):
-            raise self._journal.damaged(f"the index's watermark is {shown(kept)}, not a number")
+            raise self._journal.damaged(f"the index's watermark is {safe_repr(kept)}, not a number")
         return int(kept)
 
     def _move_to(self, watermark: int) -> None:

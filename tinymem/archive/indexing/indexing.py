@@ -14,9 +14,9 @@ from pathlib import Path
 from tinymem.archive.embedding import EmbeddingQueue
 from tinymem.archive.indexing.background import background
 from tinymem.archive.indexing.index import BATCH, Index, is_held
-from tinymem.errors import StorageError, warn_hourly, without_content
+from tinymem.errors import StorageError, safe_summary, warn_hourly
 from tinymem.protocols import Journal
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.progress import Progress, no_progress
 
 __all__ = ["Indexing"]
 
@@ -167,11 +167,11 @@ class Indexing:
     def fail(self, error: Exception) -> float:
         """Note why the index could not be filled, unless another process does that."""
         if not is_held(error):
-            self._index.fault = without_content(error)
+            self._index.fault = safe_summary(error)
         self._held_for = min(2 * self._held_for, LONGEST_HELD)
         return self._held_for
 
-    def flush(self, progress: Progress = unseen) -> None:
+    def flush(self, progress: Progress = no_progress) -> None:
         """Wait until all that is embedded now is in the index. Raises what the store raises."""
         self._new_tokens = self._journal.waiting_tokens()
         if not self._journal.any_archived() or self._index.is_small_in_memory:
@@ -208,4 +208,4 @@ class Indexing:
         except Exception as error:
             self.fail(error)
             if not is_held(error):
-                warn_hourly(logger, self.folder, "closing with an index that is behind: %s", without_content(error))
+                warn_hourly(logger, self.folder, "closing with an index that is behind: %s", safe_summary(error))

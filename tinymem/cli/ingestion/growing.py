@@ -20,7 +20,7 @@ from tinymem.cli.ingestion.readers import runs_of
 from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
 from tinymem.errors import InputError
 from tinymem.protocols.settings import TRANSCRIPT
-from tinymem.upkeep.lines import parsed, text_lines
+from tinymem.upkeep.lines import parse_json_line, text_lines
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -88,7 +88,7 @@ def _add(memory: HierarchicalMemory, file: Path, place: Place, unread: bytes, do
     """Add the messages in the bytes behind a place, and return the place behind them."""
     transcript, links = place.transcript(), dict(place.links)
     lines = text_lines(file, raw=BufferedReader(BytesIO(unread)), before=place.lines)
-    values = ((number, parsed(text, file, number)) for number, text in lines)
+    values = ((number, parse_json_line(text, file, number)) for number, text in lines)
     try:
         for run in runs_of(file, values, transcript):
             known = memory.short_term.linked([links[run.name]]) if run.name in links else {}

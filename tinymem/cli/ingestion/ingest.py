@@ -16,7 +16,7 @@ from tinymem.cli.ingestion.readers import Run, read_runs
 from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival, Node, new_of
 from tinymem.protocols.rows import LinkRow
-from tinymem.steps.progress import Progress, unseen
+from tinymem.steps.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -48,7 +48,7 @@ class Ingested:
     skipped: dict[str, int] = field(default_factory=dict)
 
 
-def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Progress = unseen) -> list[Ingested]:
+def ingest_files(memory: HierarchicalMemory, files: Sequence[Path], progress: Progress = no_progress) -> list[Ingested]:
     """Add all runs of all files; `-` is standard input.
 
     If a file was added before, or a shorter or older version of it, only what is new is added, session by session; so

@@ -22,13 +22,13 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tinymem.cli.ingestion.dumps import chat_of
 from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
-from tinymem.errors import InputError, MessageError, kind_of
+from tinymem.errors import InputError, MessageError, describe_type
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.formats import chat_messages
-from tinymem.steps.checks import a_path
+from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
-from tinymem.upkeep.lines import Line, parsed, text_lines
+from tinymem.upkeep.lines import Line, parse_json_line, text_lines
 
 __all__ = ["Run", "read_runs", "runs_of"]
 
@@ -68,7 +68,7 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
         InputError: Something cannot be read, or has none of the known shapes; the error names file and line. The runs
             before it have been given by then.
     """
-    path = a_path("path", path)
+    path = to_path("path", path)
     lines = text_lines(path, raw=raw)
     try:
         for run in _runs_in(path, lines):
@@ -92,7 +92,7 @@ def _runs_in(path: Path, lines: Iterator[Line]) -> Iterator[Run]:
     except (ValueError, RecursionError):
         yield from _runs_of_document(path, first, lines)
         return
-    values = chain([(first[0], value)], ((number, parsed(text, path, number)) for number, text in lines))
+    values = chain([(first[0], value)], ((number, parse_json_line(text, path, number)) for number, text in lines))
     if is_event(value):
         transcript = Transcript(path.stem)
         yield from runs_of(path, values, transcript)
@@ -130,7 +130,7 @@ def _runs_of_document(path: Path, first: Line, rest: Iterator[Line]) -> Iterator
     for at, line in rest:
         parts.append("\n" * (at - number - 1) + line)
         number = at
-    yield from _runs_of_value(parsed("".join(parts), path, 1), path, "", 0)
+    yield from _runs_of_value(parse_json_line("".join(parts), path, 1), path, "", 0)
 
 
 def _runs_of_value(value: Any, path: Path, where: str, count: int) -> Iterator[Run]:
@@ -220,7 +220,7 @@ def _moment(clock: Any, place: str) -> datetime | None:
             return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
         return datetime.fromtimestamp(clock, timezone.utc)
     except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise InputError(f"{place}: the time of the message cannot be read: {kind_of(clock)}") from error
+        raise InputError(f"{place}: the time of the message cannot be read: {describe_type(clock)}") from error
 
 
 def _run(

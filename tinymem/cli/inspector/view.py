@@ -16,9 +16,9 @@ from tinymem.memory.inspection.parts import ContextPart, context_parts
 from tinymem.memory.inspection.report import report_of
 from tinymem.memory.inspection.timeline import Timeline, TimelineStep, version_of
 from tinymem.recall.features import FEATURES
-from tinymem.steps.checks import some_texts, whole_number
-from tinymem.steps.content import as_text, thawed
-from tinymem.steps.terminal import first_words, many
+from tinymem.steps.checks import check_non_negative_int, check_strings
+from tinymem.steps.content import as_text, to_mutable
+from tinymem.steps.terminal import first_words, pluralize
 
 if TYPE_CHECKING:
     from tinymem.archive.episodes import Episode
@@ -90,8 +90,8 @@ class View:
     ) -> Record:
         """Return a slice of the timeline, and how many steps there are in it."""
         timeline = self._timeline(session, type, tier)
-        whole_number("start", start)
-        lines = timeline.lines(start, min(whole_number("stop", stop), start + SLICE))
+        check_non_negative_int("start", start)
+        lines = timeline.lines(start, min(check_non_negative_int("stop", stop), start + SLICE))
         return {"count": len(timeline), "start": start, "lines": [_line(line) for line in lines]}
 
     def segments(self, session: str | None = None, type: str | None = None, tier: str | None = None) -> Record:
@@ -119,7 +119,7 @@ class View:
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
                 for part in step.parts()
             ]
-            yield {**_line(line), "speaker": step.speaker, "parts": parts, "metadata": thawed(step.metadata)}
+            yield {**_line(line), "speaker": step.speaker, "parts": parts, "metadata": to_mutable(step.metadata)}
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class View:
     def episodes(self, start: int, stop: int) -> Record:
         """Return a slice of the episodes, the newest first, and how many there are."""
         every = self.memory.medium_term.known()[::-1]
-        shown = every[whole_number("start", start) : min(whole_number("stop", stop), start + SLICE)]
+        shown = every[check_non_negative_int("start", start) : min(check_non_negative_int("stop", stop), start + SLICE)]
         return {"count": len(every), "start": start, "episodes": [self._episode(episode) for episode in shown]}
 
     def episode(self, first: int, last: int) -> Record:
@@ -187,12 +187,12 @@ class View:
         filters: dict[str, Any] = {name: value for name, value in named.items() if value}
         if before:
             filters["before"] = parse_time("before", before)
-        ids = some_texts("ids", ids)
+        ids = check_strings("ids", ids)
         count = self.memory.forget(ids, **filters, dry_run=True)
         if expected is None:
             return {"steps": count, "forgotten": False}
         if count != expected:
-            raise InputError(f"there are {many(count, 'step')} now, not {expected:,}: count again")
+            raise InputError(f"there are {pluralize(count, 'step')} now, not {expected:,}: count again")
         self.memory.long_term.in_background = True  # the index is written again
         self.memory.forget(ids, **filters)
         with self._lock:

@@ -16,7 +16,7 @@ import anyio.to_thread
 from pydantic import ValidationError
 
 from tinymem import __version__
-from tinymem.errors import MissingExtraError, TinymemError, trace_of, without_content
+from tinymem.errors import MissingExtraError, TinymemError, safe_summary, safe_traceback
 from tinymem.integrations.mcp.tools import LazyMemory, MemoryTools
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _answering(answer: Callable[..., str], error_of: Callable[[str], Exception])
         except TinymemError as error:
             raise error_of(str(error)) from None
         except Exception as error:
-            logger.error("%s failed: %s", answer.__name__, trace_of(error))
-            raise error_of(f"the memory failed: {without_content(error)}") from None
+            logger.error("%s failed: %s", answer.__name__, safe_traceback(error))
+            raise error_of(f"the memory failed: {safe_summary(error)}") from None
 
     return run

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from tinymem.errors import ClosedError, InputError, kind_of
+from tinymem.errors import ClosedError, InputError, describe_type
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -146,5 +146,7 @@ def moment(name: str, text: str) -> datetime | None:
     try:
         time = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:
-        raise InputError(f"{name} must be a time such as 2025-03-01 or 2025-03-01T12:00, not {kind_of(text)}") from None
+        raise InputError(
+            f"{name} must be a time such as 2025-03-01 or 2025-03-01T12:00, not {describe_type(text)}"
+        ) from None
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)

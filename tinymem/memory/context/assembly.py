@@ -22,7 +22,7 @@ from tinymem.memory.context.window import Given, Window, with_request
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Recall
-from tinymem.steps.content import thawed
+from tinymem.steps.content import to_mutable
 from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import SystemPromptStep
@@ -254,7 +254,7 @@ def entries_of(
     entries: list[Entry] = []
     for one in groups:
         for message, source in zip(one.messages, one.sources, strict=True):
-            own: Message = thawed(message)
+            own: Message = to_mutable(message)
             if source is None:
                 entries.append(Entry(own, "placeholder" if own["role"] == "tool" else "moved", None, tuple(one.group)))
                 continue
@@ -263,7 +263,7 @@ def entries_of(
             index = inputs[place] if place < len(inputs) else None
             is_cut = step.id in cut and message != originals.get((step.id, place))
             native = step.overlay[place].get("set", {}).get(NATIVE) if place < len(step.overlay) else None
-            entries.append(Entry(own, "message", index, (step,), is_cut, native and thawed(native)))
+            entries.append(Entry(own, "message", index, (step,), is_cut, native and to_mutable(native)))
     return entries
 
 

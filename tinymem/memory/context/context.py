@@ -11,7 +11,7 @@ from tinymem.errors import InputError
 from tinymem.messages.formats import Conversation, write_messages
 from tinymem.recall import Recall
 from tinymem.steps.step import Message, Step
-from tinymem.steps.terminal import many
+from tinymem.steps.terminal import pluralize
 
 __all__ = ["NOTE", "Block", "Context", "Entry", "Item", "Kind", "Shares"]
 
@@ -145,8 +145,8 @@ class Context:
         return write_messages(self.messages, format or "openai", stable=self.stable, cache_control=cache_control)
 
     def __repr__(self) -> str:
-        parts = many(len(self.messages), "message"), f"{self.tokens:,} of {self.budget:,} tokens"
-        return f"<Context: {', '.join(parts)}, {many(len(self.recalled.items), 'excerpt')} recalled>"
+        parts = pluralize(len(self.messages), "message"), f"{self.tokens:,} of {self.budget:,} tokens"
+        return f"<Context: {', '.join(parts)}, {pluralize(len(self.recalled.items), 'excerpt')} recalled>"
 
     def explain(self) -> str:
         """A line for every item: tier, step, tokens, score and why; before them, what recall had to do without."""

@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from tinymem.archive.durable_window import DurableWindow
-from tinymem.errors import InputError, MessageError, shown
+from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.memory.context.context import NOTE
 from tinymem.memory.context.history import History
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
@@ -26,7 +26,7 @@ from tinymem.messages.recognition import Arrival, Node, arrivals, new_steps, rec
 from tinymem.messages.sendable import raw_calls
 from tinymem.protocols import TokenCounter
 from tinymem.recall.render import is_own_message
-from tinymem.steps.checks import Time, an_aware_time
+from tinymem.steps.checks import Time, to_utc
 from tinymem.steps.ids import utc_now
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep, TaskStep
@@ -48,8 +48,8 @@ class About(NamedTuple):
 def facts_about(session: str, now: Time | None, metadata: Mapping[str, Any] | None) -> About:
     """Check what stands beside the messages of a history."""
     if not isinstance(metadata, (Mapping, NoneType)):
-        raise InputError(f"metadata must be a mapping, not {shown(metadata)}")
-    return About(session, an_aware_time("now", now) or utc_now(), metadata or {})
+        raise InputError(f"metadata must be a mapping, not {safe_repr(metadata)}")
+    return About(session, to_utc("now", now) or utc_now(), metadata or {})
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tinymem.errors import BudgetError, InputError, shown
+from tinymem.errors import BudgetError, InputError, safe_repr
 from tinymem.memory.conversation.retrieve import Answer, RetrieveMessage, message_step
 from tinymem.memory.conversation.views import Message, MessageDict, MessageSequence, message_of, newest_first
 from tinymem.memory.hierarchy import HierarchicalMemory
@@ -14,11 +14,11 @@ from tinymem.messages.fitting import LEAST, most_characters
 from tinymem.messages.tokens import LONGEST_TOKEN, PER_REPLY, count_message
 from tinymem.messages.validity import repair
 from tinymem.recall import Recall
-from tinymem.steps.checks import Time, a_text, an_aware_time, some_tokens
+from tinymem.steps.checks import Time, check_str, check_token_budget, to_utc
 from tinymem.steps.content import Content, clean
 from tinymem.steps.ids import new_nanoid
 from tinymem.steps.step import Message as ChatMessage
-from tinymem.steps.step import joined
+from tinymem.steps.step import join_contents
 from tinymem.steps.types import MessageStep
 
 __all__ = ["ConversationManager", "ConversationMemory", "Message"]
@@ -71,14 +71,14 @@ class ConversationMemory:
         if type(path) is int and path > 0 and max_tokens is None:
             path, max_tokens = None, path
         if not isinstance(path, (str, Path, type(None))):
-            raise InputError(f"path must be a folder or None, not {shown(path)}; a budget is given as max_tokens=")
+            raise InputError(f"path must be a folder or None, not {safe_repr(path)}; a budget is given as max_tokens=")
         if memory is not None and (path is not None or options or namespace != NAMESPACE):
             raise InputError("an open memory has its path, namespace and options already: give memory= without them")
         if memory is not None and not isinstance(memory, HierarchicalMemory):
             raise InputError(f"memory must be a HierarchicalMemory, not {type(memory).__name__}")
         self._is_own = memory is None
         budget = (MAX_TOKENS if memory is None else memory.max_tokens) if max_tokens is None else max_tokens
-        self.max_tokens = some_tokens("max_tokens", budget)
+        self.max_tokens = check_token_budget("max_tokens", budget)
         if memory is None:
             memory = HierarchicalMemory(path, namespace=namespace, max_tokens=budget, **options)
         self.memory, self.tool = memory, RetrieveMessage(memory)
@@ -117,9 +117,9 @@ class ConversationMemory:
         _check_role(role)
         if content is None:
             raise InputError("content must be a string or a list of content parts, not None")
-        more: dict[str, Any] = {} if timestamp is None else {"timestamp": an_aware_time("timestamp", timestamp)}
-        more["session"] = None if session is None else a_text("session", session)
-        more["speaker"] = None if speaker is None else a_text("speaker", speaker)
+        more: dict[str, Any] = {} if timestamp is None else {"timestamp": to_utc("timestamp", timestamp)}
+        more["session"] = None if session is None else check_str("session", session)
+        more["speaker"] = None if speaker is None else check_str("speaker", speaker)
         while self._journal.numbers([nanoid := new_nanoid()]):
             pass  # taken, which is rare
         step = MessageStep(role, content, id=nanoid, **more)
@@ -206,10 +206,10 @@ class ConversationMemory:
         self, max_tokens: int | None, session: str | None, show: Callable[[MessageStep], list[ChatMessage]]
     ) -> list[MessageStep]:
         """Return the newest messages that fit the budget as `show` renders them, oldest first."""
-        budget = some_tokens("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
+        budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         room = left = budget - PER_REPLY
         found: list[MessageStep] = []
-        for step in newest_first(self._journal, None if session is None else a_text("session", session)):
+        for step in newest_first(self._journal, None if session is None else check_str("session", session)):
             cost = self._tokens(show(step)) if len(step.text) <= LONGEST_TOKEN * left else left + 1
             if cost > left:
                 return found[::-1] if left < room else [self._shorten(step, budget, show)]
@@ -287,7 +287,7 @@ def _check_role(role: str) -> None:
             "HierarchicalMemory, with add_messages"
         )
     if role not in ROLES:
-        raise InputError(f"role must be one of {', '.join(ROLES)}, not {shown(role)}")
+        raise InputError(f"role must be one of {', '.join(ROLES)}, not {safe_repr(role)}")
 
 
 def _render_plainly(step: MessageStep) -> list[ChatMessage]:
@@ -298,7 +298,7 @@ def _render_plainly(step: MessageStep) -> list[ChatMessage]:
 def _render_for_api(step: MessageStep, ids: bool) -> list[ChatMessage]:
     """Render the message as the chat APIs take it, an empty one not at all, a lone tool result as text."""
     messages = repair(step.to_messages(style="observation"))
-    return [{**m, "content": joined(f"[{clean(step.id)}]", m["content"])} for m in messages] if ids else messages
+    return [{**m, "content": join_contents(f"[{clean(step.id)}]", m["content"])} for m in messages] if ids else messages
 
 
 ConversationManager = ConversationMemory  # the name in other libraries

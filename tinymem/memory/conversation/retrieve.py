@@ -11,9 +11,9 @@ from tinymem.errors import InputError, TinymemError, warn_hourly
 from tinymem.memory.conversation.views import UnknownMessageError
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.reading import render_part
-from tinymem.recall.render import block, said_times
+from tinymem.recall.render import block, format_times
 from tinymem.recall.results import Excerpt
-from tinymem.steps.checks import a_text, some_tokens, whole_number
+from tinymem.steps.checks import check_non_negative_int, check_str, check_token_budget
 from tinymem.steps.content import as_text, clean, is_empty
 from tinymem.steps.types import MessageStep
 
@@ -110,11 +110,11 @@ class RetrieveMessage:
         id, wanted = _text_or_empty("nanoid", nanoid), _text_or_empty("query", query)
         if bool(id) == bool(wanted):
             raise InputError(f"Give nanoid or query, one of the two. {self._offer()}")
-        budget = some_tokens("max_tokens", DEFAULT if max_tokens is None else max_tokens)
+        budget = check_token_budget("max_tokens", DEFAULT if max_tokens is None else max_tokens)
         budget = max(LEAST, min(budget, self._memory.max_tokens))
         if wanted:
             return self._search(wanted, budget)
-        return self._fetch(id.strip("[] \n"), whole_number("start", start or 0), budget)
+        return self._fetch(id.strip("[] \n"), check_non_negative_int("start", start or 0), budget)
 
     # -- by id --------------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class RetrieveMessage:
 
 def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
     """Return the message of `memory` with this id; raise UnknownMessageError when there is none."""
-    id = a_text("nanoid", nanoid)
+    id = check_str("nanoid", nanoid)
     try:
         step = memory.get(id)
     except InputError:
@@ -192,7 +192,7 @@ def message_step(memory: HierarchicalMemory, nanoid: str) -> MessageStep:
 
 def _text_or_empty(name: str, value: str | None) -> str:
     """Return a text, or "" for none: models send null or an empty string for what they leave open."""
-    text = "" if value is None else a_text(name, value)
+    text = "" if value is None else check_str(name, value)
     return "" if is_empty(text) else text
 
 
@@ -206,4 +206,4 @@ def _head(step: MessageStep) -> str:
 def _excerpt(item: Excerpt) -> str:
     """Render an excerpt, with … where it was cut, and how often it was said."""
     cut = item.end < len(item.step.parts()[item.part].text)
-    return f"{'…' if item.start else ''}{item.text.strip()}{'…' if cut else ''}{said_times(item.times, item.varied)}"
+    return f"{'…' if item.start else ''}{item.text.strip()}{'…' if cut else ''}{format_times(item.times, item.varied)}"

@@ -13,7 +13,7 @@ from typing import overload
 
 from tinymem.errors import InputError
 from tinymem.protocols import Journal, StepRow
-from tinymem.steps.checks import an_aware_time
+from tinymem.steps.checks import to_utc
 from tinymem.steps.content import Content, as_text
 from tinymem.steps.ids import new_nanoid, utc_now
 from tinymem.steps.serialization import load_step
@@ -47,7 +47,7 @@ class Message:
     speaker: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "timestamp", an_aware_time("timestamp", self.timestamp))
+        object.__setattr__(self, "timestamp", to_utc("timestamp", self.timestamp))
 
     @property
     def text(self) -> str:

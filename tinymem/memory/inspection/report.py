@@ -25,10 +25,10 @@ from tinymem.memory.inspection.lines import (
     window_tiers,
 )
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import whole_number
+from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
 from tinymem.steps.serialization import load_step
-from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, fitted, many
+from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize, truncate_to_cells
 from tinymem.window.manager import MemoryManager
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ class MemoryReport(Shown):
 
     def blocks(self) -> Iterator[Line | Table]:
         """Yield the report: the memory, its tiers, sessions, episodes and steps."""
-        yield [(self.kind, "bold"), (f": {many(self.steps, 'step')}, {many(self.tokens, 'token')} as sent", "")]
+        yield [
+            (self.kind, "bold"),
+            (f": {pluralize(self.steps, 'step')}, {pluralize(self.tokens, 'token')} as sent", ""),
+        ]
         for name, value in self._facts():
             yield [(f"{name:<10}", "dim"), (value, "")]
         yield from self._section(
@@ -101,7 +104,9 @@ class MemoryReport(Shown):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return text if self.width is None else "\n".join(fitted(line, self.width) for line in text.splitlines())
+        return (
+            text if self.width is None else "\n".join(truncate_to_cells(line, self.width) for line in text.splitlines())
+        )
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.constrain import Constrain
@@ -116,7 +121,7 @@ class MemoryReport(Shown):
             yield "embedder", self.stats.embedder
             yield "store", self.stats.store
             yield "passages", f"{self.stats.passages:,}"
-            yield "waiting", f"{many(self.stats.waiting_steps, 'step')}, not cut into passages yet"
+            yield "waiting", f"{pluralize(self.stats.waiting_steps, 'step')}, not cut into passages yet"
             yield "episodes", f"{self.episode_count:,}"
             yield "on disk", f"{self.stats.bytes_on_disk:,} bytes"
 
@@ -129,7 +134,7 @@ class MemoryReport(Shown):
         scale = max(1, -(-max(int(row[BAR]) for row in rows) // room))
         titles = [title for title in rows[0] if title not in ([BAR] if self.width is None else DETAILS)]
         columns = [
-            Column(f"one {BAR} is {many(scale, 'token')}", "blue")
+            Column(f"one {BAR} is {pluralize(scale, 'token')}", "blue")
             if title == BAR
             else Column(
                 title,
@@ -170,7 +175,7 @@ def _step_row(one: StepLine) -> dict[str, str | int]:
 
 def _rest(count: int, what: str) -> Iterator[Line]:
     if count > 0:
-        yield [(f"… {many(count, what)}, not listed", "dim")]
+        yield [(f"… {pluralize(count, what)}, not listed", "dim")]
 
 
 # -- the reports ------------------------------------------------------------------------------------------------------
@@ -230,7 +235,7 @@ def draw_memory(memory: Memory, width: int | None = None) -> MemoryReport:
         InputError: It is no memory, or the width is below 1.
         ClosedError: The memory was closed.
     """
-    if width is not None and whole_number("width", width) < 1:
+    if width is not None and check_non_negative_int("width", width) < 1:
         raise InputError("width must be 1 column or more, not 0")
     columns = shutil.get_terminal_size((NARROW, 24)).columns if width is None else width
     return replace(report_of(memory, DRAWN), width=columns)
@@ -271,7 +276,7 @@ def report_of(memory: Memory, steps: int = LISTED) -> MemoryReport:
         InputError: It is no memory.
         ClosedError: The memory was closed.
     """
-    whole_number("steps", steps)
+    check_non_negative_int("steps", steps)
     if isinstance(memory, MemoryManager):
         return _report_of_window(memory, steps)
     from tinymem.memory.hierarchy import HierarchicalMemory  # a window alone needs none of it

@@ -13,7 +13,7 @@ from tinymem.memory.context.window import fixed_steps
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.inspection.lines import StepLine, line_values
 from tinymem.protocols import StepOutline, StepRow
-from tinymem.steps.checks import one_of, whole_number
+from tinymem.steps.checks import check_choice, check_non_negative_int
 from tinymem.steps.ids import moment
 from tinymem.steps.serialization import load_step
 from tinymem.steps.step import Step
@@ -83,7 +83,7 @@ class Timeline:
         self._fixed = {step.id for step in fixed_steps(memory.steps)}
         numbers: Iterable[int] = self._journal.matching(Filter(session=session or None, type=type or None))
         if tier:
-            one_of("tier", tier, *TIERS[1:])
+            check_choice("tier", tier, *TIERS[1:])
             held = {row.number for row in self._journal.window()}
             numbers = (number for number in numbers if (number in held) == (tier == "window"))
         self._numbers = array("q", numbers)
@@ -93,7 +93,7 @@ class Timeline:
 
     def place(self, number: int) -> int:
         """Return the place of the step of this number; of the next one where it is not there."""
-        return bisect_left(self._numbers, whole_number("number", number))
+        return bisect_left(self._numbers, check_non_negative_int("number", number))
 
     def lines(self, start: int, stop: int) -> tuple[TimelineStep, ...]:
         """Return the steps from the place `start` up to `stop`, as far as they are still there."""
@@ -101,7 +101,9 @@ class Timeline:
 
     def steps(self, start: int, stop: int) -> Iterator[tuple[TimelineStep, Step]]:
         """Yield the steps from the place `start` up to `stop`, each in short and whole."""
-        for row in self._rows(self._numbers[whole_number("start", start) : whole_number("stop", stop)]):
+        for row in self._rows(
+            self._numbers[check_non_negative_int("start", start) : check_non_negative_int("stop", stop)]
+        ):
             step = load_step(row.record)
             yield self._line(row, step), step
 
@@ -111,7 +113,7 @@ class Timeline:
 
     def segments(self, most: int) -> tuple[Segment, ...]:
         """Return the whole timeline in at most `most` segments of as many steps each."""
-        if not self._numbers or whole_number("most", most) < 1:
+        if not self._numbers or check_non_negative_int("most", most) < 1:
             return ()
         held, size = set(self._numbers), -(-len(self._numbers) // most)
         rows = self._journal.outline(self._numbers[0] - 1, self._numbers[-1])

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, dumped, loaded, sorted_out
-from tinymem.errors import InputError, kind_of, own_place, shown, trace_of, warn_hourly
+from tinymem.errors import InputError, describe_type, new_log_key, safe_repr, safe_traceback, warn_hourly
 from tinymem.memory.scratchpad.sections import Section, pack_sections
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.steps.checks import a_callable, a_text, some_texts, some_tokens, whole_number
+from tinymem.steps.checks import check_callable, check_non_negative_int, check_str, check_strings, check_token_budget
 from tinymem.steps.display import one_line, short_repr
 from tinymem.steps.step import Step
 from tinymem.steps.types import ScratchpadStep
@@ -79,18 +79,18 @@ class AgentMemory:
     ) -> None:
         self.variables: dict[str, Any] = {}
         if variables is not None and not isinstance(variables, Mapping):
-            raise InputError(f"variables must be a mapping of names to values, not {kind_of(variables)}")
+            raise InputError(f"variables must be a mapping of names to values, not {describe_type(variables)}")
         self.variables |= {_check_variable(name): value for name, value in (variables or {}).items()}
-        self.observations: list[str] = some_texts("observations", () if observations is None else observations)
-        self.failed_approaches: list[str] = some_texts(
+        self.observations: list[str] = check_strings("observations", () if observations is None else observations)
+        self.failed_approaches: list[str] = check_strings(
             "failed_approaches", () if failed_approaches is None else failed_approaches
         )
         self._max_observations = _bound("max_observations", max_observations)
         self._max_failed_approaches = _bound("max_failed_approaches", max_failed_approaches)
-        self._archive, self._on_change = a_callable("archive", archive), a_callable("on_change", on_change)
+        self._archive, self._on_change = check_callable("archive", archive), check_callable("on_change", on_change)
         self._counter = counter_from(counter)
         self._lost: dict[str, Unsaved] = {}  # values that a dump could not keep
-        self._where = own_place()
+        self._where = new_log_key()
         # Two locks, so that reading never waits for an update whose `archive` or `on_change` waits for the reader.
         self._updating, self._lock = threading.RLock(), threading.RLock()
 
@@ -110,13 +110,13 @@ class AgentMemory:
 
     def observe(self, text: str) -> None:
         """Note an observation. Raises InputError for anything but a string."""
-        a_text("text", text)
+        check_str("text", text)
         with self._update():
             self.observations.append(text)
 
     def fail(self, text: str) -> None:
         """Note an approach that failed, so that it is not tried again. Raises InputError for anything but a string."""
-        a_text("text", text)
+        check_str("text", text)
         with self._update():
             self.failed_approaches.append(text)
 
@@ -151,7 +151,7 @@ class AgentMemory:
             self._archive([ScratchpadStep(as_text(text), metadata={"kind": kind}) for text in texts])
         except Exception as error:
             message = "%d of kind %s stay over the bound: the archive failed\n%s"
-            warn_hourly(logger, self._where, message, len(texts), kind, trace_of(error))
+            warn_hourly(logger, self._where, message, len(texts), kind, safe_traceback(error))
             return False
         return True
 
@@ -159,7 +159,7 @@ class AgentMemory:
 
     def recall(self, name: str, default: Any = None) -> Any:
         """Return the value stored under `name`, or `default`. Raises InputError for a name that is no string."""
-        a_text("name", name)
+        check_str("name", name)
         return self.variables.get(unicodedata.normalize("NFKC", name), default)
 
     def to_namespace(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class AgentMemory:
         Raises:
             InputError: `max_tokens` is no number of 1 or more.
         """
-        room = None if max_tokens is None else some_tokens("max_tokens", max_tokens)
+        room = None if max_tokens is None else check_token_budget("max_tokens", max_tokens)
         state = self._state()
         names = (one_line(name)[:100] if isinstance(name, str) else short_repr(name) for name in state.variables)
         values = [
@@ -260,14 +260,14 @@ class AgentMemory:
 
 def _check_variable(name: str) -> str:
     """Check and normalise a name as Python does in code (NFKC)."""
-    a_text("name", name)
+    check_str("name", name)
     key = unicodedata.normalize("NFKC", name)
     if not key.isidentifier() or keyword.iskeyword(key):
-        raise InputError(f"name must be a Python identifier and no keyword, not {shown(name)}")
+        raise InputError(f"name must be a Python identifier and no keyword, not {safe_repr(name)}")
     if key in OWN_NAMES or (key.startswith("__") and key.endswith("__")):
-        raise InputError(f"the name {shown(key)} is taken by the scratchpad or by Python: choose another")
+        raise InputError(f"the name {safe_repr(key)} is taken by the scratchpad or by Python: choose another")
     return key
 
 
 def _bound(name: str, most: int | None) -> int | None:
-    return None if most is None else whole_number(name, most)
+    return None if most is None else check_non_negative_int(name, most)

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinymem.errors import FormatError, InputError, StepError, kind_of, shown
+from tinymem.errors import FormatError, InputError, StepError, describe_type, safe_repr
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import a_number, a_text, whole_number
+from tinymem.steps.checks import check_non_negative_int, check_number, check_str
 from tinymem.steps.content import Content, as_text
 from tinymem.steps.display import short_repr
 from tinymem.steps.values import decode, encode
@@ -71,16 +71,18 @@ class ExecutionResult:
     @_errors_of_steps()
     def __post_init__(self) -> None:
         for name in ("execution_status", "task_status"):
-            a_text(f"ExecutionResult.{name}", getattr(self, name))
+            check_str(f"ExecutionResult.{name}", getattr(self, name))
         for name in ("error", "next_step"):
             _text_or_none(f"ExecutionResult.{name}", getattr(self, name))
         if self.execution_time is not None:
-            a_number("ExecutionResult.execution_time", self.execution_time)
+            check_number("ExecutionResult.execution_time", self.execution_time)
         _check_names("local_variables", self.local_variables)
         _check_names("more", self.more)
         object.__setattr__(self, "result", _copy("result", self.result))
         object.__setattr__(self, "local_variables", _kept_variables(self.local_variables))
-        object.__setattr__(self, "more", {name: _copy(f"more[{shown(name)}]", it) for name, it in self.more.items()})
+        object.__setattr__(
+            self, "more", {name: _copy(f"more[{safe_repr(name)}]", it) for name, it in self.more.items()}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are not at their defaults, as JSON values."""
@@ -99,12 +101,12 @@ class ExecutionResult:
         fields = dict(_check_fields("a result", record, [*RESULT_FIELDS, REPRS]))
         reprs = fields.pop(REPRS, {})
         if not isinstance(reprs, Mapping) or not all(isinstance(text, str) for text in reprs.values()):
-            raise StepError(f"{REPRS} must be a mapping of names to reprs, not {kind_of(reprs)}")
+            raise StepError(f"{REPRS} must be a mapping of names to reprs, not {describe_type(reprs)}")
         fields["result"] = _decoded("result", fields.get("result"))
         for name in ("local_variables", "more"):
             values = fields.get(name, {})
             _check_names(name, values)
-            fields[name] = {key: _decoded(f"{name}[{shown(key)}]", value) for key, value in values.items()}
+            fields[name] = {key: _decoded(f"{name}[{safe_repr(key)}]", value) for key, value in values.items()}
         fields["local_variables"].update((name, _Repr(text)) for name, text in reprs.items())
         return ExecutionResult(**fields)
 
@@ -135,10 +137,10 @@ def execution_result(step: ActionStep) -> ExecutionResult:
         StepError: What the step keeps is malformed.
     """
     if not isinstance(step, ActionStep):
-        raise InputError(f"step must be an ActionStep, not {kind_of(step)}")
+        raise InputError(f"step must be an ActionStep, not {describe_type(step)}")
     kept = step.metadata.get(RECORD, {"execution_status": "error"} if step.error is not None else {})
     if not isinstance(kept, Mapping):
-        raise StepError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {kind_of(kept)}")
+        raise StepError(f"metadata.{RECORD} of step {step.id} must be a mapping, not {describe_type(kept)}")
     return ExecutionResult.from_dict({"result": encode(_plain(step.observation)), "error": step.error, **kept})
 
 
@@ -151,7 +153,7 @@ def as_action(step: ActionStep | Mapping[str, Any]) -> tuple[ActionStep, int | N
     given = _check_fields("a step", step, FIELDS)
     if all(given.get(name) is None for name in FIELDS[1:]):
         raise StepError("a step needs one of thought, action and result, and this has none")
-    number = None if given.get("step_number") is None else whole_number("step_number", given["step_number"])
+    number = None if given.get("step_number") is None else check_non_negative_int("step_number", given["step_number"])
     result = _result(given.get("result"))
     acted = ActionStep(_text_or_none("thought", given.get("thought")), **_action(given.get("action"), result))
     return acted.evolve(metadata=_record_of(acted, result)), number
@@ -175,7 +177,7 @@ def _action(action: object, result: ExecutionResult | None) -> dict[str, Any]:
     if came and came["observation"] is came["error"] is None:
         came["observation"] = ""  # or the call would count as unanswered
     tool: Any = call.get("tool")
-    a_text("action.tool", tool)
+    check_str("action.tool", tool)
     return {"tool_name": tool, "tool_args": arguments, **came}
 
 
@@ -214,13 +216,13 @@ def _check_fields(name: str, given: object, fields: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise StepError(f"{name} must be a mapping, not {type(given).__name__}")
     if unknown := [key for key in given if key not in fields]:
-        raise StepError(f"{name} has no field {shown(unknown[0])}; its fields are {', '.join(fields)}")
+        raise StepError(f"{name} has no field {safe_repr(unknown[0])}; its fields are {', '.join(fields)}")
     return given
 
 
 def _text_or_none(name: str, value: Any) -> str | None:
     if value is not None:
-        a_text(name, value)
+        check_str(name, value)
     text: str | None = value
     return text
 
@@ -243,7 +245,7 @@ def _decoded(name: str, value: Any) -> Any:
 def _check_names(name: str, values: Any) -> None:
     """Raise StepError unless `values` maps names to values."""
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
-        raise StepError(f"ExecutionResult.{name} must be a mapping of names to values, not {kind_of(values)}")
+        raise StepError(f"ExecutionResult.{name} must be a mapping of names to values, not {describe_type(values)}")
 
 
 def _kept_variables(variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinymem.errors import BudgetError, InputError, StepError, shown
+from tinymem.errors import BudgetError, InputError, StepError, safe_repr
 from tinymem.memory.working.execution import ITERATION, as_action, iteration_of
 from tinymem.memory.working.templates import Renderer, renderer_from
 from tinymem.messages.fitting import longest
@@ -15,8 +15,8 @@ from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message, count
 from tinymem.messages.validity import repair
 from tinymem.protocols import TokenCounter
 from tinymem.steps.actions import ActionStep
-from tinymem.steps.checks import some_tokens, whole_number
-from tinymem.steps.content import Content, checked, is_empty, shorten
+from tinymem.steps.checks import check_non_negative_int, check_token_budget
+from tinymem.steps.content import Content, check_content, is_empty, shorten
 from tinymem.steps.ids import new_id
 from tinymem.steps.serialization import dump_step
 from tinymem.steps.step import Message, Step, StepT
@@ -78,16 +78,16 @@ class WorkingMemory:
         counter: TokenCounter | str | None = None,
         memory: HierarchicalMemory | None = None,
     ) -> None:
-        self.max_tokens = some_tokens("max_tokens", max_tokens)
+        self.max_tokens = check_token_budget("max_tokens", max_tokens)
         self._render, self._counter = renderer_from(renderer), counter_from(counter)
         if memory is not None and not hasattr(memory, "long_term"):
-            raise InputError(f"memory must be a HierarchicalMemory, not {shown(memory)}")
+            raise InputError(f"memory must be a HierarchicalMemory, not {safe_repr(memory)}")
         self._memory, self._lock = memory, threading.RLock()
-        self._prompt = checked(system_prompt, "system_prompt") or None
+        self._prompt = check_content(system_prompt, "system_prompt") or None
         self._task: TaskStep | None = None
         self._session: str | None = None
         self._steps: list[ActionStep] = []
-        self._resume(checked(task_description, "task_description") or None)
+        self._resume(check_content(task_description, "task_description") or None)
 
     # -- the task -----------------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class WorkingMemory:
         Raises:
             InputError: The description is empty. The old task goes on then, as it does when the memory fails.
         """
-        prompt = self._prompt if system_prompt is None else checked(system_prompt, "system_prompt")
+        prompt = self._prompt if system_prompt is None else check_content(system_prompt, "system_prompt")
         with self._lock:
             return self._begin(task_description, prompt, new_id())
 
@@ -230,8 +230,8 @@ class WorkingMemory:
         Raises:
             InputError: A number makes no sense.
         """
-        most = None if max_iterations is None else whole_number("max_iterations", max_iterations)
-        room = self.max_tokens if max_tokens is None else some_tokens("max_tokens", max_tokens)
+        most = None if max_iterations is None else check_non_negative_int("max_iterations", max_iterations)
+        room = self.max_tokens if max_tokens is None else check_token_budget("max_tokens", max_tokens)
         if not (steps := self.steps) and self._counter.count(NO_STEPS) <= room:
             return NO_STEPS
         return render_history(steps, most, room, self._render, self._counter)
@@ -280,21 +280,21 @@ def render_history(
 
     A newest step that is too long alone is shortened; "" when nothing of it fits.
     """
-    shown: list[str] = []
+    newest: list[str] = []
     room = max_tokens
     for step in reversed(steps if most is None else steps[max(0, len(steps) - most) :]):
-        shown.append(render(step))
-        room -= counter.count(shown[-1])
+        newest.append(render(step))
+        room -= counter.count(newest[-1])
         if room < 0:  # one more than fits
             break
-    shown.reverse()
-    while shown:
-        text = _join(shown, len(steps) - len(shown))
+    newest.reverse()
+    while newest:
+        text = _join(newest, len(steps) - len(newest))
         if counter.count(text) <= max_tokens:
             return text
-        if len(shown) == 1:
-            return _shorten(steps[-1], shown[0], len(steps) - 1, max_tokens, render, counter)
-        del shown[0]
+        if len(newest) == 1:
+            return _shorten(steps[-1], newest[0], len(steps) - 1, max_tokens, render, counter)
+        del newest[0]
     return ""
 
 

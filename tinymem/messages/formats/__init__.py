@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tinymem.errors import InputError, MessageError, shown
+from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.messages.formats.anthropic import AnthropicConversation
 from tinymem.messages.formats.anthropic_blocks import THINKING, is_server_result
 from tinymem.messages.formats.conversation import Added, Conversation, Entry, ItemConversation, Known
@@ -51,7 +51,7 @@ def conversation_from(
     [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi.'}]
     """
     if format is not None and (not isinstance(format, str) or format not in FORMATS):
-        raise InputError(f"format must be one of {', '.join(FORMATS)}, or None, not {shown(format)}")
+        raise InputError(f"format must be one of {', '.join(FORMATS)}, or None, not {safe_repr(format)}")
     if isinstance(items, Mapping):
         format = format or AnthropicConversation.format
     elif isinstance(items, Iterable) and not isinstance(items, (str, bytes)):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tinymem.errors import MessageError, kind_of
+from tinymem.errors import MessageError, describe_type
 from tinymem.messages.formats.anthropic_blocks import (
     THINKING,
     Block,
@@ -115,7 +115,9 @@ def _read(item: dict[str, Any], index: int) -> Iterator[tuple[Message, tuple[int
     """Yield the messages of a chat that an item is, with their blocks: results of tools one by one, then the rest."""
     role, blocks = item.get("role"), blocks_of(item.get("content"), index)
     if role not in ("user", "assistant", "system"):
-        raise MessageError(f"role must be user, assistant or system, not {kind_of(role)}: name another format", index)
+        raise MessageError(
+            f"role must be user, assistant or system, not {describe_type(role)}: name another format", index
+        )
     inside = "tool_use" if role == "assistant" else "tool_result"
     apart = [at for at, block in enumerate(blocks) if block.get("type") == inside]
     rest = tuple(at for at in range(len(blocks)) if at not in apart)

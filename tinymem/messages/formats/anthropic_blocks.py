@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tinymem.errors import MessageError, shown
+from tinymem.errors import MessageError, safe_repr
 from tinymem.messages.formats.parts import (
     data_of,
     decoded_text,
@@ -69,7 +69,7 @@ def parts_of(block: Block, index: int | None) -> list[Message]:
     if kind == "container_upload":
         return [mark("container_upload", block.get("file_id"))]
     raise MessageError(
-        f"a block of the type {shown(kind)}, which is unknown here: leave it out, or name another format", index
+        f"a block of the type {safe_repr(kind)}, which is unknown here: leave it out, or name another format", index
     )
 
 

@@ -11,12 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from tinymem.errors import InputError, MessageError, kind_of
+from tinymem.errors import InputError, MessageError, describe_type
 from tinymem.messages.formats.parts import encodable_value, is_moved, listed, native_tokens, plain_value
 from tinymem.messages.sendable import raw_calls
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
-from tinymem.steps.content import thawed
+from tinymem.steps.content import to_mutable
 from tinymem.steps.step import Message
 
 __all__ = ["Added", "Conversation", "Entry", "ItemConversation", "Known", "Placed", "Source"]
@@ -224,8 +224,8 @@ class ItemConversation(Conversation):
     def _copies(self, start: int, end: int) -> Iterator[dict[str, Any]]:
         for at in range(start, end):
             if not isinstance(item := self._plain(self._given[at]), dict):
-                raise MessageError(f"must be a mapping, or an object of an SDK, not {kind_of(item)}", at)
-            yield thawed(item)
+                raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", at)
+            yield to_mutable(item)
 
     def _native(self, at: int) -> dict[str, Any]:
         """Return an item as it came; an object of an SDK as a dict."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tinymem.errors import MessageError, kind_of
+from tinymem.errors import MessageError, describe_type
 from tinymem.messages.formats.conversation import ItemConversation, Placed, Source
 from tinymem.messages.formats.parts import plain_value, said, strings, text_part, texts_of, with_notes, with_texts
 from tinymem.steps.content import to_json
@@ -52,11 +52,11 @@ def _sendable(item: Any) -> Any:
 def _message(item: dict[str, Any], index: int) -> Message:
     """Return the message without marks of caches, which wander from message to message."""
     if item.get("role") not in ROLES:
-        given = kind_of(item.get("role"))
+        given = describe_type(item.get("role"))
         raise MessageError(f"role must be one of {', '.join(ROLES)}, not {given}: or name another format", index)
     content = item.get("content")
     if content is not None and not isinstance(content, (str, list)):
-        raise MessageError(f"content must be a text or a list of parts, not {kind_of(content)}", index)
+        raise MessageError(f"content must be a text or a list of parts, not {describe_type(content)}", index)
     if not isinstance(content, list) or not any(_is_changed(part) for part in content):
         return item
     return {**item, "content": said([_part(part) for part in content])}

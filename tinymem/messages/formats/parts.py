@@ -13,7 +13,7 @@ from math import ceil
 from operator import is_
 from typing import Any, NamedTuple
 
-from tinymem.errors import MessageError, kind_of
+from tinymem.errors import MessageError, describe_type
 from tinymem.messages.media import notes_of
 from tinymem.messages.sendable import BASE64_IMAGES
 from tinymem.steps.content import as_text, encodable, to_json
@@ -214,7 +214,7 @@ def encodable_value(value: Any) -> Any:
 def listed(items: Any) -> list[Any]:
     """Return the items of a history as a list; MessageError if they are none."""
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
-        raise MessageError(f"a conversation must be a list of messages, not {kind_of(items)}")
+        raise MessageError(f"a conversation must be a list of messages, not {describe_type(items)}")
     return list(items)
 
 
@@ -227,5 +227,5 @@ def items_of(items: Any) -> list[dict[str, Any]]:
     found = [plain_value(item) for item in listed(items)]
     for index, item in enumerate(found):
         if not isinstance(item, dict):
-            raise MessageError(f"must be a mapping, or an object of an SDK, not {kind_of(item)}", index)
+            raise MessageError(f"must be a mapping, or an object of an SDK, not {describe_type(item)}", index)
     return found

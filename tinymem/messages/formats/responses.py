@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tinymem.errors import MessageError, kind_of, shown
+from tinymem.errors import MessageError, describe_type, safe_repr
 from tinymem.messages.formats.conversation import ItemConversation, Placed, Source
 from tinymem.messages.formats.parts import mark, said, strings, text_part, texts_of, with_notes, with_texts
 from tinymem.messages.sendable import name_and_arguments, raw_calls
@@ -124,8 +124,8 @@ def _single(item: dict[str, Any], index: int, kind: str) -> Message:
     if kind.startswith("message:"):
         return {"role": item["role"], "content": said(message_content(item, index))}
     raise MessageError(
-        f"an item of the unknown type {shown(item.get('type'))}, with {kind_of(item.get('role'))} as role: leave it "
-        "out, or name another format",
+        f"an item of the unknown type {safe_repr(item.get('type'))}, with {describe_type(item.get('role'))} as role: "
+        "leave it out, or name another format",
         index,
     )
 
@@ -177,7 +177,7 @@ def message_content(item: Mapping[str, Any], index: int) -> list[Message]:
     if isinstance(content, str):
         return [text_part(content)]
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        raise MessageError(f"content must be a text or a list of parts, not {kind_of(content)}", index)
+        raise MessageError(f"content must be a text or a list of parts, not {describe_type(content)}", index)
     return [_part(part, index) for part in content]
 
 
@@ -196,7 +196,7 @@ def _part(part: dict[str, Any], index: int) -> Message:
         return {"type": "file", "file": file} if held else mark("file", part.get("filename"), part.get("file_url"))
     if kind == "input_audio":
         return dict(part)
-    raise MessageError(f"a part of the unknown type {shown(kind)}: leave it out, or name another format", index)
+    raise MessageError(f"a part of the unknown type {safe_repr(kind)}: leave it out, or name another format", index)
 
 
 def call_of(item: Mapping[str, Any], kind: str, index: int) -> Message:

@@ -9,16 +9,16 @@ from datetime import datetime
 
 import numpy as np
 
-from tinymem.errors import EmbedderError, TinymemError, without_content
+from tinymem.errors import EmbedderError, TinymemError, safe_summary
 from tinymem.protocols import Embedder, Vectors
 from tinymem.recall.passages import cut
 from tinymem.recall.query.dates import Span, spans
 from tinymem.recall.query.identifiers import Codes, hashes, named, read
 from tinymem.recall.query.words import words_of
 from tinymem.steps.content import clean
-from tinymem.stores.words import CJK, has_cjk, spaced
+from tinymem.stores.words import CJK, blank_cjk, has_cjk
 
-__all__ = ["Blind", "Query", "analyse", "embedded", "names_inside", "topic_of"]
+__all__ = ["Blind", "Query", "analyse", "embed_texts", "names_inside", "topic_of"]
 
 LINES = 3  # line breaks from which on a text is no plain question
 LONGEST = 100_000  # characters of a query that are read, from its end
@@ -116,7 +116,7 @@ class Query:
     embedder: str = ""
 
 
-def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
+def embed_texts(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> Vectors:
     """Embed and check `texts`, as queries if they are `asked`: `(len(texts), dimensions)`, each of length 1 or 0.
 
     The journal keeps them in half precision, which holds no component above 65,504. Every failure is an EmbedderError.
@@ -126,7 +126,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], asked: bool = False) -> V
     except TinymemError:
         raise
     except Exception as error:
-        raise EmbedderError(f"{embedder.name} failed on {len(texts)} texts: {without_content(error)}") from error
+        raise EmbedderError(f"{embedder.name} failed on {len(texts)} texts: {safe_summary(error)}") from error
     wanted = (len(texts), embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         what = "NaN or infinity" if vectors.shape == wanted else f"an array of shape {vectors.shape}, not {wanted},"
@@ -172,10 +172,10 @@ def analyse(
     pieces = [words] if words else [text[start:end] for start, end in cut(text)][-MAX_VECTORS:]
     is_stretch = bool(words) or len(pieces) > 1 or text.strip().count("\n") >= LINES
     topic = words or (text if is_stretch else topic_of(text, speakers))
-    vectors = embedded(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
+    vectors = embed_texts(embedder, [topic] if len(pieces) == 1 else [topic, *pieces], asked=True)
     query = Query(
         text, vectors, now, read(hashes(text)), topic=topic, is_stretch=is_stretch, embedder=embedder.name
     )  # fmt: skip
     if is_stretch:
         return query
-    return replace(query, named=read(named(text)), spans=tuple(spans(spaced(text), now, since, until)))
+    return replace(query, named=read(named(text)), spans=tuple(spans(blank_cjk(text), now, since, until)))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.protocols import Ids
-from tinymem.stores.words import spaced
+from tinymem.stores.words import blank_cjk
 
 __all__ = ["NAME", "NUMBER", "PATH", "Codes", "Seen", "classes", "hashes", "identifiers", "labels", "named", "read"]
 
@@ -61,7 +61,7 @@ def identifiers(text: str) -> list[str]:
     ['ORD-54741', '54741']
     """
     found: dict[str, None] = {}
-    for run in _RUN.findall(spaced(text)):
+    for run in _RUN.findall(blank_cjk(text)):
         if len(run) > LONGEST:
             continue
         if run.isalpha() and (run.islower() or run.istitle()):  # nearly all of them: words of a language
