@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 from importlib import import_module
 from pathlib import Path
+from typing import get_origin
 
 import pytest
 from public import PACKAGES
@@ -63,7 +64,9 @@ def test_every_module_says_what_it_is_and_what_it_offers() -> None:
 def test_every_public_class_and_function_is_documented(package: str) -> None:
     for name in import_module(package).__all__:
         thing = getattr(import_module(package), name)
-        if inspect.isclass(thing) or inspect.isfunction(thing):  # PruneStrategy is a type alias
+        if get_origin(thing) is not None:  # PruneStrategy, a type alias, is a class to Python 3.10
+            continue
+        if inspect.isclass(thing) or inspect.isfunction(thing):
             assert inspect.getdoc(thing), name
         for method, code in vars(thing).items() if inspect.isclass(thing) else []:
             if not method.startswith("_") and (inspect.isfunction(code) or isinstance(code, property)):
