@@ -11,9 +11,9 @@ import numpy as np
 from tinymem.errors import ClosedError, InputError
 from tinymem.protocols import Ids, Vectors
 
-__all__ = ["ExactStore"]
+__all__ = ["DECIMALS", "ExactStore", "to_units"]
 
-_DECIMALS = 6  # float32 sums of equal vectors differ in the seventh decimal by place, and they must tie
+DECIMALS = 6  # float32 sums of equal vectors differ in the seventh decimal by place, and they must tie
 _SMALLEST = 256  # rows of the first buffer
 
 
@@ -57,7 +57,7 @@ class ExactStore:
         Raises:
             InputError: The shapes do not fit, or a number is not finite; nothing is changed then.
         """
-        units = _units(vectors)
+        units = to_units(vectors)
         if units.ndim != 2 or len(units) != len(ids):
             raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {units.shape}")
         if not len(ids):
@@ -80,13 +80,13 @@ class ExactStore:
         Raises:
             InputError: The shape does not fit, or a number is not finite.
         """
-        unit = _units(vector)
+        unit = to_units(vector)
         with self._lock:
             self._check(unit.shape[-1] if unit.ndim == 1 else -1)
             ids = self._ids[: self._count]
             similarities = np.zeros(0, np.float32)
             if len(ids):
-                similarities = np.round(self._vectors[: self._count] @ unit, _DECIMALS)
+                similarities = np.round(self._vectors[: self._count] @ unit, DECIMALS)
             best = _best(ids, similarities, k)
             return ids[best], similarities[best]
 
@@ -99,6 +99,18 @@ class ExactStore:
                 if row is not None and row != last:  # the last row moves to the place that is free
                     self._ids[row], self._vectors[row] = self._ids[last], self._vectors[last]
                     self._rows[int(self._ids[row])] = row
+
+    def ids(self) -> Ids:
+        """Return all ids, in any order."""
+        with self._lock:
+            self._check()
+            return self._ids[: self._count].copy()
+
+    def vectors(self) -> Vectors:
+        """Return all vectors `(n, dimensions)` of length 1 or 0, in the order of `ids`."""
+        with self._lock:
+            self._check()
+            return self._vectors[: self._count].copy()
 
     def count(self) -> int:
         """Count the vectors."""
@@ -145,7 +157,7 @@ class ExactStore:
         self._ids, self._vectors = ids, vectors
 
 
-def _units(vectors: Vectors) -> Vectors:
+def to_units(vectors: Vectors) -> Vectors:
     """Scale `vectors` to length 1, so that a dot product is the cosine; zero stays zero."""
     wide = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(wide).all():

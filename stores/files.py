@@ -7,8 +7,22 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["FILE", "NewFiles", "make_private_file", "make_private_folder", "open_private", "warn_if_open"]
+from tinymem.errors import StorageError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+__all__ = [
+    "FILE",
+    "NewFiles",
+    "lock_folder",
+    "make_private_file",
+    "make_private_folder",
+    "open_private",
+    "warn_if_open",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +54,25 @@ def make_private_file(path: Path) -> bool:
 def open_private(path: str, flags: int) -> int:
     """Open a file for `open(opener=...)`: a new one is its owner's only, an existing one keeps its permissions."""
     return os.open(path, flags, FILE)
+
+
+def lock_folder(folder: Path, wait: float = 0.0) -> BaseFileLock:
+    """Return the lock of an index's folder, which one store at a time holds; waits so many seconds for it.
+
+    Raises:
+        StorageError: Another store has the folder open.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / "tinymem.lock", timeout=wait, mode=FILE, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise StorageError(
+            f"another process, or another store in this one, has the index in {folder} open, and two at once corrupt "
+            "it: close the other, or start a server (chroma run) and use 'chroma:http://localhost:8000'"
+        ) from error
+    return lock
 
 
 def warn_if_open(folder: Path) -> None:

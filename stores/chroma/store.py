@@ -22,7 +22,7 @@ from tinymem.protocols import Ids, Metadata, Vectors
 from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, Unused, check, wipe
 from tinymem.stores.chroma.removal import remove
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
-from tinymem.stores.files import FILE, NewFiles, make_private_folder
+from tinymem.stores.files import NewFiles, lock_folder, make_private_folder
 from tinymem.stores.forking import leave_to_parent
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ __all__ = ["ChromaStore"]
 # Chroma's defaults (100, 100, 16) miss 3 of 100 neighbours, and 16 of 10,000 vectors do not find themselves. With these
 # values it is 1 and 2. An ef_construction of 200 finds .5 more of 100 neighbours, and takes 1.6 times as long to build.
 HNSW = {"space": "cosine", "ef_construction": 100, "ef_search": 200, "max_neighbors": 32}
-_LOCK = "tinymem.lock"
 ENDING = 5.0  # seconds that the process of a program that was killed may go on
 _DECIMALS = 6  # Chroma's float32 distances are good to about six decimals, and equal vectors must tie
 
@@ -238,7 +237,7 @@ class ChromaStore:
         """
         folder = path.resolve()
         if folder.is_dir() and not argument:
-            lock = _lock_folder(folder, ENDING)
+            lock = lock_folder(folder, ENDING)
             try:
                 wipe(folder)
             finally:
@@ -261,7 +260,7 @@ class ChromaStore:
         folder = path.resolve()
         if argument or not folder.is_dir():
             return not argument
-        lock = _lock_folder(folder)
+        lock = lock_folder(folder)
         try:
             return remove(folder, ids)
         finally:
@@ -271,7 +270,7 @@ class ChromaStore:
         if self._folder is not None:
             make_private_folder(self._folder)
             self._files = self._files or NewFiles(self._folder)
-            self._lock = self._lock or _lock_folder(self._folder)
+            self._lock = self._lock or lock_folder(self._folder)
             if not (self._folder / DATABASE).exists():
                 wipe(self._folder)  # leftovers of a `clear` that was killed halfway
         hint = f"{self._folder} (if its files are damaged, delete it: the index is rebuilt from the journal)"
@@ -376,20 +375,6 @@ def _embedded_client(folder: Path) -> ClientAPI:
     from chromadb.config import Settings
 
     return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
-
-
-def _lock_folder(folder: Path, wait: float = 0.0) -> BaseFileLock:
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(folder / _LOCK, timeout=wait, mode=FILE, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise StorageError(
-            f"another process, or another store in this one, has the index in {folder} open, and two at once corrupt "
-            "it: close the other, or start a server (chroma run) and use 'chroma:http://localhost:8000'"
-        ) from error
-    return lock
 
 
 def _check_finite(vectors: Vectors) -> None:

@@ -22,7 +22,7 @@ from servers import ChromaServer
 from tinymem.errors import ClosedError, FormatError, InputError, StorageError
 from tinymem.protocols import VectorStore
 from tinymem.registry import store_from
-from tinymem.stores import ChromaStore, ExactStore, exact
+from tinymem.stores import ChromaStore, ExactStore, exact, usearch
 from tinymem.testing import STORE_CHECKS, check_persistence, exact_neighbours, unit_vectors
 
 OpenStore = Callable[[], VectorStore]
@@ -36,8 +36,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield started.url
 
 
-@pytest.fixture(params=["exact", "chroma", "chroma on disk", "chroma in memory", "chroma server"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+KINDS = ["exact", "chroma", "chroma on disk", "chroma in memory", "chroma server", "usearch", "usearch, short tail"]
+
+
+@pytest.fixture(params=KINDS)
+def open_store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenStore:
+    if request.param.startswith("usearch"):
+        pytest.importorskip("usearch", reason="the extra usearch is not installed")
+        if request.param != "usearch":
+            monkeypatch.setattr(usearch, "TAIL", 6)
+        return lambda: store_from("usearch", tmp_path / "usearch")
     if request.param == "chroma":
         return lambda: store_from("chroma", tmp_path / "chroma")
     if request.param == "chroma server":

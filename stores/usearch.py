@@ -1,0 +1,340 @@
+"""An index for large memories: usearch's HNSW graph in a file that is mapped from disk, so opening it reads nothing.
+
+New vectors are appended to a small file first and searched exactly. Once there are `TAIL` of them they go into the
+graph together, and a new file takes the place of the old one, so that a process may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tinymem.errors import ClosedError, FormatError, InputError, MissingExtraError, StorageError
+from tinymem.protocols import Ids, Vectors
+from tinymem.stores.exact import DECIMALS, ExactStore, to_units
+from tinymem.stores.files import lock_folder, make_private_file, make_private_folder, open_private
+from tinymem.stores.forking import leave_to_parent
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+__all__ = ["UsearchStore"]
+
+TAIL = 16_384  # vectors that are searched exactly, in 2 to 3 ms; of 256 dimensions they take 16 MB
+CONNECTIVITY, ADDED, SEARCHED = 32, 100, 200  # of the HNSW graph: M, ef_construction and ef_search
+MOST_VOID = 0.25  # of the graph's vectors; where more are overwritten, it is better made again
+GRAPH, GRAPH_IDS, TAIL_FILE = "graph.usearch", "graph.ids", "tail.vectors"
+GRAPH_HEADER = 8  # bytes of usearch's file before the vectors, which stand in the order of their keys
+TAIL_HEADER = 8  # bytes: how many dimensions the records have
+VOID = -1  # in place of the id of a vector that was overwritten
+
+
+class UsearchStore:
+    """An approximate index (HNSW, cosine, half precision) in the files of a folder, for millions of vectors.
+
+    Needs `pip install "tinymem-agents[usearch]"`. Any number of threads may use one. The vectors of ids that are
+    replaced or deleted are overwritten in the files at once.
+
+    Args:
+        path: The folder. One store at a time has it open.
+
+    Raises:
+        StorageError: Another store has the folder open, or a file cannot be read.
+        FormatError: A file is damaged.
+        MissingExtraError: usearch is not installed.
+
+    >>> memory = HierarchicalMemory("./memory", store="usearch")  # doctest: +SKIP
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        try:
+            from usearch.index import Index
+        except ImportError as error:
+            raise MissingExtraError("the store 'usearch'", "usearch") from error
+        self._index_class: Any = Index
+        self._folder = Path(path).resolve()
+        self._pid = os.getpid()
+        self._guard = threading.RLock()
+        self._is_loaded = False  # False too after a change that was interrupted: files and memory may differ
+        self._forget_all()
+        make_private_folder(self._folder)
+        self._lock: BaseFileLock | None = lock_folder(self._folder)
+        leave_to_parent(self)
+        try:
+            self.count()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_name(cls, argument: str, path: Path) -> UsearchStore:
+        """Return the store named `"usearch"`, with its files in `path`; it takes no argument."""
+        if argument:
+            raise InputError(f'the store "usearch" takes no argument, but {argument!r} was given')
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """The name of the store: `"usearch"`."""
+        return "usearch"
+
+    def upsert(self, ids: Sequence[int], vectors: Vectors) -> None:
+        """Add vectors `(n, dimensions)` under `ids`, or replace those that are there; the last of an id counts.
+
+        The first vectors decide the dimensions.
+
+        Raises:
+            InputError: The shapes do not fit, or a number is not finite; nothing is changed then.
+        """
+        units = to_units(vectors)
+        if units.ndim != 2 or len(units) != len(ids):
+            raise InputError(f"{len(ids)} ids need vectors of shape ({len(ids)}, dimensions), not {units.shape}")
+        if not len(ids):
+            return
+        keys = np.asarray(ids, dtype=np.int64)
+        with self._use(units.shape[1], changes=True):
+            self._overwrite(keys)
+            self._dimensions = units.shape[1]
+            self._append(keys, units)
+            self._tail.upsert(keys.tolist(), units)
+            if self._tail.count() >= TAIL:
+                self._merge()
+
+    def query(self, vector: Vectors, k: int) -> tuple[Ids, Vectors]:
+        """Return ids and cosine similarities of the `k` vectors closest to `vector` `(dimensions,)`, best first.
+
+        Equal similarities are in the order of ids. Those of the graph are right to three decimals.
+
+        Raises:
+            InputError: The shape does not fit, or a number is not finite.
+        """
+        unit, k = to_units(vector), max(k, 0)
+        with self._use(unit.shape[0] if unit.ndim == 1 else -1):
+            ids, similarities = self._tail.query(unit, k)
+            graph, graph_ids, void = self._graph, self._graph_ids, self._void
+        if k and len(graph_ids):  # without the lock, since the file that is mapped here is replaced and not changed
+            found = graph.search(unit, min(k + min(void, k), len(graph_ids)))
+            beside = graph_ids[found.keys.astype(np.int64)]
+            ids = np.concatenate([ids, beside[beside != VOID]])
+            cosines = np.round(1 - found.distances[beside != VOID], DECIMALS)
+            similarities = np.concatenate([similarities, cosines.astype(np.float32)])
+        order = np.lexsort((ids, -similarities))[:k]
+        return ids[order], similarities[order]
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Remove these ids, and overwrite their vectors in the files; unknown ids are no error."""
+        keys = np.array([int(key) for key in ids], dtype=np.int64)
+        with self._use(changes=True):
+            self._overwrite(keys)
+            self._tail.delete(keys.tolist())
+
+    def ids(self) -> Ids:
+        """Return all ids, in any order."""
+        with self._use():
+            return np.concatenate([self._tail.ids(), self._graph_ids[self._graph_ids != VOID]])
+
+    def count(self) -> int:
+        """Count the vectors."""
+        with self._use():
+            return self._tail.count() + len(self._graph_ids) - self._void
+
+    def clear(self) -> None:
+        """Remove everything, the files too; the next vectors may have other dimensions."""
+        with self._use(changes=True):
+            self._forget_all()
+            _delete_files(self._folder)
+
+    def close(self) -> None:
+        """Release the folder; any other call is a ClosedError from then on."""
+        if os.getpid() != self._pid:
+            return  # the lock belongs to the parent
+        with self._guard:
+            self._forget_all()
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    @staticmethod
+    def erase(argument: str, path: Path) -> bool:
+        """Delete the store's files in the folder `path` without reading them.
+
+        Raises:
+            StorageError: A store has the folder open.
+        """
+        if path.is_dir():
+            lock = lock_folder(path)
+            try:
+                _delete_files(path)
+            finally:
+                lock.release()
+        return True
+
+    @staticmethod
+    def remove(argument: str, path: Path, ids: Sequence[int]) -> bool:
+        """Remove `ids` so that nothing of them is left in the files of the folder `path`.
+
+        Returns:
+            False if a file is damaged, or so much was removed that the index is better made again.
+
+        Raises:
+            StorageError: A store has the folder open.
+        """
+        if not path.is_dir():
+            return True
+        try:
+            store = UsearchStore(path)
+        except FormatError:
+            return False
+        with closing(store):
+            store.delete(ids)
+            return store._void <= MOST_VOID * len(store._graph_ids)
+
+    @contextmanager
+    def _use(self, dimensions: int = 0, *, changes: bool = False) -> Iterator[None]:
+        """Let one thread at a time use memory and files, for vectors of that many dimensions if any are given."""
+        if os.getpid() != self._pid:
+            raise StorageError("this store was opened before a fork, in another process: open it in the child")
+        with self._guard:
+            if self._lock is None:
+                raise ClosedError("this store was closed: open it again")
+            try:
+                if not self._is_loaded:
+                    self._load()
+                if dimensions and self._dimensions and dimensions != self._dimensions:
+                    raise InputError(f"this store has vectors of {self._dimensions} dimensions, not of {dimensions}")
+                self._is_loaded = not changes
+                yield
+                self._is_loaded = True
+            except OSError as error:
+                raise StorageError(f"the index in {self._folder} cannot be used: {error}") from error
+
+    def _forget_all(self) -> None:
+        """Leave nothing in memory; what is mapped is unmapped."""
+        self._tail = ExactStore()
+        self._graph: Any = None  # usearch's index, whose keys are row numbers
+        self._graph_ids: Ids = np.zeros(0, dtype=np.int64)  # of its rows
+        self._void = 0  # rows that are overwritten
+        self._dimensions = 0  # not known yet
+
+    def _load(self) -> None:
+        """Map the graph, and read the tail."""
+        self._forget_all()
+        if (self._folder / GRAPH).exists():
+            self._graph = self._restore(view=True)
+            self._dimensions = self._graph.ndim
+            size = len(self._graph)
+            if (self._folder / GRAPH_IDS).stat().st_size < 8 * size:
+                raise self._damaged(GRAPH_IDS)
+            # There are more ids than rows if a merge was killed.
+            self._graph_ids = np.memmap(self._folder / GRAPH_IDS, dtype="<i8", mode="r+", shape=(size,))
+            self._void = int(np.count_nonzero(self._graph_ids == VOID))
+        records = self._read_tail()
+        if records is not None and len(keys := np.flatnonzero(records["key"])):
+            self._dimensions = records["vector"].shape[1]
+            ids = records["key"][keys] - 1
+            self._overwrite_rows(ids)  # a merge that was killed leaves them in both
+            self._tail.upsert(ids.tolist(), records["vector"][keys])
+
+    def _restore(self, *, view: bool) -> Any:
+        """Return usearch's index: mapped with `view`, and in memory, to add to it, without."""
+        try:
+            graph = self._index_class.restore(str(self._folder / GRAPH), view=view)
+        except (RuntimeError, ValueError) as error:
+            raise self._damaged(GRAPH) from error
+        if graph is None:
+            raise self._damaged(GRAPH)
+        graph.expansion_add, graph.expansion_search = ADDED, SEARCHED
+        return graph
+
+    def _damaged(self, name: str) -> FormatError:
+        return FormatError(f"{self._folder / name} is damaged: delete its folder, and the index is made again")
+
+    def _read_tail(self) -> Any:
+        """Return the records of the tail, mapped to be changed, or None; what was only half written is left out."""
+        file = self._folder / TAIL_FILE
+        size = file.stat().st_size if file.exists() else 0
+        if size <= TAIL_HEADER:
+            return None
+        dimensions = int(np.fromfile(file, dtype="<i8", count=1)[0])
+        if not 0 < dimensions < 1 << 20 or (self._dimensions and dimensions != self._dimensions):
+            raise self._damaged(TAIL_FILE)
+        record = _record(dimensions)
+        if not (whole := (size - TAIL_HEADER) // record.itemsize):
+            return None
+        return np.memmap(file, dtype=record, mode="r+", offset=TAIL_HEADER, shape=(whole,))
+
+    def _append(self, keys: Ids, units: Vectors) -> None:
+        """Write vectors to the tail's file."""
+        record = _record(self._dimensions)
+        records = np.zeros(len(keys), dtype=record)
+        records["key"], records["vector"] = keys + 1, units  # where a crash left zeros there is no key
+        with open(self._folder / TAIL_FILE, "ab", opener=open_private) as file:
+            if not file.tell():
+                file.write(np.array([self._dimensions], dtype="<i8").tobytes())
+            elif torn := (file.tell() - TAIL_HEADER) % record.itemsize:
+                file.truncate(file.tell() - torn)
+            file.write(records.tobytes())
+
+    def _overwrite(self, ids: Ids) -> None:
+        """Overwrite the vectors of `ids`, wherever they are."""
+        self._overwrite_rows(ids)
+        if np.isin(ids, self._tail.ids()).any():
+            records = self._read_tail()
+            rows = np.flatnonzero(np.isin(records["key"], ids + 1))
+            records["vector"][rows] = 0
+            records["key"][rows] = 0
+
+    def _overwrite_rows(self, ids: Ids) -> None:
+        """Overwrite the vectors of `ids` in the graph; its links stay, so that it holds together."""
+        if not len(ids) or not len(self._graph_ids):
+            return
+        near = np.flatnonzero((self._graph_ids >= ids.min()) & (self._graph_ids <= ids.max()))
+        rows = near[np.isin(self._graph_ids[near], ids)]
+        size = 2 * self._dimensions
+        if len(rows):
+            with (self._folder / GRAPH).open("r+b") as file:
+                for row in rows.tolist():
+                    file.seek(GRAPH_HEADER + row * size)
+                    file.write(bytes(size))
+            self._graph_ids[rows] = VOID
+            self._void += len(rows)
+
+    def _merge(self) -> None:
+        """Add the tail to the graph, in a new file; each step can be done again after a crash."""
+        ids, units = self._tail.ids(), self._tail.vectors()
+        first = len(self._graph_ids)
+        graph = self._restore(view=False) if first else self._index_class(
+            ndim=self._dimensions, metric="ip", dtype="f16", connectivity=CONNECTIVITY,
+            expansion_add=ADDED, expansion_search=SEARCHED,
+        )  # fmt: skip
+        graph.add(np.arange(first, first + len(ids), dtype=np.uint64), units, threads=1)
+        with open(self._folder / GRAPH_IDS, "ab", opener=open_private) as file:
+            file.truncate(8 * first)
+            file.write(ids.astype("<i8").tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        new = self._folder / f"{GRAPH}.new"
+        new.unlink(missing_ok=True)
+        make_private_file(new)
+        graph.save(str(new))
+        with new.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(new, self._folder / GRAPH)
+        (self._folder / TAIL_FILE).unlink()
+        self._load()
+
+
+def _record(dimensions: int) -> np.dtype[Any]:
+    return np.dtype([("key", "<i8"), ("vector", "<f4", (dimensions,))])  # the key is the id and 1; 0 is none
+
+
+def _delete_files(folder: Path) -> None:
+    """Delete the store's files; the tail first, which must not outlive the graph, or older vectors would be found."""
+    for name in (TAIL_FILE, GRAPH, GRAPH_IDS, f"{GRAPH}.new"):
+        (folder / name).unlink(missing_ok=True)
