@@ -299,7 +299,8 @@ def test_damaged_chroma_files_are_a_storage_error_and_release_the_folder(tmp_pat
             ChromaStore(tmp_path)
 
 
-def test_chroma_files_are_removed_unread_and_nothing_else_is(tmp_path: Path) -> None:
+def test_chroma_files_are_removed_unread_and_nothing_else_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tinymem.stores.chroma.store.ENDING", 0.1)
     ChromaStore.erase("", tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
     store = ChromaStore(tmp_path)

@@ -108,7 +108,10 @@ def test_vectors_are_forgotten_in_a_store_that_was_used_before_another_one_too(t
     assert not any(texts_in(tmp_path, *vectors, *WORDS).values())
 
 
-def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(tmp_path: Path) -> None:
+def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 0.1)
     with_an_index(tmp_path)
     with open_memory(tmp_path, embedder="static", store="chroma") as other:
         other.long_term.in_background = False  # or it would close what is idle
