@@ -1,51 +1,405 @@
-"""The journals: each passes the public contract; what is special to an engine is tested beside this."""
+"""The contract of journals, over each engine; what is special to one is tested beside this."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import pytest
-from pooler import Pooler
-from postgres_server import PostgresServer
+from journal_rows import row
 
-from tinymem.protocols import Journal
-from tinymem.stores.journals import open_journal
+from tinymem.errors import ClosedError, FormatError, InputError, TinymemError
+from tinymem.protocols import FiledStep, Journal, LinkedMessage, LinkRow, Mark, PassageRow, SummaryRow
+from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME, REWRITES, WATERMARK, WINDOW_CHANGES
+from tinymem.stores import journals
+from tinymem.stores.filter import Filter
 from tinymem.stores.sqlite.journal import SqliteJournal
-from tinymem.testing import JOURNAL_CHECKS
+from tinymem.testing import unit_vectors
+from tinymem.testing.samples import DIMENSIONS, HOSTILE
 
 OpenJournal = Callable[[str], Journal]
 
-
-contract = pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=lambda check: check.__name__)
-
-
-@contract
-def test_the_journal_in_sqlite_keeps_the_contract(tmp_path: Path, check: Callable[[OpenJournal], None]) -> None:
-    check(lambda name: SqliteJournal(tmp_path / f"{name}.db"))
+SENTENCES = ["The build fails on Windows.", "A grandmother bakes apple pie.", "Windows need cleaning, the big windows."]
 
 
-@contract
-def test_the_journal_in_postgresql_keeps_the_contract(
-    postgres: PostgresServer, check: Callable[[OpenJournal], None]
-) -> None:
+@pytest.fixture(params=["sqlite", "postgres", "pooler"])
+def open_journal(request: pytest.FixtureRequest, tmp_path: Path) -> OpenJournal:
+    """Open the journal of a name, and make it if there is none."""
+    if request.param == "sqlite":
+        return lambda name: SqliteJournal(tmp_path / f"{name}.db")
+    server, test = request.getfixturevalue(request.param), uuid4()
     from tinymem.stores.postgres.journal import PostgresJournal
 
-    test = uuid4()
-    check(lambda name: PostgresJournal(postgres.url(), f"{test} {name}"))
+    return lambda name: PostgresJournal(server.url(), f"{test} {name}")
 
 
-@contract
-def test_the_journal_behind_a_pooler_keeps_the_contract(pooler: Pooler, check: Callable[[OpenJournal], None]) -> None:
-    from tinymem.stores.postgres.journal import PostgresJournal
+def put(journal: Journal, numbers: Sequence[int], since: Mark | None = None, embedder: str | None = None) -> bool:
+    """Give the journal a passage, `SENTENCES[number]`, of each of these steps."""
+    texts = [SENTENCES[number % len(SENTENCES)] for number in numbers]
+    passages = [
+        (n, PassageRow(0, 0, len(text), "message", False, text)) for n, text in zip(numbers, texts, strict=True)
+    ]
+    vectors = unit_vectors(3)[[number % 3 for number in numbers]]
+    return journal.put_passages(since or journal.mark, Mark(numbers[-1] + 1, 0), passages, vectors, embedder)
 
-    test = uuid4()
-    check(lambda name: PostgresJournal(pooler.url(), f"{test} {name}"))
+
+def test_keeps_steps(open_journal: OpenJournal) -> None:
+    """Steps come back as they went in, in order, by number and by id, after opening again too."""
+    with closing(open_journal("keeps")) as journal:
+        assert (journal.rows(), journal.end(), journal.next_number(), journal.mark) == ([], 0, 1, (1, 0))
+        rows = [row(1, session="a", speaker="Ana"), row(2, milestone=True), row(4, window=False)]
+        journal.add(rows[:2])
+        journal.add(rows[2:])
+    with closing(open_journal("keeps")) as journal:
+        assert journal.rows() == rows
+        assert journal.rows(1, 1) == rows[1:2]
+        assert journal.steps([4, 9, 1]) == {1: rows[0].record, 4: rows[2].record}
+        assert (journal.numbers(["id-4", "nobody", "id-1"]), journal.held(["id-2", "x"])) == ([1, 4], {"id-2"})
+        assert (journal.end(), journal.next_number()) == (rows[2].position + rows[2].tokens, 5)
+
+
+def test_refuses_what_is_there(open_journal: OpenJournal) -> None:
+    """A batch with an id or a number that is there is an InputError, and nothing of it is written."""
+    with closing(open_journal("refuses")) as journal:
+        journal.add([row(1)])
+        for bad in (replace(row(3), id="id-1"), replace(row(1), id="other")):
+            with pytest.raises(InputError):
+                journal.add([row(2), bad])
+        put(journal, [1])
+        journal.delete({1: [SENTENCES[1]]})
+        with pytest.raises(InputError):
+            journal.add([row(1)])  # nobody would make its passages
+        assert journal.rows() == []
+
+
+def test_refuses_what_cannot_be_stored(open_journal: OpenJournal) -> None:
+    """A lone surrogate and a number of over 64 bits are InputErrors; any text else is stored and searched."""
+    with closing(open_journal("hostile")) as journal:
+        for bad in (replace(row(1), id="\ud83d"), replace(row(1), number=1 << 64)):
+            with pytest.raises(InputError):
+                journal.add([bad])
+        texts = [text.encode("utf-8", "replace").decode() for text in HOSTILE.values()]
+        journal.add([replace(row(number), record=text) for number, text in enumerate(texts, 1)])
+        assert [row.record for row in journal.rows()] == texts
+        for text in texts:
+            journal.search_text(text)
+
+
+def test_gives_no_number_twice(open_journal: OpenJournal) -> None:
+    """Numbers and passage ids of what was deleted are not given again, not after opening again either."""
+    with closing(open_journal("numbers")) as journal:
+        journal.add([row(1), row(2)])
+        put(journal, [1, 2])
+        last = journal.last_passage()
+        journal.delete({2: [SENTENCES[2]]})
+    with closing(open_journal("numbers")) as journal:
+        assert journal.next_number() == 3
+        journal.go_on_from(10)
+        journal.go_on_from(5)
+        assert journal.next_number() == 10
+        journal.add([row(10)])
+        put(journal, [10])
+        assert journal.last_passage() > last, "passage ids only grow"
+
+
+def test_finds_steps(open_journal: OpenJournal) -> None:
+    """Steps are found by type, session, speaker and time, the newest first where these are asked for."""
+    with closing(open_journal("finds")) as journal:
+        kinds = ["system_prompt", "message", "task", "message", "message"]
+        journal.add([row(n, type=kind, session="ab"[n % 2]) for n, kind in enumerate(kinds, 1)])
+        assert [row.number for row in journal.newest(2, 5, type="message")] == [4, 2]
+        assert [row.number for row in journal.newest(9, session="a")] == [4, 2]
+        assert [journal.newest_of(session) for session in ("a", "b", None)] == ["id-4", "id-5", None]
+        assert [row.number for row in journal.outline(1, 3)] == [2, 3]
+        assert journal.matching(Filter()) == [1, 2, 3, 4, 5]
+        assert journal.matching(Filter(type="message", session="a")) == [2, 4]
+        assert journal.matching(Filter(since=_at(102), until=_at(104))) == [2, 3, 4]
+        assert journal.matching(Filter(before=_at(102))) == [1]
+        assert [row.number for row in journal.rows(2, 9, session="b")] == [3, 5]
+        assert (journal.count("message"), journal.count("action")) == (3, 0)
+        tallied = [(kind.session, kind.type, kind.steps, kind.first, kind.last) for kind in journal.tally()]
+        assert tallied[1:] == [("a", "message", 2, 102, 104), ("b", "task", 1, 103, 103), ("b", "message", 1, 105, 105)]
+
+
+def test_finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
+    """Steps are found by their labels, gone with them, and by the beginning of their session's name."""
+    with closing(open_journal("labels")) as journal:
+        ann, old = ("user", '"ann"'), ("age", "7")
+        sessions = ("team/a", "team/b", "team", None, "teal/*")
+        labels: list[Sequence[tuple[str, str]]] = [[ann, old], [ann], [old], [], []]
+        rows = enumerate(zip(sessions, labels, strict=True), 1)
+        journal.add([row(n, session=session, labels=some) for n, (session, some) in rows])
+        assert [journal.matching(Filter(labels=tuple(some))) for some in ([ann], [ann, old], [("user", "7")])] == [
+            [1, 2],
+            [1],
+            [],
+        ]
+        assert journal.matching(Filter(session="team/b", labels=(ann,))) == [2]
+        found = [journal.matching(Filter(session=f"{name}*")) for name in ("team/", "tea")]
+        assert found == [[1, 2], [1, 2, 3, 5]]
+        assert [row.number for row in journal.newest(9, session="team/*")] == [2, 1]
+        journal.delete({1: []})
+        assert journal.matching(Filter(labels=(ann,))) == [2]
+
+
+def _at(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def test_keeps_the_window(open_journal: OpenJournal) -> None:
+    """Steps leave the window once, are shown shortened, and come back."""
+    with closing(open_journal("window")) as journal:
+        journal.add([row(n) for n in range(1, 5)])
+        assert not journal.any_archived(), "all steps are in the window"
+        assert journal.set_window([1, 2], {}, {3: "short", 2: "gone"}) == [1, 2]
+        assert journal.set_window([2], {}) == []
+        assert [(row.number, row.view) for row in journal.window()] == [(3, "short"), (4, None)]
+        journal.set_window([], {1: "back"})
+        assert [(row.number, row.view) for row in journal.window()][:2] == [(1, "back"), (3, "short")]
+        assert [row.number for row in journal.window(after=3)] == [4]
+        assert journal.any_archived(), "step 2 has left the window"
+        assert (journal.setting(WINDOW_CHANGES), journal.setting(REWRITES)) == ("3", None)
+        journal.set_milestones([2, 4], True)
+        assert [row.number for row in journal.rows() if row.milestone] == [2, 4]
+        assert (journal.setting(WINDOW_CHANGES), journal.setting(REWRITES)) == ("3", "1")
+
+
+def test_notes_when_steps_left(open_journal: OpenJournal) -> None:
+    """Steps have the time when they left the window, and none while they are in it."""
+    with closing(open_journal("left")) as journal:
+        journal.add([row(1), row(2), row(3, window=False, archived=55.5)])
+        assert [row.archived for row in journal.rows()] == [None, None, 55.5]
+        journal.set_window([1, 2], {})
+        times = [row.archived or 0 for row in journal.rows()][:2]
+        assert min(times) > 1e9, f"steps that leave have the time, not {times}"
+        journal.set_window([], {2: None})
+        assert [row.archived is None for row in journal.rows()] == [False, True, False]
+
+
+def test_keeps_links(open_journal: OpenJournal) -> None:
+    """Links are kept once, with their steps, and outlive them; what says the same is found, the newest first."""
+    with closing(open_journal("links")) as journal:
+        journal.add([row(1), row(2)])
+        journal.put_links([LinkRow("a", "same", 1, 1), LinkRow("id-1", "other", 1, 1), LinkRow("id-2", "same", 2, 0)])
+        journal.put_links([LinkRow("a", "same", 2, 2)])
+        messages = [("a", 1, 1, False), ("id-1", 1, 1, True), ("id-2", 2, 0, True)]
+        assert _latest(journal.linked(["id-2", "a", "nobody", "id-1"])) == sorted(messages)
+        assert journal.linked([]) == []
+        assert [row.link for row in journal.links()] == ["a", "id-1", "id-2"]
+        assert journal.links("a", 1) == [LinkRow("id-1", "other", 1, 1)]
+        assert journal.alike(["same", "none"], 9) == {"same": [messages[2], messages[0]]}
+        assert journal.alike(["same"], 1) == {"same": [messages[2]]}
+        journal.delete({1: []})
+    with closing(open_journal("links")) as journal:
+        assert _latest(journal.linked(["a", "id-1"])) == [("a", 1, 1, False), ("id-1", 1, 1, False)]
+
+
+def _latest(found: Sequence[LinkedMessage]) -> list[LinkedMessage]:
+    """The messages in order; where a link comes as an id too, what was kept of it is the later one."""
+    return sorted({one.link: one for one in found}.values())
+
+
+def test_keeps_settings(open_journal: OpenJournal) -> None:
+    """Settings are replaced, or stay where they must not be; they are there after opening again."""
+    with closing(open_journal("settings")) as journal:
+        journal.keep({"one": "1", "two": ""})
+        journal.keep({"one": "2", "three": "3"}, replace=False)
+    with closing(open_journal("settings")) as journal:
+        assert [journal.setting(key) for key in ("one", "two", "three", "four")] == ["1", "", "3", None]
+
+
+def test_keeps_summaries(open_journal: OpenJournal) -> None:
+    """Of two summaries of the same steps the first is kept; summaries of summaries may span them."""
+    with closing(open_journal("summaries")) as journal:
+        rows = [SummaryRow(1, 1, 3, "s", "one"), SummaryRow(1, 4, 6, None, "two"), SummaryRow(2, 1, 6, None, "both")]
+        assert journal.put_summaries(rows) == 3
+        assert journal.put_summaries([SummaryRow(1, 3, 9, None, "late")]) == 0
+        assert journal.summaries() == rows
+
+
+def test_writes_all_or_nothing(open_journal: OpenJournal) -> None:
+    """Writes made together are there for others at the end, all of them, or none if something fails."""
+    with closing(open_journal("together")) as journal, closing(open_journal("together")) as other:
+        with journal.together():
+            journal.add([row(1)])
+            with journal.together():
+                journal.keep({"key": "value"})
+            assert (other.rows(), other.setting("key")) == ([], None)
+        assert (len(other.rows()), other.setting("key")) == (1, "value")
+
+        def failing() -> None:
+            with journal.together():
+                journal.add([row(2)])
+                raise InputError("on purpose")
+
+        with pytest.raises(InputError):
+            failing()
+        assert (len(journal.rows()), len(other.rows())) == (1, 1)
+
+
+def test_reads_one_state(open_journal: OpenJournal) -> None:
+    """A snapshot and a reader see one state while others write; the version changes when somebody else has written."""
+    with closing(open_journal("state")) as journal, closing(open_journal("state")) as other:
+        before = journal.version()
+        journal.add([row(1)])
+        assert journal.version() == before
+        with journal.snapshot(), journal.reading() as reader:
+            assert len(journal.rows()) == 1
+            other.add([row(2)])
+            assert (len(journal.rows()), len(reader.rows())) == (1, 1)
+        assert len(journal.rows()) == 2
+        assert journal.version() != before, "the version changes when somebody else has written"
+
+
+def test_closes_twice(open_journal: OpenJournal) -> None:
+    """Closing twice is no error, and any other call afterwards is a ClosedError."""
+    journal = open_journal("closes")
+    journal.close()
+    journal.close()
+    for use in (journal.rows, journal.next_number, lambda: journal.add([row(1)]), lambda: journal.setting("key")):
+        with pytest.raises(ClosedError):
+            use()
+
+
+def test_makes_passages(open_journal: OpenJournal) -> None:
+    """Passages are kept between marks by who comes first, with vectors of half precision."""
+    with closing(open_journal("passages")) as journal:
+        journal.add([row(1), row(2, milestone=True)])
+        journal.keep({EMBEDDER: "e"})
+        assert (journal.waiting_tokens(), journal.dimensions()) == (14, None)
+        assert journal.counts()["waiting_steps"] == 2
+        assert not put(journal, [1], since=Mark(2, 0)), "passages since another mark are not kept"
+        assert not put(journal, [3]), "passages of a step that is not there are not kept"
+        assert not put(journal, [1], embedder="other"), "passages of another embedder are not kept"
+        assert put(journal, [1], embedder="e") and put(journal, [2]), "passages from the mark on are kept"
+        assert (journal.mark, journal.waiting_tokens()) == ((3, 0), 0)
+        one, two = journal.passages()
+        assert (one.step, one.part, one.start, one.end, one.kind, two.milestone) == (1, 0, 0, 30, "message", True)
+        halves = unit_vectors(3).astype("<f2")
+        assert [one.vector, two.vector] == [halves[1].tobytes(), halves[2].tobytes()]
+        assert journal.dimensions() == DIMENSIONS
+        assert journal.passages(one.id, 1) == [two]
+        assert [tuple(place) for place in journal.places(2)] == [(two.id, 2, 0, 0, len(SENTENCES[2]))]
+        assert journal.vectors(1) == [one.vector]
+        assert (journal.last_passage(), journal.passages_until(one.id)) == (two.id, 1)
+        counts = {"steps": 2, "window_steps": 2, "waiting_steps": 0, "tokens": 14, "window_tokens": 14, "passages": 2}
+        assert journal.counts() == counts
+        assert set(journal.weights()) == {1, 2} and journal.size() > 0, "every step weighs something"
+
+
+def test_takes_turns(open_journal: OpenJournal) -> None:
+    """A turn is given back, also after an error; what another one makes meanwhile is kept once."""
+    with closing(open_journal("turns")) as journal, closing(open_journal("turns")) as other:
+        journal.add([row(1), row(2)])
+        with journal.turn(0) as is_ours:
+            assert is_ours is True, "the turn is free"
+            with other.turn(0) as too:
+                assert isinstance(too, bool), "a turn says whether it is ours"
+            assert put(journal, [1]), "who has the turn makes passages"
+            assert not put(other, [1], since=Mark(1, 0)), "passages are kept once"
+            assert put(other, [2]), "nothing rests on the turn"
+
+        def failing() -> None:
+            with journal.turn(0):
+                raise InputError("on purpose")
+
+        with pytest.raises(InputError):
+            failing()
+        for each in (other, journal):
+            with each.turn(0) as is_ours:
+                assert is_ours is True, "the turn is free again"
+        assert [passage.step for passage in journal.passages()] == [1, 2]
+
+
+def test_finds_words(open_journal: OpenJournal) -> None:
+    """Passages are found by their words, the best first, embedded or waiting."""
+    with closing(open_journal("words")) as journal:
+        journal.add([row(n) for n in range(4)][1:])
+        put(journal, [1, 2])
+        one, two = (passage.id for passage in journal.passages())
+        assert journal.search_text("nobody").ids.tolist() == []
+        ids, scores, *_ = journal.search_text("Which GRANDMOTHERS bake?")
+        assert ids.tolist() == [one]
+        assert (str(ids.dtype), str(scores.dtype)) == ("int64", "float32")
+        waiting = journal.begin_waiting()
+        (three,) = journal.wait(waiting, Mark(4, 0), [SENTENCES[0]])
+        assert (waiting.since, waiting.until, len(waiting)) == ((3, 0), (4, 0), 1)
+        ids, scores, *_ = journal.search_text("windows", waiting)
+        assert ids.tolist() == [two, three]
+        assert (np.diff(scores) <= 0).all() and (scores > 0).all(), f"the best score comes first, not {scores}"
+        assert journal.search_text("windows", waiting, np.array([one, three])).ids.tolist() == [three]
+        assert len(journal.search_text("windows", waiting, np.array([], np.int64)).ids) == 0
+        put(journal, [3])
+        assert journal.passages(two)[0].id == three
+        assert sorted(journal.search_text("windows", waiting).ids.tolist()) == [two, three]  # once
+
+
+def test_forgets(open_journal: OpenJournal) -> None:
+    """Deleted steps are gone with all that was made of them; the rest stays; half of a step is never deleted."""
+    with closing(open_journal("forgets")) as journal:
+        journal.add([row(1), row(2), row(3)])
+        put(journal, [1, 2])
+        journal.put_summaries([SummaryRow(1, 1, 2, None, "both"), SummaryRow(1, 3, 3, None, "three")])
+        assert not journal.delete({1: [SENTENCES[1]], 2: []}), "a step is not deleted without its passages"
+        assert len(journal.rows()) == 3
+        assert journal.delete({1: [SENTENCES[1]], 3: []}), "the steps are deleted"
+        assert ([row.number for row in journal.rows()], journal.summaries()) == ([2], [])
+        assert [passage.step for passage in journal.passages()] == [2]
+        assert len(journal.search_text("grandmother").ids) == 0
+        assert len(journal.search_text("windows").ids) == 1
+        assert (journal.setting(REWRITES), journal.setting(WINDOW_CHANGES)) == ("1", "1")
+        journal.scrub("this is done", "this stays")
+
+
+def test_reindexes(open_journal: OpenJournal) -> None:
+    """Vectors of another embedder replace those in use once all are there, and not before."""
+    with closing(open_journal("reindexes")) as journal:
+        journal.add([row(1), row(2)])
+        put(journal, [1, 2])
+        journal.keep({EMBEDDER: "old", WATERMARK: "2"})
+        journal.begin_reindexing("new")
+        one, two = journal.to_reindex(9)
+        assert (one.step, two.step, journal.reindexed()) == (1, 2, (0, 2))
+        vectors = -unit_vectors(2)
+        journal.put_reindexed("new", [one.id], vectors[:1])
+        assert (journal.reindexed(), journal.to_reindex(9)) == ((1, 2), [two])
+        assert not journal.switch("new", "name"), "a passage has no new vector yet"
+        with pytest.raises(TinymemError):
+            journal.put_reindexed("third", [two.id], vectors[1:])
+        journal.put_reindexed("new", [two.id, two.id + 99], vectors)
+        assert journal.switch("new", "name"), "all passages have new vectors"
+        assert journal.vectors(1) == [vectors[0].astype("<f2").tobytes()]
+        settings = [journal.setting(key) for key in (EMBEDDER, EMBEDDER_NAME, WATERMARK)]
+        assert settings == ["new", "name", "0"]
+        journal.begin_reindexing("third")
+        journal.stop_reindexing()
+        with pytest.raises(TinymemError):
+            journal.put_reindexed("third", [one.id], vectors[:1])
+
+
+def test_checks_itself(open_journal: OpenJournal) -> None:
+    """A sound journal has no faults, and its full-text index is not made again."""
+    with closing(open_journal("checks")) as journal:
+        journal.add([row(1), row(2)])
+        put(journal, [1, 2])
+        assert (journal.check_files(), journal.check_terms(), journal.count_orphans()) == ([], (2, None), 0)
+        assert journal.check_vectors() == ({2 * DIMENSIONS: 2}, 0, 0)
+        filed = journal.filed(limit=1)
+        assert filed == [FiledStep(1, "id-1", row(1).record, journal.places(1))]
+        assert [step.number for step in journal.filed(1)] == [2]
+        assert not journal.renew_terms(lambda step: [SENTENCES[step.number]]), "a sound index stays as it is"
+        assert isinstance(journal.damaged("a test"), FormatError), "damage is a FormatError"
 
 
 def test_a_folder_has_one_journal(tmp_path: Path) -> None:
-    with closing(open_journal(tmp_path)) as one, closing(open_journal(tmp_path, create=False)) as other:
+    with (
+        closing(journals.open_journal(tmp_path)) as one,
+        closing(journals.open_journal(tmp_path, create=False)) as other,
+    ):
         one.keep({"key": "value"})
         assert other.setting("key") == "value"

@@ -14,25 +14,22 @@ with pytest, one test for each check::
     def test_my_store(check, tmp_path):
         check(lambda: MyStore(tmp_path))
 
-`check_embedder`, `check_store`, `check_summarizer` and `check_journal` run them all. Exact search with numpy is what
-stores are measured against.
+`check_embedder`, `check_store` and `check_summarizer` run them all. Exact search with numpy is what stores are measured
+against.
 """
 
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.testing.embedders import EMBEDDER_CHECKS, check_embedder
-from tinymem.testing.journals import JOURNAL_CHECKS, check_journal
 from tinymem.testing.samples import exact_neighbours, unit_vectors
 from tinymem.testing.stores import STORE_CHECKS, check_persistence, check_store
 from tinymem.testing.summarizers import SUMMARIZER_CHECKS, check_summarizer
 
 __all__ = [
     "EMBEDDER_CHECKS",
-    "JOURNAL_CHECKS",
     "STORE_CHECKS",
     "SUMMARIZER_CHECKS",
     "HashingEmbedder",
     "check_embedder",
-    "check_journal",
     "check_persistence",
     "check_store",
     "check_summarizer",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from tinymem.errors import TinymemError
 from tinymem.protocols import Ids, Vectors
 
-__all__ = ["BLANK", "DIMENSIONS", "HOSTILE", "ROUNDING", "TEXTS", "exact_neighbours", "require", "require_equal",
-           "require_error", "require_shape", "unit_vectors"]  # fmt: skip
+__all__ = ["BLANK", "DIMENSIONS", "HOSTILE", "ROUNDING", "TEXTS", "exact_neighbours", "require", "require_shape",
+           "unit_vectors"]  # fmt: skip
 
 TEXTS = ["The build fails on Windows.", "a", "Brot und Käse, 日本語, 🙂", "x = [1, 2, 3]\n\tprint(x)\n", "?!"]
 BLANK = ["", " ", "\n\t \u3000"]
@@ -52,17 +51,3 @@ def require_shape(vectors: Vectors, rows: int, dimensions: int) -> None:
     """Raise AssertionError unless the vectors are `(rows, dimensions)` float32."""
     require(vectors.shape == (rows, dimensions), f"vectors have shape ({rows}, {dimensions}), not {vectors.shape}")
     require(vectors.dtype == np.float32, f"vectors are float32, not {vectors.dtype}")
-
-
-def require_equal(found: object, expected: object) -> None:
-    """Raise AssertionError with both unless they are equal."""
-    require(found == expected, f"expected {expected!r}, and found {found!r}")
-
-
-def require_error(kind: type[TinymemError], use: Callable[[], object]) -> None:
-    """Raise AssertionError unless `use` raises an error of the kind."""
-    try:
-        use()
-    except kind:
-        return
-    raise AssertionError(f"expected {kind.__name__}, and there was none")
