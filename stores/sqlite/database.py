@@ -1,25 +1,107 @@
-"""A journal's connection to its SQLite file: transactions, reading with checks, settings."""
+"""A journal's connection to its SQLite file: errors with advice, transactions, reading with checks, settings."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tinymem.errors import FormatError, safe_repr
+from tinymem.errors import ClosedError, FormatError, InputError, StorageError, safe_repr
 from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
+from tinymem.stores.files import make_private_file
 from tinymem.stores.forking import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import FullText
-from tinymem.stores.sqlite.schema import damaged, guarded, open_connection
+from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 from tinymem.stores.sqlite.scrubbing import handles
 
-__all__ = ["Database"]
+__all__ = ["RECOVERY", "Database", "damaged", "guarded", "open_connection"]
 
 MANY = 500  # values in one statement
+# Pages after which the write-ahead log begins again at its start. A commit takes half as long again while the log
+# grows, and with SQLite's own 1,000 that is for hundreds of adds after every opening.
+LOG_PAGES = 250
+
+
+RECOVERY = "`sqlite3 journal.db .recover` reads what can be read of it"
+_QUOTES = " with text "  # after it, the sqlite3 module quotes a text that is not UTF-8
+
+
+def damaged(path: Path, reason: object) -> FormatError:
+    """Return the error for a damaged file, with advice."""
+    return FormatError(
+        f"{path} is damaged or not a journal: {reason}; restore it from a backup or import an export; without either, "
+        f"{RECOVERY}"
+    )
+
+
+@contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """Raise tinymem's errors for those of SQLite, each with advice."""
+    try:
+        yield
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+        if "closed" in str(error):
+            raise ClosedError(f"the memory at {path} is closed") from error
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, a number of over 64 bits
+        raise InputError(f"a value that cannot be stored: {error}") from error
+    except UnicodeDecodeError as error:  # also from SQLite's own error text, if it quotes a damaged schema
+        raise damaged(path, error) from error
+    except sqlite3.OperationalError as error:
+        if _QUOTES in str(error):
+            raise damaged(path, str(error).partition(_QUOTES)[0]) from None
+        hint = {
+            "readonly": "make the folder writable",
+            "unable to open": "check that the folder exists and is writable",
+            "locked": "another process is writing; try again",
+            "full": "free some disk space",
+        }
+        advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
+        raise StorageError(f"{path}: {error}; {advice}") from error
+    except sqlite3.DatabaseError as error:
+        raise damaged(path, error) from error
+
+
+def open_connection(path: Path, create: bool, timeout: float) -> sqlite3.Connection:
+    """Connect to the journal at `path`, made if `create`, with all tables of this format.
+
+    Raises:
+        FormatError: The file has a newer format, or is not a journal.
+    """
+    with guarded(path):
+        if create:
+            with suppress(OSError):  # SQLite raises a clearer error
+                make_private_file(path)  # SQLite gives its other files the same permissions
+        uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=timeout)
+        deadline = time.monotonic() + timeout
+        try:
+            while True:  # SQLite does not wait when two openers change the file's mode or make tables
+                try:
+                    _prepare(db, path)
+                    return db
+                except sqlite3.OperationalError as error:
+                    if "locked" not in str(error) or time.monotonic() > deadline:
+                        raise
+                time.sleep(0.02)
+        except BaseException:
+            db.close()
+            raise
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    check_format(db, path)  # before anything is changed
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
+        db.execute(f"PRAGMA {pragma}")
+    db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+    if version_of(db) < FORMAT:
+        make_tables(db)
+    check_format(db, path)  # a newer version may have opened it meanwhile
 
 
 class Database:

@@ -14,9 +14,9 @@ import numpy as np
 from tinymem.errors import StorageError
 from tinymem.protocols import FiledStep, Place, TermCheck, VectorCheck
 from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHANGES
+from tinymem.stores.sqlite.database import guarded
 from tinymem.stores.sqlite.lengths import Lengths
 from tinymem.stores.sqlite.passages import Passages
-from tinymem.stores.sqlite.schema import guarded
 from tinymem.stores.sqlite.scrubbing import scrub_in_place
 from tinymem.stores.sqlite.steps import Steps
 

@@ -10,8 +10,7 @@ from tinymem.protocols import EmbeddedPassage, Ids, Lexical, Mark, PassageRow, P
 from tinymem.protocols import Waiting as AnyWaiting
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_CHANGES, EMBEDDER_NAME, MARK, REINDEXING, UNSPLIT, WATERMARK
 from tinymem.stores.bm25 import NOTHING, Waiting
-from tinymem.stores.sqlite.database import Database
-from tinymem.stores.sqlite.schema import guarded
+from tinymem.stores.sqlite.database import Database, guarded
 
 __all__ = ["Passages"]
 

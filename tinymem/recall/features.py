@@ -68,30 +68,30 @@ LONGEST = 32  # passages of a text from which on it is as good as endless
 NEAR = 2  # passages on either side whose words count for a passage
 
 
-class _Steps:
-    """Step by step views of a catalog: a step is known by its first row, and -1 is none."""
+class _Rows:
+    """The rows of a catalog, and its steps: a step is known by its first row, and -1 is none."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._steps, self._sessions = catalog.step, catalog.session
+        self.steps, self.sessions, self.places = catalog.step, catalog.session, catalog.places
 
     def of(self, rows: Ids) -> Ids:
         """Return the step of each of `rows`."""
-        return np.searchsorted(self._steps, self._steps[rows], "left")
+        return np.searchsorted(self.steps, self.steps[rows], "left")
 
     def before(self, steps: Ids) -> Ids:
         """Return the step before each of `steps`, where it is of the same session."""
         found = self.of(np.maximum(steps - 1, 0))
-        return np.where((steps > 0) & (self._sessions[found] == self._sessions[steps]), found, -1)
+        return np.where((steps > 0) & (self.sessions[found] == self.sessions[steps]), found, -1)
 
     def after(self, steps: Ids) -> Ids:
         """Return the step after each of `steps`, where it is of the same session."""
         ends = self.ends(steps)
-        found = np.minimum(ends, len(self._steps) - 1)
-        return np.where((ends == found) & (self._sessions[found] == self._sessions[steps]), found, -1)
+        found = np.minimum(ends, len(self.steps) - 1)
+        return np.where((ends == found) & (self.sessions[found] == self.sessions[steps]), found, -1)
 
     def ends(self, steps: Ids) -> Ids:
         """Return the row behind the last one of each of `steps`."""
-        return np.searchsorted(self._steps, self._steps[steps], "right")
+        return np.searchsorted(self.steps, self.steps[steps], "right")
 
     def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
         """Yield for each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
@@ -113,31 +113,32 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     tops = [max(float(signal.max(initial=0.0)), 1e-6) for signal in (found.cosine, found.bm25)]
     cosine, bm25 = np.maximum(found.cosine[rows] / tops[0], -1), found.bm25[rows] / tops[1]
     base = cosine + bm25
-    steps = _Steps(catalog)
-    at = steps.of(rows)
-    before, after = steps.before(at), steps.after(at)
-    cosines, bm25s = steps.best(np.stack([at, before, after]), [found.cosine, found.bm25])
+    whole = _Rows(catalog)
+    here, times = whole.places[rows], catalog.time[rows]
+    at = whole.of(rows)
+    before, after = whole.before(at), whole.after(at)
+    cosines, bm25s = whole.best(np.stack([at, before, after]), [found.cosine, found.bm25])
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
-    calls, size = _calls_and_sizes(catalog, rows)
+    calls, size = _calls_and_sizes(whole, rows)
     columns = [
         cosine,
         bm25,
-        _coverage(found, catalog),
+        _coverage(found, whole.sessions),
         cosines[0],
         bm25s[0],
         bm25s[1],
         cosines[2],
         bm25s[2],
-        np.where((before >= 0) & catalog.asks[before], bm25s[1], 0),
-        _is_speaker_named(query, catalog, rows),
-        catalog.reply[rows] & ((before < 0) | (catalog.kind[before] == SAID)),
-        catalog.announces[rows],
-        catalog.milestone[rows],
-        closeness(catalog.time[rows], query.spans),
-        _mean_of_best(base, (catalog.time[rows] // DAY).astype(np.int64)),
+        np.where((before >= 0) & whole.places["asks"][before], bm25s[1], 0),
+        _is_speaker_named(query, catalog.speakers.names, here),
+        here["reply"] & ((before < 0) | (whole.places["kind"][before] == SAID)),
+        here["announces"],
+        here["milestone"],
+        closeness(times, query.spans),
+        _mean_of_best(base, (times // DAY).astype(np.int64)),
         *_identifier_features(query, catalog, rows),
-        _rarity_of_named(query, catalog, rows, at),
-        np.where(catalog.kind[rows] == SAID, np.log(steps.ends(at) - at), 0),
+        _rarity_of_named(query, catalog, rows, at, here),
+        np.where(here["kind"] == SAID, np.log(whole.ends(at) - at), 0),
         calls,
         size,
         size * bm25s[0],
@@ -145,31 +146,32 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _coverage(found: Candidates, catalog: Catalog) -> Vectors:
+def _coverage(found: Candidates, sessions: Ids) -> Vectors:
     """Return the share of the question's terms, by rarity, that stand in each candidate or NEAR it in its session."""
-    rows, sessions = found.rows, catalog.session
+    rows = found.rows
     near = found.terms[rows]
     for distance in range(1, NEAR + 1):
-        for beside in (np.maximum(rows - distance, 0), np.minimum(rows + distance, len(catalog) - 1)):
+        for beside in (np.maximum(rows - distance, 0), np.minimum(rows + distance, len(sessions) - 1)):
             near |= np.where(sessions[beside] == sessions[rows], found.terms[beside], 0).astype(np.uint32)
     bits = near[:, np.newaxis] >> np.arange(len(found.rarity), dtype=np.uint32) & 1
     covered: Vectors = bits @ found.rarity / max(float(found.rarity.sum()), 1e-6)
     return covered
 
 
-def _calls_and_sizes(catalog: Catalog, rows: Ids) -> tuple[npt.NDArray[np.bool_], Vectors]:
+def _calls_and_sizes(whole: _Rows, rows: Ids) -> tuple[npt.NDArray[np.bool_], Vectors]:
     """Mark calls among `rows`, and return ln(passages of the text that each is of); 0 for what the agent did.
 
     A call is what the agent did, but for a thought: that is the first text of its step, and a call comes behind it.
     """
-    ends = np.append(np.flatnonzero((np.diff(catalog.step) != 0) | (np.diff(catalog.part) != 0)) + 1, len(catalog))
+    steps, part, kind = whole.steps, whole.places["part"], whole.places["kind"]
+    ends = np.append(np.flatnonzero((np.diff(steps) != 0) | (np.diff(part) != 0)) + 1, len(steps))
     of_row = np.searchsorted(ends, rows, "right")
-    end, is_act = ends[of_row], catalog.kind[rows] == ACT
-    behind = np.minimum(end, len(catalog) - 1)
-    is_followed = (end == behind) & (catalog.step[behind] == catalog.step[rows]) & (catalog.kind[behind] == ACT)
+    end, is_act = ends[of_row], kind[rows] == ACT
+    behind = np.minimum(end, len(steps) - 1)
+    is_followed = (end == behind) & (steps[behind] == steps[rows]) & (kind[behind] == ACT)
     lengths = np.minimum(np.diff(ends, prepend=0)[of_row], LONGEST)
     sizes: Vectors = np.where(is_act, 0, np.log(lengths)).astype(np.float32)
-    return is_act & ~((catalog.part[rows] == 0) & is_followed), sizes
+    return is_act & ~((part[rows] == 0) & is_followed), sizes
 
 
 def _identifier_features(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
@@ -195,7 +197,7 @@ CALLED = 0.8  # of what an identifier in a call is worth to the call's result, w
 ASKED = 0.5  # and to the call itself, or to a question that names it
 
 
-def _rarity_of_named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vectors:
+def _rarity_of_named(query: Query, catalog: Catalog, rows: Ids, at: Ids, here: npt.NDArray[np.void]) -> Vectors:
     """Sum the rarity of the question's identifiers that each passage of `rows` holds; `at` are the places of its steps.
 
     The rarity of an identifier in df of n passages is ln((n + 1) / (df + 0.5)) / ln(n + 1): about 1 in one passage
@@ -212,8 +214,8 @@ def _rarity_of_named(query: Query, catalog: Catalog, rows: Ids, at: Ids) -> Vect
     own = found[rows]
     of_step = np.zeros(int(at.max()) + 1, np.float32)
     np.maximum.at(of_step, at, own)
-    kind = catalog.kind[rows]
-    own *= np.where((kind == ACT) | ((kind == SAID) & catalog.asks[rows]), ASKED, 1)
+    kind = here["kind"]
+    own *= np.where((kind == ACT) | ((kind == SAID) & here["asks"]), ASKED, 1)
     named: Vectors = np.where((kind != ACT) & (kind != SAID), np.maximum(own, CALLED * of_step[at]), own)
     return named
 
@@ -231,14 +233,14 @@ def _mean_of_best(base: Vectors, groups: Ids) -> Vectors:
     return means
 
 
-def _is_speaker_named(query: Query, catalog: Catalog, rows: Ids) -> Vectors:
-    """Return 1 for each passage of `rows` whose speaker's name, or a part of it, is in the question; else 0."""
+def _is_speaker_named(query: Query, speakers: Mapping[str, int], here: npt.NDArray[np.void]) -> Vectors:
+    """Return 1 for each passage whose speaker's name, or a part of it, is in the question; else 0."""
     text, unspaced = query.text, has_cjk(query.text)
     asked = set(re.findall(r"\w+", text.lower()))
     named = [
         code
-        for name, code in catalog.speakers.names.items()
+        for name, code in speakers.items()
         if asked & set(re.findall(r"\w{3,}", name.lower())) or (unspaced and names_inside(text, name))
     ]
-    said: Vectors = (np.isin(catalog.speaker[rows], named) & (catalog.kind[rows] == SAID)).astype(np.float32)
+    said: Vectors = (np.isin(here["speaker"], named) & (here["kind"] == SAID)).astype(np.float32)
     return said

@@ -128,12 +128,13 @@ class Scored:
         catalog, rows, scores = self.catalog, self.rows, self.scores
         is_stretch = self.query.is_stretch
         relevance = calibration(is_stretch).relevance(scores)
-        lengths = catalog.end[rows] - catalog.start[rows]
+        places = catalog.places[rows]
+        lengths = places["end"] - places["start"]
         order = np.argsort(price_of(lengths) - scores, kind="stable")
         order = order if below is None else order[lengths[order] < below]
         order = order if budget is None else order[: 64 + budget // 8]
-        best = rows[order]
-        columns = (catalog.step[best], catalog.part[best], catalog.start[best], catalog.end[best], scores[order])
+        best = places[order]
+        columns = (catalog.step[rows[order]], best["part"], best["start"], best["end"], scores[order])
         whys = (partial(self._why, i) for i in order.tolist())
         enough = self._mark_related(scores, is_stretch) if least is None else relevance >= least
         shown = relevance[order].tolist(), enough[order].tolist()

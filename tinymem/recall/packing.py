@@ -202,8 +202,9 @@ class _Packer:
 
     def _mark_cost(self, said: Said) -> int:
         """Count the tokens of what stands behind a passage that was said more than once, as far as that is known."""
-        mark = format_times(*self.repetitions.times(said))
-        return self.counter.count(mark) if mark else 0
+        if not said.words or self.repetitions.sayings is None:
+            return 0
+        return self.counter.count(format_times(*self.repetitions.times(said)))
 
     def _cost(self, opened: Opened, part: int, text: str, labels: bool, dates: bool) -> int:
         """Count the tokens of a passage, with its label and header if they are new."""
@@ -225,7 +226,8 @@ class _Packer:
         for run in _unite(self.chosen):
             first, opened = run[0].at, run[0].opened
             shown = opened.line(first.part, first.start, run[-1].at.end, numbered)
-            lines.append((opened.header, shown + format_times(*self._times(run))))
+            times, varied = self._times(run)
+            lines.append((opened.header, shown + format_times(times, varied) if times > 1 else shown))
         text = block(lines, key)
         return text, self.counter.count(text)
 
@@ -249,7 +251,9 @@ class _Packer:
         )
 
     def _times(self, run: Sequence[_Chosen]) -> tuple[int, bool]:
-        return self.repetitions.times(run[0].said) if len(run) == 1 else (1, False)
+        if len(run) > 1 or not run[0].said.words or self.repetitions.sayings is None:
+            return 1, False
+        return self.repetitions.times(run[0].said)
 
     def left_out(self) -> Iterator[LeftOut]:
         """Yield the passages that were not chosen, best first, with the reasons."""

@@ -105,7 +105,7 @@ def line(step: Step, part: Part, start: int, end: int, numbered: bool = False) -
 def label(step: Step, part: Part, whole: bool = True) -> str:
     """Return the label before an excerpt; with the step's number where there is more to open than is shown."""
     number = f"#{step.step_number} "
-    name = one_line(step.speaker or "")
+    name = one_line(step.speaker) if step.speaker else ""
     if isinstance(step, ActionStep):
         if part.kind in RESULTS:
             return f"{number}{_tool(step, part.message)}{' error' if part.kind == 'error' else ''}:\n"
