@@ -120,7 +120,8 @@ class Filter:
 
     def __post_init__(self) -> None:
         for name in ("since", "until", "before"):
-            object.__setattr__(self, name, to_utc(name, getattr(self, name)))
+            if (time := getattr(self, name)) is not None:
+                object.__setattr__(self, name, to_utc(name, time))
         for name in ("session", "speaker", "tool", "type"):
             text = getattr(self, name)
             if text is not None and not isinstance(text, str):

@@ -92,7 +92,7 @@ class FullText:
         count = self._lengths.count + len(waiting)
         mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
         rarest, unseen = self._rarest(words(query)[:MAX_WORDS], waiting)
-        return rank_passages((self._occurrences(stem, waiting) for stem in rarest), count, mean, among, unseen=unseen)
+        return rank_passages([self._occurrences(stem, waiting) for stem in rarest], count, mean, among, unseen=unseen)
 
     def _refresh(self) -> None:
         """Bring what is remembered up to date with the index, or forget it."""

@@ -9,6 +9,7 @@ from tinymem.errors import describe_type
 from tinymem.messages.answers import open_calls
 from tinymem.messages.recognition import Linked
 from tinymem.protocols import Journal, LinkRow
+from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Step
 from tinymem.window.window import Change, note_calls
 
@@ -29,7 +30,10 @@ def read_calls(journal: Journal, kept: str, steps: Sequence[Step]) -> dict[str, 
     """Read open calls from the text that was kept, or where none ever was, from the steps of the window."""
     if not kept:
         waiting = open_calls(steps)
-        return {call: step.step_number or 0 for step in steps for call in sorted(open_calls([step]) & waiting)}
+        made = ((step.step_number or 0, step.tool_calls) for step in steps if isinstance(step, ActionStep))
+        return {
+            id: number for number, calls in made for id in sorted({c.id for c in calls if not c.answered} & waiting)
+        }
     try:
         return {str(id): int(number) for id, number in json.loads(kept).items()}
     except (ValueError, AttributeError, TypeError) as error:

@@ -68,20 +68,21 @@ def gather(
             An index may find other passages, but their cosines, and those of the steps around them, are the same.
         share: The share of all passages that is allowed, where the catalog is a slice of them.
     """
-    cosine = np.zeros(len(catalog), np.float32)
-    share = np.count_nonzero(allowed) / max(1, len(catalog)) if share is None else share
+    total = len(catalog)
+    cosine = np.zeros(total, np.float32)
+    share = np.count_nonzero(allowed) / max(1, total) if share is None else share
     if nearest:  # of what it finds, only that share may be used
         cosine = _from_index(query, catalog, nearest, int(NEAREST / max(share, LEAST_SHARE)))
     if np.count_nonzero((cosine > 0) & allowed) < NEAREST // 2:  # no index, or its best are not those that are allowed
         compared = allowed if share < FEW and catalog.count > EVERYTHING else slice(None)
-        nearest, cosine = None, np.zeros(len(catalog), np.float32)
+        nearest, cosine = None, np.zeros(total, np.float32)
         cosine[compared] = products(query.vectors, catalog.vectors[compared]).max(axis=0)
-    bm25, terms = np.zeros(len(catalog), np.float32), np.zeros(len(catalog), np.uint32)
+    bm25, terms = np.zeros(total, np.float32), np.zeros(total, np.uint32)
     held, at = _places(lexical.ids, catalog.id)
     bm25[at], terms[at] = lexical.scores[held], lexical.terms[held]
     if catalog.count <= EVERYTHING:
         return Candidates(np.flatnonzero(allowed), cosine, bm25, terms, lexical.rarity, lexical.unseen)
-    chosen: npt.NDArray[np.bool_] = np.zeros(len(catalog), np.bool_)
+    chosen: npt.NDArray[np.bool_] = np.zeros(total, np.bool_)
     signals = [(cosine, allowed), (bm25, allowed)]
     if query.spans:
         dated = allowed & inside(catalog.time, query.spans)
