@@ -59,7 +59,7 @@ def guarded(path: Path) -> Iterator[None]:
             "readonly": "make the folder writable",
             "unable to open": "check that the folder exists and is writable",
             "locked": "another process is writing; try again",
-            "full": "free some disk space",
+            "is full": "free some disk space",
         }
         advice = next((text for key, text in hint.items() if key in str(error)), "check the disk and the folder")
         raise StorageError(f"{path}: {error}; {advice}") from error

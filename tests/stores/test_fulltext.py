@@ -192,14 +192,14 @@ def test_what_was_removed_is_found_no_more_and_counts_no_more() -> None:
     passages = dict(enumerate([*sentences(60), "kumquat loadConfig lychee"], 1))
     index.add(passages)
     index.remove(*range(10, 62))
-    index.fulltext.optimize()
+    index.fulltext.purge()
     fresh.add({id: text for id, text in passages.items() if id < 10})
     assert index.scores("kumquat config lychee loadConfig") == {}
     assert index.db.execute("SELECT count(*) FROM vocabulary WHERE term = 'kumquat'").fetchone() == (0,)
     for query in sentences(10, seed=5):
         assert index.scores(query) == pytest.approx(fresh.scores(query))
     index.remove(*range(1, 10))
-    index.fulltext.optimize()
+    index.fulltext.purge()
     assert index.db.execute("SELECT count(*) FROM vocabulary").fetchone() == (0,)
     index.db.close()
     fresh.db.close()
