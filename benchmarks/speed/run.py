@@ -1,12 +1,13 @@
 """Costs of a memory: time, RAM and disk, at several sizes, beside plain Chroma with the same vectors.
 
     python -m benchmarks.speed --sizes 1000,10000,100000 [--data FILE] [--out SUMMARY.json] [--quick]
-    python -m benchmarks.speed --sizes 1000000 --folder FOLDER     # kept there; a run that was stopped goes on
+    python -m benchmarks.speed --sizes 1000000 --store usearch --folder FOLDER   # kept; a stopped run goes on
 
 Each size is measured in processes of its own, several times; what is printed and written are medians over those. The
 steps are made from a seed (benchmarks/speed/steps.py), or taken from the haystacks in FILE. The summary goes to
 benchmarks/results/speed.summary.json by default, and from there `python -m benchmarks.speed.table --write`
-puts it into benchmarks/tables/speed.md. A size that is not measured keeps the figures that the file has.
+puts it into benchmarks/tables/speed.md. A size that is not measured keeps the figures that the file has. With another
+`--store` than Chroma there is nothing beside the memory.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ STARTS = {
 }
 
 
-def measure(size: int, effort: str, data: Path | None, kept: Path | None = None) -> dict[str, Any]:
+def measure(size: int, store: str, effort: str, data: Path | None, kept: Path | None = None) -> dict[str, Any]:
     """All figures at one size; what is built for it is deleted, or `kept` in a folder."""
     repeats = EFFORTS[effort].repeats
     builds, opened, plain, starts = [], [], [], []
@@ -47,17 +48,18 @@ def measure(size: int, effort: str, data: Path | None, kept: Path | None = None)
     with tempfile.TemporaryDirectory(prefix="speed-", ignore_cleanup_errors=True) as name:
         for number in range(1 if kept or size >= BIG else repeats):
             folder = kept / str(size) if kept else Path(name) / str(number)
-            builds.append(child("build", folder, str(size), effort, *([str(data)] if data else [])))
+            builds.append(child("build", folder, store, str(size), effort, *([str(data)] if data else [])))
         recall = ["-m", "tinymem.cli", "recall", "which file was it?", "--path", str(folder / "memory")]
         for _ in range(repeats):
-            opened.append(child("memory", folder))
-            plain.append(child("chroma", folder))
+            opened.append(child("memory", folder, store))
+            if store == "chroma":
+                plain.append(child("chroma", folder, store))
             starts.append(start(recall))
         disk = {kind: mebibytes(folder / kind) for kind in ("memory", "chroma")}
         disk["journal"] = mebibytes(folder / "memory" / "default", "journal.db*")
-    found: dict[str, Any] = {"size": size, **when(), "load": [begun, load()]}
-    found |= {"builds": len(builds), **medians(builds), "disk_mib": disk}
-    found |= {"opened": medians(opened), "opened_chroma": medians(plain)}
+    found: dict[str, Any] = {"size": size, "store": store, **when(), "load": [begun, load()]}
+    found |= {"builds": len(builds), **medians(builds), "disk_mib": disk, "opened": medians(opened)}
+    found |= {"opened_chroma": medians(plain)} if plain else {}
     return found | {"cli_recall_ms": round(median(starts), 1)}
 
 
@@ -120,6 +122,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = command_line("benchmarks.speed", __doc__)
     parser.add_argument("--sizes", type=sizes, default=(1000, 10_000, 100_000), metavar="N,N", help="archived steps")
+    parser.add_argument("--store", default="chroma", help="the index of the memory (default: chroma)")
     parser.add_argument("--data", type=Path, metavar="FILE", help="haystacks whose steps are taken")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="SUMMARY.json", help="the file to write")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="keep what is built here, and go on with it")
@@ -141,10 +144,11 @@ def main(given: Sequence[str] | None = None) -> None:
     effort = "quick" if args.quick else "full"
     record: dict[str, Any] = {"benchmark": "speed", "effort": effort, **circumstances()}
     record["data"] = args.data.name if args.data else "made"
-    found = {one["size"]: one for one in read_summary(args.out)["sizes"]} if args.out.exists() else {}
+    earlier = read_summary(args.out)["sizes"] if args.out.exists() else []
+    found = {(one["size"], one.get("store", "chroma")): one for one in earlier}
     record["starts_ms"] = cold_starts(2 * EFFORTS[effort].repeats)
     for size in args.sizes:
-        found[size] = measure(size, effort, args.data, args.folder)
+        found[size, args.store] = measure(size, args.store, effort, args.data, args.folder)
         record["sizes"] = [found[one] for one in sorted(found)]
         write_summary(args.out, record)
     print(table(record))

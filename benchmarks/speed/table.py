@@ -24,7 +24,7 @@ START, END = "<!-- speed: python -m benchmarks.speed.table --write -->", "<!-- e
 def table(record: dict[str, Any]) -> str:
     """The table as Markdown: a row for each cost, a column for each size."""
     sizes = record["sizes"]
-    heads = [f"{one['size']:,} steps" for one in sizes]
+    heads = [f"{one['size']:,} steps" if _is_beside(one) else f"{one['size']:,} steps, {one['store']}" for one in sizes]
     lines = [f"| | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
     lines += [f"| {name} | {' | '.join(show(one) for one in sizes)} |" for name, show in ROWS]
     starts = ", ".join(f"`{name}` {milliseconds:,.0f} ms" for name, milliseconds in record["starts_ms"].items())
@@ -36,33 +36,44 @@ def table(record: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"Cold starts, from start to end: {starts}.", "", f"Measured on {about}"])
 
 
+def _is_beside(one: dict[str, Any]) -> bool:
+    """Return whether plain Chroma was measured beside the memory."""
+    return "opened_chroma" in one
+
+
 def _pair(key: str, other: str = "") -> Callable[[dict[str, Any]], str]:
     """Median and 95th percentile in milliseconds, and the median of `other` as a multiple of this one."""
 
     def show(one: dict[str, Any]) -> str:
         text = f"{one[key]['p50']:,.2f} / {one[key]['p95']:,.2f}"
-        return f"{text} ({one[key]['p50'] / one[other]['p50']:.2g})" if other else text
+        return f"{text} ({one[key]['p50'] / one[other]['p50']:.2g})" if other and _is_beside(one) else text
 
     return show
 
 
 def _throughput(one: dict[str, Any]) -> str:
-    return f"{one['archive']['steps_per_second']:,.0f} ({median(one['archive']['ratios']):.2f})"
+    text = f"{one['archive']['steps_per_second']:,.0f}"
+    return f"{text} ({median(one['archive']['ratios']):.2f})" if _is_beside(one) else text
 
 
 def _opening(key: str, other: str) -> Callable[[dict[str, Any]], str]:
     def show(one: dict[str, Any]) -> str:
         if key not in one["opened"]:  # a summary from before it was measured
             return "-"
-        mine, theirs = one["opened"][key], one["opened_chroma"][other]
-        return f"{mine:,.0f} ({mine / theirs:.2f})"
+        mine = one["opened"][key]
+        return f"{mine:,.0f} ({mine / one['opened_chroma'][other]:.2f})" if _is_beside(one) else f"{mine:,.0f}"
 
     return show
 
 
 def _disk(one: dict[str, Any]) -> str:
     disk = one["disk_mib"]
-    return f"{disk['memory']:,.1f} ({disk['memory'] / disk['chroma']:.2f})"
+    text = f"{disk['memory']:,.1f}"
+    return f"{text} ({disk['memory'] / disk['chroma']:.2f})" if _is_beside(one) else text
+
+
+def _forgetting(one: dict[str, Any]) -> str:
+    return f"{one['forget']['p50']:,.0f}" if "forget" in one else "-"  # a summary from before it was measured
 
 
 def _circumstances(one: dict[str, Any]) -> str:
@@ -78,6 +89,7 @@ ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("archived, index included, steps/s (x Chroma's speed; at least 0.8 is wanted)", _throughput),
     ("`context`, ms, p50 / p95 (x a search of Chroma's; at most 10)", _pair("context", "chroma_query")),
     ("`recall`, ms, p50 / p95 (x a search of Chroma's; at most 6)", _pair("recall", "chroma_query")),
+    ("`forget` one step, ms, p50", _forgetting),
     ("open, ms (x Chroma)", _opening("open", "open")),
     ("open and first `recall`, ms (x Chroma's first search; at most 1.5)", _opening("first_recall", "first_query")),
     ("`tinymem recall`, ms, start to end", lambda one: f"{one['cli_recall_ms']:,.0f}"),

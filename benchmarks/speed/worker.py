@@ -1,11 +1,12 @@
 """The process that benchmarks.speed starts for one measurement; prints one JSON object.
 
-    python -m benchmarks.speed.worker build FOLDER SIZE EFFORT [DATA]     make a memory and a plain Chroma, and use both
-    python -m benchmarks.speed.worker memory FOLDER                       open the memory that `build` made
-    python -m benchmarks.speed.worker chroma FOLDER                       open the plain Chroma
+    python -m benchmarks.speed.worker build FOLDER STORE SIZE EFFORT [DATA]   make a memory and a plain Chroma, use both
+    python -m benchmarks.speed.worker memory FOLDER STORE                     open the memory that `build` made
+    python -m benchmarks.speed.worker chroma FOLDER STORE                     open the plain Chroma
 
-The two are fed and asked in turns, so that whatever else the machine does hits both. Plain Chroma gets the very records
-that the memory gives its own Chroma, vectors and metadata without text, in its default settings but for the cosine.
+A memory whose index is another STORE than Chroma is measured alone. The two are fed and asked in turns, so that
+whatever else the machine does hits both. Plain Chroma gets the very records that the memory gives its own Chroma,
+vectors and metadata without text, in its default settings but for the cosine.
 A build that was stopped goes on with the next step.
 """
 
@@ -33,6 +34,7 @@ TOGETHER = 64  # steps in one transaction when many are added, as `tinymem inges
 CHROMA_BATCH = 2_000  # records that plain Chroma gets at once
 NEIGHBOURS = 10  # that plain Chroma is asked for
 BUDGET = 1_000  # tokens of a recall
+FORGOTTEN = 5  # steps, one by one
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ def percentiles(times: Sequence[float]) -> dict[str, float]:
 class Build:
     """A new memory and a plain Chroma in `folder`, filled side by side and then used side by side."""
 
-    def __init__(self, folder: Path, size: int, effort: Effort, data: Path | None) -> None:
-        self.memory = HierarchicalMemory(folder / "memory")
-        self.plain = Plain(folder / "chroma")
+    def __init__(self, folder: Path, store: str, size: int, effort: Effort, data: Path | None) -> None:
+        self.memory = HierarchicalMemory(folder / "memory", store=store)
+        self.plain = Plain(folder / "chroma") if store == "chroma" else None
         self._size, self._effort = size, effort
         self._chunks = folder / "chunks.jsonl"  # what each chunk took
         self._begun = self.memory.stats().steps  # by an earlier run
@@ -106,8 +108,10 @@ class Build:
         """All measurements; the memory holds a little more than `size` steps afterwards."""
         found: dict[str, Any] = {"archive": self._fill(), **self._adds(), **self._asks()}
         counts = self.memory.stats()
+        found["forget"] = self._forgets()
         self.memory.close()
-        self.plain.close()
+        if self.plain is not None:
+            self.plain.close()
         return found | {"steps": counts.steps, "passages": counts.passages}
 
     def _fill(self) -> dict[str, Any]:
@@ -119,16 +123,18 @@ class Build:
             left -= len(chunk)
             mine = seconds(self._archive, chunk)
             rows = self._fresh()
-            times.append((mine, seconds(self.plain.add, rows), len(rows)))
+            theirs = seconds(self.plain.add, rows) if self.plain is not None else 0.0
+            times.append((mine, theirs, len(rows)))
             with self._chunks.open("a", encoding="utf-8") as file:
                 print(json.dumps([*times[-1], self._seen]), file=file)
         mine, theirs, passages = (sum(column) for column in zip(*times, strict=True))
         return {
             "steps_per_second": round(self._size / mine, 1),
             "passages_per_second": round(passages / mine, 1),
+        } | ({} if self.plain is None else {
             "chroma_passages_per_second": round(passages / theirs, 1),
             "ratios": [round(theirs / mine, 4) for mine, theirs, _ in times],
-        }
+        })  # fmt: skip
 
     def _earlier(self) -> list[tuple[float, float, int]]:
         """Return what the chunks of an earlier run took, and go on with the passage after theirs."""
@@ -157,10 +163,10 @@ class Build:
         spare = iter(self.memory.long_term.journal.passages(0, self._effort.adds))
         for number, step in enumerate(islice(self._steps, self._effort.adds)):
             mine.append(seconds(self.memory.add, step))
-            if (row := next(spare, None)) is not None:
+            if self.plain is not None and (row := next(spare, None)) is not None:
                 again = row._replace(id=-1 - number)  # the vector of an early passage, under a new id
                 theirs.append(seconds(self.plain.add, [again]))
-        return {"add": percentiles(mine), "chroma_add": percentiles(theirs)}
+        return {name: percentiles(times) for name, times in (("add", mine), ("chroma_add", theirs)) if times}
 
     def _asks(self) -> dict[str, Any]:
         """A step, then a context, a recall, and Chroma's search for the same question, in turns."""
@@ -169,21 +175,28 @@ class Build:
         self._ask(asked.pop())  # what is made once, when first asked
         times = [self._ask(text, step) for text, step in zip(asked, self._steps, strict=False)]
         columns = zip(*times, strict=True)
-        return {name: percentiles(c) for name, c in zip(("context", "recall", "chroma_query"), columns, strict=True)}
+        return {name: percentiles(c) for name, c in zip(("context", "recall", "chroma_query"), columns, strict=False)}
 
-    def _ask(self, text: str, step: Step | None = None) -> tuple[float, float, float]:
+    def _forgets(self) -> dict[str, float]:
+        """The forgetting of single steps, the newest of the archive."""
+        steps = self.memory.history(limit=FORGOTTEN)
+        return percentiles([seconds(self.memory.forget, step.id) for step in steps])
+
+    def _ask(self, text: str, step: Step | None = None) -> tuple[float, ...]:
         if step is not None:
             self.memory.add(step)
         context = seconds(self.memory.context)
         recall = seconds(self.memory.recall, text, BUDGET)
+        if (plain := self.plain) is None:
+            return context, recall
         embed = self.memory.long_term.embedder.embed_queries
-        return context, recall, seconds(lambda: self.plain.query(embed([text])))
+        return context, recall, seconds(lambda: plain.query(embed([text])))
 
 
-def opened_memory(folder: Path) -> dict[str, Any]:
+def opened_memory(folder: Path, store: str) -> dict[str, Any]:
     """Open, first recall, first context; then how much memory that takes, and with the index open as well."""
     start = time.perf_counter()
-    memory = HierarchicalMemory(folder / "memory", create=False)
+    memory = HierarchicalMemory(folder / "memory", create=False, store=store)
     opened = time.perf_counter()
     memory.recall("Which file was it?", BUDGET)
     recalled = time.perf_counter()
@@ -228,12 +241,12 @@ def _status() -> Iterator[tuple[str, str]]:
 
 def main(given: Sequence[str]) -> None:
     """Measure what the first argument says."""
-    what, folder = given[0], Path(given[1])
+    what, folder, store = given[0], Path(given[1]), given[2]
     if what == "build":
-        data = Path(given[4]) if len(given) > 4 else None
-        found = Build(folder, int(given[2]), EFFORTS[given[3]], data).run()
+        data = Path(given[5]) if len(given) > 5 else None
+        found = Build(folder, store, int(given[3]), EFFORTS[given[4]], data).run()
     else:
-        found = opened_memory(folder) if what == "memory" else opened_chroma(folder)
+        found = opened_memory(folder, store) if what == "memory" else opened_chroma(folder)
     print(json.dumps(found))
 
 
