@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 from tinymem.errors import EmbedderError
 
-__all__ = ["Rest"]
+__all__ = ["Backoff"]
 
 FIRST, LONGEST = 1.0, 60.0  # seconds of the first pause; each is twice as long as the one before, up to the longest
 SHARE = 20  # times as long as the failure took: the least pause,
 LONGEST_SHARE = 300.0  # of so many seconds at most
 
 
-class Rest:
+class Backoff:
     """The rest of an embedder after a failure: the `problem` ("" once it works) and the seconds that it `took`."""
 
     def __init__(self) -> None:

@@ -27,9 +27,21 @@ from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, VectorSt
 from tinymem.steps.checks import to_path
 from tinymem.summarizers.writing import FunctionSummarizer
 
-__all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "embedder_from", "embedder_names", "erase_store",
-           "is_in_memory", "known_store", "remove_from_store", "shared_store", "store_from", "store_names",
-           "summarizer_from", "summarizer_names"]  # fmt: skip
+__all__ = [
+    "DEFAULT_EMBEDDER",
+    "DEFAULT_STORE",
+    "check_store_spec",
+    "embedder_from",
+    "embedder_names",
+    "erase_store",
+    "is_in_memory",
+    "remove_from_store",
+    "store_from",
+    "store_names",
+    "summarizer_from",
+    "summarizer_names",
+    "to_shared_store",
+]  # fmt: skip
 
 DEFAULT_EMBEDDER, DEFAULT_STORE = "static", "chroma"  # of a new memory
 SHARED_STORE = "exact"  # of a memory in a database: hosts do not see each other's files
@@ -132,14 +144,14 @@ def is_in_memory(spec: str | VectorStore) -> bool:
     return bool(getattr(spec, "in_memory", False))
 
 
-def known_store(spec: str | VectorStore) -> str | VectorStore:
+def check_store_spec(spec: str | VectorStore) -> str | VectorStore:
     """Return `spec`, if it is a store or the name of one: it is opened when it is first needed, but checked at once."""
     if isinstance(spec, str) and spec.partition(":")[0] in _entries_with(STORES, spec):
         return spec
     return store_from(spec, "")
 
 
-def shared_store(spec: str | VectorStore) -> str | VectorStore:
+def to_shared_store(spec: str | VectorStore) -> str | VectorStore:
     """Return the store of a memory in a database: one in memory, instead of the default one.
 
     Raises:
@@ -147,7 +159,7 @@ def shared_store(spec: str | VectorStore) -> str | VectorStore:
     """
     if spec == DEFAULT_STORE:
         return SHARED_STORE
-    if not is_in_memory(known_store(spec)):
+    if not is_in_memory(check_store_spec(spec)):
         raise InputError("a memory in a database searches exactly, in the memory of each process: leave store= out")
     return spec
 

@@ -27,7 +27,7 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall import Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import KIND_NAMES, Fusion, Scored
+from tinymem.recall.fusion import KIND_NAMES, Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, MISSES, SMALLEST, Limits, pack
 from tinymem.recall.relevance import PRICE, Signals
 from tinymem.recall.search import Search
@@ -161,7 +161,7 @@ class Candidates(Tinymem):
             query.question.text, scored.features, scored.kinds, evidence, lengths, days, units, gold, scored.signals
         )  # fmt: skip
 
-    def score(self, question: Question) -> Scored:
+    def score(self, question: Question) -> ScoredCandidates:
         """The candidates of a question, as recall scores them."""
         self.archive.embed_pending()
         catalog = self.archive.catalog
@@ -169,7 +169,7 @@ class Candidates(Tinymem):
         now = question.now or EPOCH
         return Search(self.archive).score(question.text, now, np.ones(len(catalog), np.bool_))
 
-    def packed(self, scored: Scored, budget: int, diversity: float = DIVERSITY) -> Recall:
+    def packed(self, scored: ScoredCandidates, budget: int, diversity: float = DIVERSITY) -> Recall:
         """Simulate recall's choice among the candidates."""
         return pack(
             scored.ranked(budget), self.fetch, self.archive.counter, budget, self.archive.key, Limits(diversity)

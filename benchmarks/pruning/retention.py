@@ -33,7 +33,7 @@ from tinymem import HierarchicalMemory, Step, TinymemError, count_tokens
 from tinymem.archive.archive import Archive
 from tinymem.messages import groups, messages_from_steps
 from tinymem.messages import steps_from_messages as run_steps
-from tinymem.upkeep.retention import Group, first_of, least_useful, useful_groups
+from tinymem.upkeep.retention import Group, drop_least_useful, take_first, useful_groups
 
 __all__ = ["BENCHMARK", "WAYS", "main", "measure"]
 
@@ -87,13 +87,13 @@ def shortest(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[
 
 def useful(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
     """Remove the least useful groups first, as tinymem does."""
-    yield list(least_useful(useful_groups(archive), cost))
+    yield list(drop_least_useful(useful_groups(archive), cost))
 
 
 def by_words(archive: Archive, by_age: Sequence[Group], cost: Cost) -> Iterator[list[Group]]:
     """Remove the least useful groups first, with the same weight for all speakers and for questions."""
     with patch.multiple(tinymem.upkeep.usefulness, ASSISTANT=1.0, QUESTION=1.0):
-        yield list(least_useful(useful_groups(archive), cost))
+        yield list(drop_least_useful(useful_groups(archive), cost))
 
 
 WAYS: dict[str, Order] = {
@@ -172,7 +172,7 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
             total = sum(map(cost, by_age))
             for going, share in product(order(memory.long_term, by_age, cost), shares):
                 excess = total * (100 - share) / 100
-                gone = {row.id for rows in first_of(going, excess, (), cost) for row in rows}
+                gone = {row.id for rows in take_first(going, excess, (), cost) for row in rows}
                 note(tallies[kind, way, share], one, gone)
 
 

@@ -34,7 +34,7 @@ from benchmarks.recall.run import budgets, claimed
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem import TinymemError
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import Fusion, Scored
+from tinymem.recall.fusion import Fusion, ScoredCandidates
 
 __all__ = ["FORMAT", "HALVES", "main", "measured"]
 
@@ -118,7 +118,7 @@ def recalled(
     query: Query, method: Candidates, variants: Mapping[str, Variant], tokens: Sequence[int]
 ) -> Iterator[tuple[str, int, Recalled]]:
     """Return the recall of each variant at each budget."""
-    known: dict[tuple[str, ...], Scored] = {}  # most variants have the same candidates
+    known: dict[tuple[str, ...], ScoredCandidates] = {}  # most variants have the same candidates
     for name, variant in variants.items():
         key = tuple(variant.asking)
         if key not in known:

@@ -21,8 +21,8 @@ from benchmarks.harness.scoring import SLICE, score
 from benchmarks.recall.run import claimed
 from tinymem import Recall
 from tinymem.errors import InputError
-from tinymem.recall.fusion import Scored
-from tinymem.recall.packing import Ranked
+from tinymem.recall.fusion import ScoredCandidates
+from tinymem.recall.packing import RankedPassage
 
 __all__ = ["Inside", "explain"]
 
@@ -73,13 +73,17 @@ def shortened(text: str) -> str:
 class Inside:
     """The fate of every passage when `query` was asked at `budget`."""
 
-    def __init__(self, haystack: Haystack, query: Query, method: Candidates, scored: Scored, budget: int) -> None:
+    def __init__(
+        self, haystack: Haystack, query: Query, method: Candidates, scored: ScoredCandidates, budget: int
+    ) -> None:
         self.haystack, self.query, self.method, self.budget = haystack, query, method, budget
         catalog = scored.catalog
         columns = (catalog.step, catalog.part, catalog.start, catalog.end)
         self.passages: list[Place] = list(zip(*(column.tolist() for column in columns), strict=True))
         every = scored.ranked(8 * len(scored.rows))  # nothing is left out
-        self.ranked: dict[Place, tuple[int, Ranked]] = {one[:4]: (rank, one) for rank, one in enumerate(every, 1)}
+        self.ranked: dict[Place, tuple[int, RankedPassage]] = {
+            one[:4]: (rank, one) for rank, one in enumerate(every, 1)
+        }
         self.kept = {one[:4] for one in scored.ranked(budget)}  # those that packing gets to see
         self.found = method.packed(scored, budget)
         self.with_repetitions = method.packed(scored, budget, diversity=0)

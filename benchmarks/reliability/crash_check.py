@@ -203,7 +203,7 @@ def _of_index(memory: HierarchicalMemory, store: str, expected: Expected, dice: 
 
 def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Random) -> Iterator[str]:
     """Acknowledged steps are found by what only they say, and forgotten ones by nothing."""
-    known = memory.long_term.journal.held([*expected.steps])
+    known = memory.long_term.journal.existing_ids([*expected.steps])
     held = [id for id in expected.steps if id in known]
     for id in {*dice.sample(held, min(SAMPLE, len(held))), *held[-1:]}:
         when = memory.get(id).timestamp

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 
 from tinymem.errors import StorageError
-from tinymem.protocols import FiledStep, Place, Slice, Sought, Survey, TermCheck, VectorCheck
+from tinymem.protocols import FiledStep, Place, Slice, SliceRequest, Survey, TermCheck, VectorCheck
 from tinymem.protocols.settings import FORGOTTEN, REWRITES, UNSPLIT, WINDOW_CHANGES
 from tinymem.stores.postgres.passages import Passages
 from tinymem.stores.postgres.server.errors import guarded, is_lost
@@ -80,7 +80,7 @@ class PostgresJournal(Steps, Passages):
         """Return what the analysis of a question needs to know of all steps; None if the passages are not so many."""
         return self._slices.survey(more_than)
 
-    def sliced(self, sought: Sought) -> Slice:
+    def sliced(self, sought: SliceRequest) -> Slice:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
         return self._slices.read(sought)
 

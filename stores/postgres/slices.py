@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.errors import warn_hourly
-from tinymem.protocols import Ids, Slice, Sought, Survey
+from tinymem.protocols import Ids, Slice, SliceRequest, Survey
 from tinymem.stores.bm25 import rank_passages
 from tinymem.stores.filter import POSTGRES, Condition, Filter
 from tinymem.stores.postgres import nearest as search
@@ -107,7 +107,7 @@ class Slices:
                 self._surveyed = head.version, Survey(head.passages, since, until, speakers or ())
             return self._surveyed[1]
 
-    def read(self, sought: Sought) -> Slice:
+    def read(self, sought: SliceRequest) -> Slice:
         """Return the passages that are sought, all of their steps, and those of the steps before and after."""
         with self._db.lock, guarded(self._db.location):
             condition = (sought.only or Filter()).condition(POSTGRES)
@@ -134,7 +134,7 @@ class Slices:
                 seen = self._db.read(_SEEN, (self._db.id, codes.tolist()))
             return Slice(passages, lexical, share, counts, seen)
 
-    def _searches(self, sought: Sought, condition: Condition) -> Iterator[tuple[str, Any]]:
+    def _searches(self, sought: SliceRequest, condition: Condition) -> Iterator[tuple[str, Any]]:
         """Yield the statements of the first round trip."""
         yield BREADTH if self.is_indexed else ("SELECT 1", {})
         yield self._lexical(sought.topic, condition)

@@ -131,7 +131,7 @@ class Steps(Database):
         sql = "SELECT number FROM steps WHERE namespace = %s AND id = ANY(%s::text[]) ORDER BY number"
         return [number for (number,) in self.read(sql, (self.id, list(ids)))] if ids else []
 
-    def held(self, ids: Sequence[str]) -> set[str]:
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return the ids among these that belong to a step."""
         sql = "SELECT id FROM steps WHERE namespace = %s AND id = ANY(%s::text[])"
         return {id for (id,) in self.read(sql, (self.id, list(ids)))} if ids else set()
@@ -236,7 +236,7 @@ class Steps(Database):
         found = self.read(_LINKED, (self.id, list(links), self.id, list(links)))
         return [LinkedMessage(*row[:4]) for row in found]
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
+    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
         """Return, by hash, up to `limit` messages that say the same, the newest first."""
         found: dict[str, list[LinkedMessage]] = {}
         for said, *message in self.read(_ALIKE, (list(dict.fromkeys(hashes)), self.id, limit)) if hashes else ():

@@ -97,7 +97,7 @@ class Steps(Database):
         """Return the numbers of the steps with these ids, in order."""
         return sorted({n for (n,) in self._each("SELECT number FROM steps WHERE id IN ({})", ids, (int,))})
 
-    def held(self, ids: Sequence[str]) -> set[str]:
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return the ids among these that belong to a step."""
         return {id for (id,) in self._each("SELECT id FROM steps WHERE id IN ({})", ids)}
 
@@ -184,7 +184,7 @@ class Steps(Database):
         kept = self._each(_LINKS + " WHERE link IN ({})", links, _LINK)
         return [*starmap(_message, ids), *starmap(_message, kept)]
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
+    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
         """Return, by hash, up to `limit` messages that say the same, the newest first."""
         found = {each: self._read(_ALIKE, (each, limit), _LINK) for each in hashes}
         return {each: [*starmap(_message, rows)] for each, rows in found.items() if rows}

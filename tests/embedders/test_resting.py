@@ -19,7 +19,7 @@ import tinymem.archive.indexing.indexing
 import tinymem.embedders.resting
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep, semantic_pruning
 from tinymem.embedders import HashingEmbedder, OpenAIEmbedder
-from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Rest
+from tinymem.embedders.resting import LONGEST, LONGEST_SHARE, SHARE, Backoff
 from tinymem.errors import EmbedderError, EmbedderMismatchError
 from tinymem.protocols import Vectors
 from tinymem.recall.search import NOTHING, Search
@@ -302,7 +302,7 @@ def test_what_fails_is_left_alone_for_longer_each_time(monkeypatch: pytest.Monke
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(tinymem.embedders.resting, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
-    def pause(rest: Rest, took: float) -> float:
+    def pause(rest: Backoff, took: float) -> float:
         def failing() -> None:
             with rest.trying():
                 clock.now += took
@@ -315,7 +315,7 @@ def test_what_fails_is_left_alone_for_longer_each_time(monkeypatch: pytest.Monke
             clock.now += 0.25
         return float(clock.now - begun)
 
-    rest = Rest()
+    rest = Backoff()
     assert [pause(rest, 0.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60] and rest.problem == "no route"
     assert pause(rest, 5.0) == SHARE * 5.0 and pause(rest, 120.0) == LONGEST_SHARE > LONGEST
     with rest.trying():

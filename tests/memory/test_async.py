@@ -125,7 +125,7 @@ def test_types_are_those_of_the_calls_without_await() -> None:
     async def main() -> None:
         async with open_memory() as memory:
             added, several, recalled, fitted, text, tokens = await typed(memory)
-            kept: MessageStep = await memory.as_kept(said("x"))
+            kept: MessageStep = await memory.apply_redaction(said("x"))
             messages: list[MessageStep] = await memory.get_steps_by_type(MessageStep)
             assert messages == [added, *several] == await memory.get_steps_by_type("message")
             assert kept.text == "x" and "8443" in recalled.text and "8443" in text and tokens > 0

@@ -38,7 +38,7 @@ from tinymem.messages import (
     repair,
     steps_from_messages,
 )
-from tinymem.registry import embedder_from, known_store, store_from, summarizer_from
+from tinymem.registry import check_store_spec, embedder_from, store_from, summarizer_from
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.exact import ExactStore
 from tinymem.summarizers import ChatSummarizer, ExtractiveSummarizer
@@ -241,7 +241,7 @@ CALLS: dict[str, Callable[[Place], Made]] = {
     # adapters
     "embedder_from": lambda at: (embedder_from, {"spec": "hashing"}),
     "store_from": lambda at: (store_from, {"spec": "exact", "path": at.folder()}),
-    "known_store": lambda at: (known_store, {"spec": "exact"}),
+    "known_store": lambda at: (check_store_spec, {"spec": "exact"}),
     "summarizer_from": lambda at: (summarizer_from, {"spec": "extractive"}),
     "HashingEmbedder": lambda at: (HashingEmbedder, {}),
     "HashingEmbedder.embed_documents": lambda at: (HashingEmbedder().embed_documents, {"texts": ["x"]}),

@@ -12,10 +12,10 @@ from tinymem import registry
 from tinymem.embedders import HashingEmbedder, StaticEmbedder
 from tinymem.errors import InputError
 from tinymem.registry import (
+    check_store_spec,
     embedder_from,
     embedder_names,
     is_in_memory,
-    known_store,
     store_from,
     store_names,
     summarizer_from,
@@ -140,7 +140,7 @@ def test_a_plugin_cannot_take_the_name_of_a_shipped_adapter(plugin: str) -> None
 def test_a_shipped_adapter_is_found_without_a_look_at_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entry_points", None)  # a call fails
     assert embedder_from("hashing:64").name == "hashing:64"
-    assert known_store("exact") == "exact" and is_in_memory("exact")
+    assert check_store_spec("exact") == "exact" and is_in_memory("exact")
     assert summarizer_from("extractive").name == "extractive"
     with pytest.raises(TypeError):
         embedder_from("theirs")

@@ -13,7 +13,7 @@ from memories import LATER, START, catalog_of, fill, open_archive, said
 from tinymem.protocols import Ids
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.features import NAMES
-from tinymem.recall.fusion import QUESTION, Scored, load_weights
+from tinymem.recall.fusion import QUESTION, ScoredCandidates, load_weights
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.search import Search
 from tinymem.steps.actions import ToolCall
@@ -79,12 +79,14 @@ def test_any_name_can_be_filtered_by(tmp_path: Path, name: str) -> None:
 # ranking
 
 
-def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> Scored:
+def scored(vectors: Any, lengths: list[int], cosines: list[float]) -> ScoredCandidates:
     catalog = catalog_of(vectors, end=lengths)
     matrix = np.zeros((len(lengths), len(NAMES)), np.float32)
     matrix[:, NAMES.index("cosine")] = cosines
     kinds = np.full(len(lengths), QUESTION, np.int8)
-    return Scored(question(), catalog, candidates(np.arange(len(lengths)), len(lengths)), kinds, matrix, load_weights())
+    return ScoredCandidates(
+        question(), catalog, candidates(np.arange(len(lengths)), len(lengths)), kinds, matrix, load_weights()
+    )
 
 
 def question() -> Query:
@@ -117,5 +119,5 @@ def test_no_candidates_are_no_ranking() -> None:
     catalog = catalog_of(unit_vectors(3))
     empty = np.empty(0, np.int64)
     matrix = np.zeros((0, len(NAMES)), np.float32)
-    nothing = Scored(question(), catalog, candidates(empty, 3), empty.astype(np.int8), matrix, load_weights())
+    nothing = ScoredCandidates(question(), catalog, candidates(empty, 3), empty.astype(np.int8), matrix, load_weights())
     assert nothing.ranked(500) == []

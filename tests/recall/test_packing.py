@@ -18,7 +18,7 @@ from tinymem.messages.tokens import EstimatingCounter
 from tinymem.protocols import TokenCounter
 from tinymem.recall.characters import visible
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.packing import REPEATS, Limits, Ranked, pack
+from tinymem.recall.packing import REPEATS, Limits, RankedPassage, pack
 from tinymem.recall.passages import passages_of
 from tinymem.recall.render import is_block
 from tinymem.recall.results import Recall
@@ -31,7 +31,7 @@ COUNTERS = st.sampled_from([TOKENS, TOKENS, EstimatingCounter(), WORDS])
 
 def packed(
     memory: Sequence[Step],
-    passages: Sequence[Ranked],
+    passages: Sequence[RankedPassage],
     budget: int,
     counter: TokenCounter = TOKENS,
     diversity: float = DIVERSITY,
@@ -61,7 +61,7 @@ def memories(draw: st.DrawFn) -> list[Step]:
     ]
 
 
-def check(recall: Recall, passages: Sequence[Ranked], budget: int, counter: TokenCounter) -> None:
+def check(recall: Recall, passages: Sequence[RankedPassage], budget: int, counter: TokenCounter) -> None:
     assert recall.tokens == counter.count(recall.text) <= budget
     assert bool(recall) == bool(recall.text) == bool(recall.items)
     assert recall.text == block_of(recall.items, KEY)
@@ -235,7 +235,7 @@ def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
     every, held = ranked(memory), {step.step_number or 0: step for step in memory}
     few = every[:20]  # all of them agree
 
-    def all_of(below: int = 1_000) -> list[Ranked]:
+    def all_of(below: int = 1_000) -> list[RankedPassage]:
         return [at for at in every if at.end - at.start < below]
 
     def fetch(numbers: Sequence[int]) -> Mapping[int, Step]:
@@ -250,7 +250,7 @@ def test_what_repetitions_leave_goes_to_what_is_ranked_behind_them() -> None:
 def test_a_short_end_of_a_long_text_gives_its_excerpt_no_number() -> None:
     steps = [said(f"{' '.join(sentences(60, seed))[:790]}.\n\nThat is all.", seed) for seed in (1, 2)]
     places = [
-        Ranked(step.step_number or 0, 0, start, end, -float(start), dict)
+        RankedPassage(step.step_number or 0, 0, start, end, -float(start), dict)
         for step in steps for start, end in ((0, len(step.text) - 12), (len(step.text) - 12, len(step.text)))
     ]  # fmt: skip
     recall = packed(steps, places, 2_000)

@@ -59,7 +59,7 @@ def test_keeps_steps(open_journal: OpenJournal) -> None:
         assert journal.rows() == rows
         assert journal.rows(1, 1) == rows[1:2]
         assert journal.steps([4, 9, 1]) == {1: rows[0].record, 4: rows[2].record}
-        assert (journal.numbers(["id-4", "nobody", "id-1"]), journal.held(["id-2", "x"])) == ([1, 4], {"id-2"})
+        assert (journal.numbers(["id-4", "nobody", "id-1"]), journal.existing_ids(["id-2", "x"])) == ([1, 4], {"id-2"})
         assert (journal.end(), journal.next_number()) == (rows[2].position + rows[2].tokens, 5)
 
 
@@ -192,8 +192,8 @@ def test_keeps_links(open_journal: OpenJournal) -> None:
         assert journal.linked([]) == []
         assert [row.link for row in journal.links()] == ["a", "id-1", "id-2"]
         assert journal.links("a", 1) == [LinkRow("id-1", "other", 1, 1)]
-        assert journal.alike(["same", "none"], 9) == {"same": [messages[2], messages[0]]}
-        assert journal.alike(["same"], 1) == {"same": [messages[2]]}
+        assert journal.find_same_content(["same", "none"], 9) == {"same": [messages[2], messages[0]]}
+        assert journal.find_same_content(["same"], 1) == {"same": [messages[2]]}
         journal.delete({1: []})
     with closing(open_journal("links")) as journal:
         assert _latest(journal.linked(["a", "id-1"])) == [("a", 1, 1, False), ("id-1", 1, 1, False)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinymem.messages.tokens import default_counter
-from tinymem.recall.packing import Ranked
+from tinymem.recall.packing import RankedPassage
 from tinymem.recall.passages import passages_of
 from tinymem.steps.step import Step
 
@@ -13,12 +13,12 @@ KEY = b"a key of sixteen"
 TOKENS = default_counter()
 
 
-def ranked(memory: Sequence[Step], scores: Sequence[float] | None = None) -> list[Ranked]:
+def ranked(memory: Sequence[Step], scores: Sequence[float] | None = None) -> list[RankedPassage]:
     """Every passage of the steps, best first; the first passages score best unless said otherwise."""
     places = [(step.step_number or 0, row) for step in memory for row in passages_of(step)]
     scores = [-float(at) for at in range(len(places))] if scores is None else scores
     found = [
-        Ranked(number, row.part, row.start, row.end, score, lambda score=score: {"cosine": score})  # type: ignore[misc]
+        RankedPassage(number, row.part, row.start, row.end, score, lambda score=score: {"cosine": score})  # type: ignore[misc]
         for (number, row), score in zip(places, scores, strict=False)
     ]
     return sorted(found, key=lambda passage: -passage.score)

@@ -137,7 +137,7 @@ class Archive:
         """The texts of the passages that a step was cut into."""
         places = self.journal.places(number)
         if places and (step := self.fetch([number]).get(number)):
-            with self.naming_parts():
+            with self.checking_parts():
                 return slices(step, ((place.part, place.start, place.end) for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
 
@@ -302,7 +302,7 @@ class Archive:
         return step_of(self.journal, record)
 
     @contextmanager
-    def naming_parts(self) -> Iterator[None]:
+    def checking_parts(self) -> Iterator[None]:
         """Raise FormatError where a passage names a part that its step does not have."""
         try:
             yield

@@ -31,7 +31,7 @@ from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.forking import ProcessLock
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.window.manager import OnConflict
-from tinymem.window.strategy import PruneReport, Prunes, check_report, check_strategy
+from tinymem.window.strategy import Pruner, PruneReport, check_report, check_strategy
 from tinymem.window.window import Change, Window, note_calls, render_window
 
 __all__ = ["DurableWindow"]
@@ -40,8 +40,8 @@ __all__ = ["DurableWindow"]
 class DurableWindow(StepCollection):
     """The window of a memory on disk, whose steps are in the journal before they are shown.
 
-    `positions` has, by id, the number of tokens before each step since the memory began. `unsettled` is True once steps
-    have left the window; the code that embeds them sets it to False.
+    `positions` has, by id, the number of tokens before each step since the memory began. `needs_indexing` is True once
+    steps have left the window; the code that embeds them sets it to False.
 
     Args:
         archive: The archive that steps are written to.
@@ -51,13 +51,13 @@ class DurableWindow(StepCollection):
     """
 
     def __init__(
-        self, archive: Archive, strategy: Prunes, callbacks: Callbacks | None = None, redact: Redact | None = None
+        self, archive: Archive, strategy: Pruner, callbacks: Callbacks | None = None, redact: Redact | None = None
     ) -> None:
         self.lock = ProcessLock(f"the memory at {archive.folder}")
         self._archive, self._journal, self._callbacks = archive, archive.journal, callbacks or Callbacks()
         self._window, self._strategy, self._redact = Window(), check_strategy("prune_strategy", strategy), redact
         self.positions: dict[str, int] = {}
-        self.unsettled = False
+        self.needs_indexing = False
         self._views: dict[str, str] = {}  # by id, the JSON of steps that the window does not show whole
         self._version, self._changes, self._calls = -1, "", ""  # of the journal, as they were read last
         self._news: list[tuple[Change, Sequence[int]]] = []  # changes that the callbacks were not called for yet
@@ -94,15 +94,16 @@ class DurableWindow(StepCollection):
         """Return the messages with these links (see `tinymem.messages.recognition`)."""
         return {row[0]: Node(*row) for row in self._journal.linked(links)}
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
         """Return up to `limit` messages, the newest, that say the same."""
-        return {said: [Node(*row) for row in rows] for said, rows in self._journal.alike(hashes, limit).items()}
+        found = self._journal.find_same_content(hashes, limit)
+        return {said: [Node(*row) for row in rows] for said, rows in found.items()}
 
-    def head_of(self, session: str | None) -> str | None:
+    def last_step_id(self, session: str | None) -> str | None:
         """Return the link that a session goes on behind; None where it begins."""
         return self._journal.newest_of(session)
 
-    def as_kept(self, step: StepT) -> StepT:
+    def apply_redaction(self, step: StepT) -> StepT:
         """Return the step as `redact` leaves it."""
         return redact_step(step, self._redact)
 
@@ -189,7 +190,7 @@ class DurableWindow(StepCollection):
             self._tell_news()
             yield added
 
-    def add_instead(self, steps: Sequence[Step]) -> list[Step]:
+    def add_replacements(self, steps: Sequence[Step]) -> list[Step]:
         """Add steps in the transaction in which others were deleted; callbacks hear of it with the next change."""
         self.catch_up(again=True)
         return self._add(steps)
@@ -198,7 +199,7 @@ class DurableWindow(StepCollection):
         """Add a system prompt unless the window shows the same; processes that begin at once add it once."""
         with self._changing(), self._journal.together():
             self.catch_up()
-            if self.system_prompt != self.as_kept(prompt).content:
+            if self.system_prompt != self.apply_redaction(prompt).content:
                 self._add([prompt])
 
     def add_message(self, role: str, content: Content | None, **more: Any) -> Step:
@@ -225,7 +226,7 @@ class DurableWindow(StepCollection):
         while True:
             with self._changing():
                 steps = make() if steps is None else steps
-                new = arrivals(steps, skip, self.as_kept, self, self.head_of)
+                new = arrivals(steps, skip, self.apply_redaction, self, self.last_step_id)
                 try:
                     return self._add([one.step for one in new], {one.step.id: one.links for one in new})
                 except InputError:  # another process may have added one of them since
@@ -234,18 +235,19 @@ class DurableWindow(StepCollection):
 
     def _add(self, steps: Iterable[Step], links: Mapping[str, Sequence[Linked]] | None = None) -> list[Step]:
         """Check and number steps, which came as messages with these links by id, prune, write, and show."""
-        new = self._window.number([self.as_kept(step) for step in check_iterable("steps", steps)])
-        change = self._window.prune(self._strategy, new, self.as_kept) if new or self._window.shown else Change()
-        return self._carry_out(change, links or {})
+        new = self._window.number([self.apply_redaction(step) for step in check_iterable("steps", steps)])
+        if not new and not self._window.shown:
+            return []
+        return self._carry_out(self._window.prune(self._strategy, new, self.apply_redaction), links or {})
 
-    def prune(self, strategy: Prunes | None = None) -> PruneReport:
+    def prune(self, strategy: Pruner | None = None) -> PruneReport:
         """Let `strategy`, or the memory's own, choose what stays; what left is in the report.
 
         Raises InputError when it returned anything but steps, and whatever it raises; nothing has changed then.
         """
         with self._changing():
             chosen = self._strategy if strategy is None else check_strategy("strategy", strategy)
-            change = self._window.prune(chosen, kept=self.as_kept)
+            change = self._window.prune(chosen, kept=self.apply_redaction)
             self._carry_out(change)
             return change.report or PruneReport()
 
@@ -265,7 +267,7 @@ class DurableWindow(StepCollection):
         with self._changing():
             self._carry_out(self._window.restore(PruneReport(tuple(removed), tuple(shortened), report.kept)))
 
-    def withdraw(self, numbers: Sequence[int]) -> None:
+    def drop_stand_ins(self, numbers: Sequence[int]) -> None:
         """Prepare to forget steps: remove the stand-ins that cover them, and stop waiting for results of their calls.
 
         The other steps that such a stand-in covers are in the archive.
@@ -303,7 +305,7 @@ class DurableWindow(StepCollection):
         self.positions.update((id, position) for id, position in positions.items() if id in self._window.shown)
         if change.back:
             self.positions.update((row.id, row.position) for row in self._journal.window())
-        self.unsettled = self.unsettled or bool(left)
+        self.needs_indexing = self.needs_indexing or bool(left)
         self._news.append((change, left))
         return list(change.added)
 
@@ -363,7 +365,7 @@ class DurableWindow(StepCollection):
         """Write steps that the window never shows, and return them with their numbers; errors as in `add_steps`."""
         Window().number(steps)  # as strict as the window would be
         with self._changing():
-            return self._archive_all([self.as_kept(step) for step in steps])
+            return self._archive_all([self.apply_redaction(step) for step in steps])
 
     def archive_new(self, find: Callable[[], Sequence[Arrival]]) -> list[Step]:
         """Write what is new of a history as `find` finds it, again if another process has written in between."""
@@ -372,7 +374,7 @@ class DurableWindow(StepCollection):
                 new = find()
                 links = {one.step.id: one.links for one in new}
                 try:
-                    return self._archive_all([self.as_kept(one.step) for one in new], links) if new else []
+                    return self._archive_all([self.apply_redaction(one.step) for one in new], links) if new else []
                 except InputError:
                     if not self.linked([each.link for one in new for each in one.links]):
                         raise
@@ -392,7 +394,7 @@ class DurableWindow(StepCollection):
         for step in new if links else ():
             note_calls(step, open_calls)
         self._window.follow(first + len(new), open_calls)
-        self._calls, self.unsettled = calls, True
+        self._calls, self.needs_indexing = calls, True
         self._callbacks.archived(new)
         self._callbacks.added(new)
         return new

@@ -19,7 +19,7 @@ import numpy as np
 
 from tinymem.archive.remembered import remembered_embedder, remembered_name
 from tinymem.archive.rows import KEY_BYTES, fence_key, step_of
-from tinymem.embedders.resting import Rest
+from tinymem.embedders.resting import Backoff
 from tinymem.errors import (
     EmbedderError,
     EmbedderMismatchError,
@@ -91,7 +91,7 @@ class EmbeddingQueue:
         self._is_remembered = embedder is None
         name = remembered_name(journal)
         self.embedder = remembered_embedder(name) if embedder is None else embedder
-        self._questions, self._documents = Rest(), Rest()
+        self._questions, self._documents = Backoff(), Backoff()
         stored, begun = journal.setting(EMBEDDER), time.monotonic()
         try:
             self._fingerprint, self.is_known = _fingerprint(self.embedder), True

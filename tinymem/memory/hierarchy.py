@@ -35,7 +35,7 @@ from tinymem.recall import Explanation, Recall
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.render import is_own_message
 from tinymem.recall.search import NEXT_BEST, Search
-from tinymem.registry import embedder_from, is_in_memory, known_store, shared_store, store_from, summarizer_from
+from tinymem.registry import check_store_spec, embedder_from, is_in_memory, store_from, summarizer_from, to_shared_store
 from tinymem.steps.checks import (
     Time,
     check_callable,
@@ -63,9 +63,9 @@ from tinymem.stores.journals import is_address
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import forget_namespace, select_steps
 from tinymem.upkeep.retention import Retention, RetentionReport
-from tinymem.window.defaults import always_pruned, default_strategy
+from tinymem.window.defaults import default_strategy, with_fallback
 from tinymem.window.manager import OnConflict
-from tinymem.window.strategy import PruneReport, Prunes, check_strategy
+from tinymem.window.strategy import Pruner, PruneReport, check_strategy
 
 __all__ = ["Conflict", "HierarchicalMemory"]
 
@@ -128,7 +128,7 @@ class HierarchicalMemory(StepCollection):
         namespace: str = "default",
         max_tokens: int = 8_000,
         window_tokens: int | None = None,
-        prune_strategy: Prunes | None = None,
+        prune_strategy: Pruner | None = None,
         system_prompt: Content | None = None,
         embedder: str | Embedder | Embeds | None = None,
         store: str | VectorStore = "chroma",
@@ -156,7 +156,7 @@ class HierarchicalMemory(StepCollection):
             None if system_prompt is None else SystemPromptStep(check_content(system_prompt, "system_prompt") or "")
         )
         embedder = None if embedder is None else embedder_from(embedder)
-        store = known_store(shared_store(store) if is_address(path) else store)
+        store = check_store_spec(to_shared_store(store) if is_address(path) else store)
         summarizer = summarizer_from(summarizer)
         check_instance("callbacks", callbacks, Callbacks)
         self.namespace, self._closed, self._worker = namespace, False, Worker()
@@ -169,7 +169,7 @@ class HierarchicalMemory(StepCollection):
             archive = Archive(place.folder, embedder, opener, counter, create=create, journal=place.journal, **kind)
             try:
                 check_name(archive.journal, namespace)
-                strategy = always_pruned(strategy, self.window_tokens, counter, place.folder)
+                strategy = with_fallback(strategy, self.window_tokens, counter, place.folder)
                 window = DurableWindow(archive, strategy, self._callbacks, redact)
                 episodes = Episodes(archive, summarizer)
                 self.short_term, self.medium_term, self.long_term = window, episodes, archive
@@ -240,17 +240,19 @@ class HierarchicalMemory(StepCollection):
         """
         check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
-            return self._add_resolving(steps, on_conflict, self.short_term.add_steps, self.short_term.add_instead)
+            return self._add_resolving(steps, on_conflict, self.short_term.add_steps, self.short_term.add_replacements)
         self._check_open()
         with self.short_term.adding(steps) as added:  # checked, written to the journal, and in the window
             self._upkeep.settle(len(added))
         self._upkeep.finish()
         return added
 
-    def _add_resolving(self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_instead: Add) -> list[Step]:
-        """Add steps of which some may be there; `add_instead` adds in the transaction in which these are forgotten."""
+    def _add_resolving(
+        self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_replacements: Add
+    ) -> list[Step]:
+        """Add steps of which some may be there; `add_replacements` adds in the transaction that forgets these."""
         with self._while_open():
-            added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", add, add_instead)
+            added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", add, add_replacements)
             self._upkeep.settle(len(added))
         if is_replaced:
             self.long_term.purge()
@@ -383,9 +385,9 @@ class HierarchicalMemory(StepCollection):
         self._upkeep.finish()
         return added
 
-    def as_kept(self, step: StepT) -> StepT:
+    def apply_redaction(self, step: StepT) -> StepT:
         """Return a step as it is written down: what `redact` leaves of it."""
-        return self.short_term.as_kept(step)
+        return self.short_term.apply_redaction(step)
 
     @traced("update_memory")
     def mark(self, id: str | int, milestone: bool = True) -> None:
@@ -420,7 +422,7 @@ class HierarchicalMemory(StepCollection):
         """The tokens of `to_messages()`, counted by the memory's own counter."""
         return count_tokens(self.to_messages(), self.long_term.counter)
 
-    def prune(self, strategy: Prunes | None = None) -> PruneReport:
+    def prune(self, strategy: Pruner | None = None) -> PruneReport:
         """Let a strategy choose what stays in the window; what leaves it is archived.
 
         Args:

@@ -16,7 +16,7 @@ from tinymem.errors import ClosedError, InputError, StorageError, safe_summary, 
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Summarizer, Summarizes, TokenCounter
-from tinymem.registry import embedder_from, known_store, summarizer_from
+from tinymem.registry import check_store_spec, embedder_from, summarizer_from
 from tinymem.stores.journals import shown_address
 
 __all__ = ["Memories"]
@@ -239,5 +239,5 @@ def _check_store_name(store: str) -> str:
     """The name of a store; which one it is, is known once a memory is opened."""
     if not isinstance(store, str):
         raise InputError("store must be a name, as 'chroma': an object would hold the vectors of all namespaces")
-    known_store(store)
+    check_store_spec(store)
     return store

@@ -36,12 +36,12 @@ class Upkeep:
         self._is_purged = True  # false while the index may have vectors of steps that went by the retention
 
     def add_resolving(
-        self, steps: Sequence[Step], replaces: bool, add: Add, add_instead: Add
+        self, steps: Sequence[Step], replaces: bool, add: Add, add_replacements: Add
     ) -> tuple[list[Step], bool]:
         """Add steps of which some may be in the memory: those are left out, or with `replaces` forgotten.
 
-        The forgotten ones go in the transaction in which `add_instead` adds the others; the index has their vectors
-        until the archive's `purge`.
+        The forgotten ones go in the transaction in which `add_replacements` adds the others; the index has their
+        vectors until the archive's `purge`.
 
         Returns:
             The steps that were added, and True where others were forgotten for them.
@@ -50,21 +50,21 @@ class Upkeep:
         ids = [step.id for step in given if isinstance(step, Step)]
         added: list[Step] = []
         while True:
-            known = journal.held(ids)
+            known = journal.existing_ids(ids)
             try:
                 if known and replaces:
-                    self.remove(journal.numbers(ids), lambda: added.extend(add_instead(given)))
+                    self.remove(journal.numbers(ids), lambda: added.extend(add_replacements(given)))
                     return added, True
                 return add([step for step in given if not isinstance(step, Step) or step.id not in known]), False
             except InputError:  # another process may have added one of them since
-                if journal.held(ids) == known:
+                if journal.existing_ids(ids) == known:
                     raise
                 added.clear()
 
     def settle(self, added: int) -> None:
         """Have what left the window embedded, summarised and indexed in the background; then apply the retention."""
-        if self._window.unsettled:
-            self._window.unsettled = False
+        if self._window.needs_indexing:
+            self._window.needs_indexing = False
             self._archive.wake()
         if self._retention is not None:
             self._until_look -= added
@@ -76,7 +76,7 @@ class Upkeep:
 
         The index still has their vectors, until the archive's `purge`.
         """
-        self._window.withdraw(numbers)
+        self._window.drop_stand_ins(numbers)
         try:
             self._archive.delete(numbers, instead)
         except BaseException:  # when it fails half way, the window has what the journal has

@@ -46,7 +46,7 @@ class Links(Protocol):
     def linked(self, links: Sequence[str]) -> dict[str, Node]:
         """Return the messages with these links; links that are not kept are left out."""
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
         """Return up to `limit` messages, the newest, that say the same, by the hash of that."""
 
 
@@ -94,7 +94,7 @@ class _Follower:
         begin = len(self.nodes)
         if self._alike is None:
             self._said = [words(self._session, body) for body in self._bodies]
-            self._alike = self._links.alike(list(dict.fromkeys(self._said[begin:])), CANDIDATES)
+            self._alike = self._links.find_same_content(list(dict.fromkeys(self._said[begin:])), CANDIDATES)
         for at in range(begin, len(self._bodies)):
             if back := self._best(at, self._alike.get(self._said[at], ())):
                 self.nodes[begin:] = [node._replace(place=self._place) for node in self.nodes[begin:]]
@@ -247,6 +247,6 @@ class LinksOf:
         """Return the messages with these links."""
         return {each: self._nodes[each] for each in links if each in self._nodes}
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
         """Return up to `limit` messages, the newest, that say the same."""
         return {each: self._said[each][-limit:] for each in hashes if each in self._said}

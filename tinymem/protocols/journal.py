@@ -18,7 +18,7 @@ from tinymem.protocols.rows import (
     PassageRow,
     Place,
     Slice,
-    Sought,
+    SliceRequest,
     StepOutline,
     StepRow,
     SummaryRow,
@@ -133,7 +133,7 @@ class Journal(Protocol):
     def numbers(self, ids: Sequence[str]) -> list[int]:
         """Return the numbers of the steps with these ids, in order; ids that are not there are left out."""
 
-    def held(self, ids: Sequence[str]) -> set[str]:
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that steps have."""
 
     def matching(self, only: Filter) -> list[int]:
@@ -165,7 +165,7 @@ class Journal(Protocol):
         Of a link that is both, what was kept comes last.
         """
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
+    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[LinkedMessage]]:
         """Return, by hash, up to `limit` messages that say the same, the newest first."""
 
     # -- the window ---------------------------------------------------------------------------------------------------
@@ -345,5 +345,5 @@ class Slicing(Protocol):
     def survey(self, more_than: int = 0) -> Survey | None:
         """Return what the analysis of a question asks of all steps; None if there are not more passages than that."""
 
-    def sliced(self, sought: Sought) -> Slice:
+    def sliced(self, sought: SliceRequest) -> Slice:
         """Return the passages that are sought, with all passages of their steps and of the steps before and after."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tinymem.stores.filter import Filter
 
 __all__ = ["EmbeddedPassage", "FiledStep", "LinkRow", "LinkedMessage", "Mark", "PassageColumns",
-           "PassageRow", "Place", "Slice", "Sought", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
+           "PassageRow", "Place", "Slice", "SliceRequest", "StepOutline", "StepRow", "SummaryRow", "Survey", "Tally",
            "TermCheck", "VectorCheck"]  # fmt: skip
 
 
@@ -205,7 +205,7 @@ class Survey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sought:
+class SliceRequest:
     """The passages that a slice is to have.
 
     Attributes:

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from tinymem.steps.checks import check_number
 from tinymem.stores.words import CJK, has_cjk
 
-__all__ = ["DIVERSITY", "SHORT", "Repetitions", "Said", "Sayings", "wording"]
+__all__ = ["DIVERSITY", "SHORT", "Repetitions", "Utterance", "UtteranceCounts", "wording"]
 
 DIVERSITY = 0.1  # a passage repeats another where their resemblance is 1 - DIVERSITY or more
 SHORT = 80  # characters below which a passage repeats only what has the same words
@@ -46,7 +46,7 @@ def wording(text: str) -> str:
     return " ".join(_PUNCTUATION.sub("", folded).split()) or folded.strip()
 
 
-class Said(NamedTuple):
+class Utterance(NamedTuple):
     """A text, who said it, as what, and its `wording` if it is short, else ""."""
 
     text: str
@@ -54,25 +54,25 @@ class Said(NamedTuple):
     words: str
 
     @classmethod
-    def of(cls, text: str, by: str = "") -> Said:
+    def of(cls, text: str, by: str = "") -> Utterance:
         """Return a text with its wording."""
         return cls(text, by, wording(text) if len(text) < SHORT else "")
 
 
-class Sayings:
+class UtteranceCounts:
     """A count of the short texts among those `said`: which are the same, and how often that was said.
 
     They are the same where somebody said the same words, and from ROUTINE on also where only a number differs: so does
     what is said every day. With two numbers, one says something of the other. A text with a number of the question that
     is `asked` is what it asks for, and stays.
 
-    >>> said = [Said.of(text, "Ann") for text in ("OK", "ok.", *(f"Day {day}: all is well." for day in range(30)))]
-    >>> sayings = Sayings(said, asked="What happened on day 12?")
+    >>> said = [Utterance.of(text, "Ann") for text in ("OK", "ok.", *(f"Day {day}: all is well." for day in range(30)))]
+    >>> sayings = UtteranceCounts(said, asked="What happened on day 12?")
     >>> [sayings.times(said[at]) for at in (0, 2, 14)]
     [(2, False), (29, True), (1, False)]
     """
 
-    def __init__(self, said: Iterable[Said], asked: str = "") -> None:
+    def __init__(self, said: Iterable[Utterance], asked: str = "") -> None:
         self._asked = frozenset(_DIGITS.findall(asked))
         self._times: Counter[Saying] = Counter((one.by, one.words) for one in said if one.words)
         self._routine: set[Saying] = set()
@@ -85,12 +85,12 @@ class Sayings:
                 self._times[shape] = times
                 self._routine.add(shape)
 
-    def of(self, said: Said) -> Saying:
+    def of(self, said: Utterance) -> Saying:
         """Return what a short text has in common with those that are the same."""
         shape = self._shape(said.by, said.words) if self._routine else None
         return shape if shape is not None and shape in self._routine else (said.by, said.words)
 
-    def times(self, said: Said) -> tuple[int, bool]:
+    def times(self, said: Utterance) -> tuple[int, bool]:
         """Return how often a text was said, and whether with other numbers; a long one counts as said once."""
         saying = self.of(said)
         return self._times.get(saying, 1), saying in self._routine
@@ -119,12 +119,12 @@ class Repetitions:
         self._taken: list[set[int]] = []  # hashed shingles of each wording
         self._known: set[int] = set()  # of all
         self._asked = asked
-        self._short: list[Said] = []  # what is short,
+        self._short: list[Utterance] = []  # what is short,
         self._shapes: set[tuple[str, str]] = set()  # the same without numbers,
-        self.sayings: Sayings | None = None  # and once something of it came up again,
+        self.sayings: UtteranceCounts | None = None  # and once something of it came up again,
         self._known_sayings: set[Saying] = set()
 
-    def take(self, said: Said, candidates: Callable[[], Iterable[Said]] = tuple) -> bool:
+    def take(self, said: Utterance, candidates: Callable[[], Iterable[Utterance]] = tuple) -> bool:
         """Note what is `said`, unless it repeats something: False then.
 
         Once something short comes up again, all the `candidates` are counted.
@@ -142,25 +142,25 @@ class Repetitions:
         self._known |= shingles
         return True
 
-    def _take_short(self, said: Said, candidates: Callable[[], Iterable[Said]]) -> bool:
+    def _take_short(self, said: Utterance, candidates: Callable[[], Iterable[Utterance]]) -> bool:
         if self.sayings is None:
             shape = said.by, _without_number(said.words)
             if shape not in self._shapes:
                 self._shapes.add(shape)
                 self._short.append(said)
                 return True
-            self.sayings = Sayings(candidates(), self._asked)
+            self.sayings = UtteranceCounts(candidates(), self._asked)
             self._known_sayings = {*map(self.sayings.of, self._short)}
         saying = self.sayings.of(said)
         is_new = saying not in self._known_sayings
         self._known_sayings.add(saying)
         return is_new
 
-    def times(self, said: Said) -> tuple[int, bool]:
+    def times(self, said: Utterance) -> tuple[int, bool]:
         """Return how often a text was said, as far as is known, and whether with other numbers."""
         return self.sayings.times(said) if self.sayings and said.words else (1, False)
 
-    def is_repeated(self, said: Said, before: Said) -> bool:
+    def is_repeated(self, said: Utterance, before: Utterance) -> bool:
         """Return whether what was said repeats what was taken `before`."""
         if said.words and self.sayings:
             return bool(before.words) and self.sayings.of(said) == self.sayings.of(before)

@@ -21,11 +21,11 @@ from tinymem.protocols import Ids, Vectors
 from tinymem.recall.candidates import Candidates
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.features import NAMES, features
-from tinymem.recall.packing import Ranked
+from tinymem.recall.packing import RankedPassage
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.relevance import Signals, calibration, gate, mark_relevant, price_of
 
-__all__ = ["Fusion", "Scored", "load_weights"]
+__all__ = ["Fusion", "ScoredCandidates", "load_weights"]
 
 KIND_NAMES = ("tool", "act", "said", "question")  # rows of weights: `Catalog.kind` for a stretch, else the last
 QUESTION = 3
@@ -70,7 +70,7 @@ def load_weights() -> Fusion:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredCandidates:
     """The candidates for a query: the kind of weights for each, their features, and the weights.
 
     `features` is `(len(rows), len(NAMES))`.
@@ -84,7 +84,7 @@ class Scored:
     fusion: Fusion
 
     @classmethod
-    def of(cls, query: Query, catalog: Catalog, found: Candidates, fusion: Fusion | None = None) -> Scored:
+    def of(cls, query: Query, catalog: Catalog, found: Candidates, fusion: Fusion | None = None) -> ScoredCandidates:
         """Return candidates with their features, to be weighed by `fusion`, or the published weights."""
         kinds = catalog.kind[found.rows]
         if not query.is_stretch:
@@ -119,7 +119,7 @@ class Scored:
         odds = gate(self.query.embedder).odds(signals)
         return max(odds, 0.0) if self.features[:, NAMED].any() else odds
 
-    def ranked(self, budget: int | None, least: float | None = None, below: int | None = None) -> list[Ranked]:
+    def ranked(self, budget: int | None, least: float | None = None, below: int | None = None) -> list[RankedPassage]:
         """Rank the candidates, best first: as far as `budget` tokens may reach, or all of them.
 
         Those of less relevance than `least` are marked, or where it is None, those that have nothing to do with it.
@@ -138,7 +138,7 @@ class Scored:
         whys = (partial(self._why, i) for i in order.tolist())
         enough = self._mark_related(scores, is_stretch) if least is None else relevance >= least
         shown = relevance[order].tolist(), enough[order].tolist()
-        return [*map(Ranked, *(column.tolist() for column in columns), whys, *shown)]
+        return [*map(RankedPassage, *(column.tolist() for column in columns), whys, *shown)]
 
     def _mark_related(self, scores: Vectors, is_stretch: bool) -> npt.NDArray[np.bool_]:
         """Mark what may have to do with the query: all for a stretch, and what has an identifier of a question."""

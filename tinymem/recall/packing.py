@@ -14,13 +14,13 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from tinymem.protocols import TokenCounter
-from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Said
+from tinymem.recall.diversity import DIVERSITY, SHORT, Repetitions, Utterance
 from tinymem.recall.render import block, format_times, header, label, line, speaker_key
 from tinymem.recall.results import Excerpt, LeftOut, Recall
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "Ranked", "pack"]
+__all__ = ["BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "RankedPassage", "pack"]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
@@ -34,7 +34,7 @@ REPEATS, TOO_LONG, BELOW = "repeats a better one", "does not fit", "ranked below
 UNRELATED, ENOUGH = "too little to do with it", "enough came back"
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Step]]
-Every = Callable[..., "Sequence[Ranked]"]
+Every = Callable[..., "Sequence[RankedPassage]"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Limits:
     left_out: int = 0
 
 
-class Ranked(NamedTuple):
+class RankedPassage(NamedTuple):
     """A passage on its way into the prompt: its place, its score, the reasons, its relevance, and if that is enough."""
 
     number: int
@@ -77,19 +77,19 @@ class Opened:
         self.parts: tuple[Part, ...] = step.parts()
         self.length = sum(len(part.text) for part in self.parts)
         self._lines: dict[tuple[int, int, int, bool], str] = {}
-        self._said: dict[tuple[int, int, int], Said] = {}
+        self._said: dict[tuple[int, int, int], Utterance] = {}
 
     @cached_property
     def header(self) -> str:
         """The header over its excerpts."""
         return header(self.step)
 
-    def said(self, part: int, start: int, end: int) -> Said:
+    def said(self, part: int, start: int, end: int) -> Utterance:
         """Return the text of a passage with who said it, made once."""
         at = (part, start, end)
         if at not in self._said:
             whole = self.parts[part]
-            self._said[at] = Said.of(clean(whole.text[start:end]), speaker_key(self.step, whole))
+            self._said[at] = Utterance.of(clean(whole.text[start:end]), speaker_key(self.step, whole))
         return self._said[at]
 
     def line(self, part: int, start: int, end: int, numbered: bool = False) -> str:
@@ -128,15 +128,15 @@ class OpenedSteps:
 @dataclass(frozen=True)
 class _Chosen:
     place: int  # in the ranking
-    at: Ranked
+    at: RankedPassage
     opened: Opened
-    said: Said
+    said: Utterance
     tokens: int
 
 
 @dataclass
 class _Packer:
-    ranked: Sequence[Ranked]
+    ranked: Sequence[RankedPassage]
     fetch: Fetch
     counter: TokenCounter
     known: OpenedSteps
@@ -153,7 +153,7 @@ class _Packer:
     def __post_init__(self) -> None:
         self.repetitions = Repetitions(self.diversity, self.asked)
 
-    def _read_short(self) -> list[Said]:
+    def _read_short(self) -> list[Utterance]:
         """Return the short ones of all candidates that may come back."""
         short = [at for at in self.every(below=SHORT) if at.is_relevant]
         self.steps |= self.known.of({at.number for at in short} - self.steps.keys(), self.fetch)
@@ -194,13 +194,13 @@ class _Packer:
             left, misses = left - cost - self._mark_cost(said), 0
         return (len(self.chosen), self.repetitions.sayings) != before
 
-    def _at(self, i: int) -> Ranked | None:
+    def _at(self, i: int) -> RankedPassage | None:
         """Return the i-th passage, None behind the last; what repetitions leave goes to those behind the `ranked`."""
         if i == len(self.ranked) and self.repetitions.sayings and not self.is_all:
             self.ranked, self.is_all = self.every() or self.ranked, True
         return self.ranked[i] if i < len(self.ranked) else None
 
-    def _mark_cost(self, said: Said) -> int:
+    def _mark_cost(self, said: Utterance) -> int:
         """Count the tokens of what stands behind a passage that was said more than once, as far as that is known."""
         if not said.words or self.repetitions.sayings is None:
             return 0
@@ -268,7 +268,7 @@ class _Packer:
             better = self._find_better(said) if i in self.repeated else None
             yield LeftOut(excerpt, i + 1, self._reason(i, last), better)
 
-    def _find_better(self, said: Said) -> int | None:
+    def _find_better(self, said: Utterance) -> int | None:
         """Return the number of the step whose chosen passage a text repeats."""
         return next((c.at.number for c in self.chosen if self.repetitions.is_repeated(said, c.said)), None)
 
@@ -283,7 +283,7 @@ class _Packer:
 
 
 def pack(
-    ranked: Sequence[Ranked],
+    ranked: Sequence[RankedPassage],
     fetch: Fetch,
     counter: TokenCounter,
     budget: int,

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.diversity import DIVERSITY
-from tinymem.recall.fusion import Fusion, Scored
-from tinymem.recall.packing import FENCE, UNRELATED, Limits, Ranked, pack
+from tinymem.recall.fusion import Fusion, ScoredCandidates
+from tinymem.recall.packing import FENCE, UNRELATED, Limits, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
 from tinymem.recall.results import Explanation, Recall
@@ -72,7 +72,9 @@ class Search:
         """Return what `recall` gives, and the best of what it does not, with reasons."""
         return self._explained(text, budget, now, Limits(left_out=next_best))
 
-    def score(self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None) -> Scored:
+    def score(
+        self, text: str, now: datetime, allowed: npt.NDArray[np.bool_], catalog: Catalog | None = None
+    ) -> ScoredCandidates:
         """Return the candidates for `text` among the `allowed` rows of the catalog, with their features and scores.
 
         The `catalog` is that of now, unless the one is given whose rows are allowed: another process may have written
@@ -88,12 +90,12 @@ class Search:
         catalog: Catalog,
         only: Filter | None = None,
         hidden: Collection[int] = (),
-    ) -> Scored:
+    ) -> ScoredCandidates:
         if isinstance(catalog, Outline):
             catalog, found = self._past.slice(query, catalog, only or Filter(), hidden)
         else:
             found = self._past.candidates(query, catalog, allowed)
-        return Scored.of(query, catalog, found, self._fusion)
+        return ScoredCandidates.of(query, catalog, found, self._fusion)
 
     def _explained(
         self,
@@ -125,7 +127,7 @@ class Search:
         # something was forgotten meanwhile, elsewhere, and with it the files of these arrays; or all was embedded again
         return self._explained(text, budget, now, limits, hidden, only)
 
-    def _packed(self, scored: Scored, text: str, budget: int, limits: Limits) -> Explanation | None:
+    def _packed(self, scored: ScoredCandidates, text: str, budget: int, limits: Limits) -> Explanation | None:
         """Pack the best of what was scored; None where the catalog's files have changed meanwhile."""
         past, catalog = self._past, scored.catalog
         blind = limits.min_relevance is None and past.trouble  # words alone tell little of what is unrelated
@@ -135,12 +137,12 @@ class Search:
         if catalog.is_gone():
             return None
 
-        def every(below: int | None = None) -> Sequence[Ranked]:
+        def every(below: int | None = None) -> Sequence[RankedPassage]:
             found = scored.ranked(None, least, below)
             return () if catalog.is_gone() else found
 
         room = budget if is_relevant else min(budget, LITTLE)
-        with past.naming_parts():
+        with past.checking_parts():
             recalled, left_out = pack(
                 ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, asked=text
             )

@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from tinymem.protocols import Ids, Slice, Slicing, Sought, Survey
+from tinymem.protocols import Ids, Slice, SliceRequest, Slicing, Survey
 from tinymem.recall.candidates import AROUND, NAMED, NEAREST, Candidates, gather
 from tinymem.recall.catalog import Catalog
 from tinymem.recall.query.analysis import Query
@@ -56,7 +56,7 @@ def gather_slice(
     journal: Slicing, query: Query, outline: Outline, only: Filter, hidden: Collection[int]
 ) -> tuple[Catalog, Candidates]:
     """Return the slice of a memory that has the candidates for a question, and the candidates among its rows."""
-    sought = Sought(
+    sought = SliceRequest(
         query.topic, query.vectors, query.named, query.spans, only, sorted(hidden),
         NEAREST, AROUND, NAMED, query.is_stretch,
     )  # fmt: skip

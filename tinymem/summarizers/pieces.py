@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tinymem.recall.diversity import Said, Sayings
+from tinymem.recall.diversity import Utterance, UtteranceCounts
 from tinymem.recall.render import format_times, one_line, speaker_key
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
@@ -122,12 +122,14 @@ def pieces_of(steps: Sequence[Step]) -> list[Piece]:
     parts = [(speaker_key(step, part), _label(step, part), part) for step in steps for part in _parts(step)]
     room = max(LEAST_LOOKED_AT, LOOKED_AT // max(1, len(parts)))
     pieces = [piece for at, (_, label, part) in enumerate(parts) for piece in _pieces(at, label, part, room)]
-    said = [Said.of(piece.text, parts[piece.part][0]) for piece in pieces]
-    sayings = Sayings(one for one, piece in zip(said, pieces, strict=True) if piece.label)  # a summary's are counted
+    said = [Utterance.of(piece.text, parts[piece.part][0]) for piece in pieces]
+    sayings = UtteranceCounts(
+        one for one, piece in zip(said, pieces, strict=True) if piece.label
+    )  # a summary's are counted
     # Rows, progress and a log's lines differ from others in numbers only: they share a shape.
     shape_of = {piece.text: _DIGITS.sub("0", piece.text) for piece in pieces}
     shapes = Counter(shape_of[piece.text] for piece in pieces)
-    found: dict[Any, tuple[Piece, Said]] = {}
+    found: dict[Any, tuple[Piece, Utterance]] = {}
     for piece, one in zip(pieces, said, strict=True):
         same = sayings.of(one) if one.words else piece.text
         if same not in found or found[same][0].worth < piece.worth:

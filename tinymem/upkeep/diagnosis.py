@@ -13,7 +13,7 @@ from pathlib import Path
 from tinymem.archive.folders import INDEX, namespace_folder, open_namespace_journal, to_place
 from tinymem.archive.indexing.index import Index
 from tinymem.protocols.settings import FILLED, INDEX_FAULT, OUTDATED, WATERMARK
-from tinymem.registry import DEFAULT_STORE, erase_store, known_store, store_from
+from tinymem.registry import DEFAULT_STORE, check_store_spec, erase_store, store_from
 from tinymem.steps.checks import check_callable, check_str
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.journals import open_journal
@@ -60,7 +60,7 @@ def doctor(
     >>> diagnosis.sound, diagnosis.counts["steps"]
     (True, 1)
     """
-    known_store(check_str("store", store))
+    check_store_spec(check_str("store", store))
     place = to_place(path)
     if isinstance(place, str):
         _, journal = open_namespace_journal(place, namespace)
@@ -105,7 +105,7 @@ def rebuild(
     >>> rebuild(folder)
     0
     """
-    known_store(check_str("store", store))
+    check_store_spec(check_str("store", store))
     advance = check_callable("progress", progress) or no_progress
     place = to_place(path)
     folder, journal = open_namespace_journal(place, namespace)

@@ -15,7 +15,7 @@ from tinymem.messages.tokens import counter_from
 from tinymem.protocols import Embedder, Embeds, Journal, Place, VectorStore
 from tinymem.protocols.settings import EMBEDDER, EMBEDDER_NAME
 from tinymem.recall.query.analysis import embed_texts
-from tinymem.registry import DEFAULT_STORE, embedder_from, known_store, shared_store, store_from
+from tinymem.registry import DEFAULT_STORE, check_store_spec, embedder_from, store_from, to_shared_store
 from tinymem.steps.checks import check_callable
 from tinymem.steps.content import clean
 from tinymem.steps.progress import Progress, no_progress
@@ -80,7 +80,7 @@ def reindex(
     1
     """
     new, place = embedder_from(embedder), to_place(path)
-    index = known_store(shared_store(store) if isinstance(place, str) else store)
+    index = check_store_spec(to_shared_store(store) if isinstance(place, str) else store)
     advance = check_callable("progress", progress) or no_progress
     folder, journal = open_namespace_journal(place, namespace)
     try:

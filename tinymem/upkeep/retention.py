@@ -123,7 +123,7 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
     if retention.max_steps is not None:
         excess = journal.counts()["steps"] - len(found) - retention.max_steps
         if excess > 0:
-            take("max_steps", first_of(least_useful(reckoned(), len), excess, found, len))
+            take("max_steps", take_first(drop_least_useful(reckoned(), len), excess, found, len))
     if retention.max_bytes is not None and (size := journal.size()) > retention.max_bytes:
         weights = journal.weights()
         share = (size - retention.max_bytes) / size
@@ -132,7 +132,7 @@ def _over(archive: Archive, retention: Retention, now: datetime) -> list[Retired
             return sum(weights.get(row.number, 1) for row in rows)  # 1: it was added or removed a moment ago
 
         heavy = share * sum(weights.values()) - weight(found.values())
-        take("max_bytes", first_of(least_useful(reckoned(), weight), heavy, found, weight))
+        take("max_bytes", take_first(drop_least_useful(reckoned(), weight), heavy, found, weight))
     return [*found.values()]
 
 
@@ -169,12 +169,12 @@ def useful_groups(archive: Archive) -> list[tuple[float, Group]]:
     return [(useful, rows) for useful, rows in zip(usefulness(read()), found, strict=True) if rows is not None]
 
 
-def least_useful(some: Iterable[tuple[float, Group]], cost: Callable[[Group], int]) -> Iterator[Group]:
+def drop_least_useful(some: Iterable[tuple[float, Group]], cost: Callable[[Group], int]) -> Iterator[Group]:
     """Return the groups by usefulness for their `cost`, the least useful first, and of equals the oldest."""
     return (rows for _, rows in sorted(some, key=lambda one: one[0] / cost(one[1])))
 
 
-def first_of(
+def take_first(
     some: Iterable[Group], excess: float, but: Container[int], cost: Callable[[Group], int]
 ) -> Iterator[Group]:
     """Return as many of the first groups as `cost` the `excess`, without those that are removed anyway."""

@@ -15,7 +15,7 @@ from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
 from tinymem.window.defaults import LOW_WATER
 from tinymem.window.manager import MemoryManager, PruneReport
-from tinymem.window.sending import Sending, SentGroup, copies
+from tinymem.window.sending import MessageRenderer, RenderedGroup, copies
 from tinymem.window.strategy import REQUEST, Group, critical, low_mark, newest_within, split, tokens_needed
 from tinymem.window.window import Change
 
@@ -60,7 +60,7 @@ class AdaptiveMemoryManager(MemoryManager):
         extra_keys: Collection[str] = (),
     ) -> None:
         check_choice("style", style, *STYLES)
-        self._sending = Sending(counter_from(counter), style, check_strings("extra_keys", extra_keys))
+        self._sending = MessageRenderer(counter_from(counter), style, check_strings("extra_keys", extra_keys))
         self.max_tokens = check_non_negative_int("max_tokens", max_tokens)
         tokens_needed([], {}, max_tokens)  # the reply alone
         self.low_water = low_mark(
@@ -92,7 +92,7 @@ class AdaptiveMemoryManager(MemoryManager):
         chosen = self._sending.style if style is None else style
         check_choice("style", chosen, *STYLES)
         if summary_mode or chosen != self._sending.style:
-            other = Sending(self._sending.counter, chosen, self._sending.extra_keys)
+            other = MessageRenderer(self._sending.counter, chosen, self._sending.extra_keys)
             return copies(other(self.steps, summary_mode))
         with self._lock:
             return copies(self._sending(self.steps))
@@ -142,7 +142,7 @@ class AdaptiveMemoryManager(MemoryManager):
             newest = self._fitted(sent[-1], max(self.low_water, (base + self.max_tokens) // 2) - base, held)
         return [step for group in [*earlier, newest] for step in group]
 
-    def _fitted(self, sent: SentGroup, room: int, held: Collection[str]) -> Group:
+    def _fitted(self, sent: RenderedGroup, room: int, held: Collection[str]) -> Group:
         """A group with its texts as long as `room` tokens allow."""
         if sent.tokens <= room:
             return sent.group

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from tinymem.embedders.resting import Rest
+from tinymem.embedders.resting import Backoff
 from tinymem.errors import BudgetError, EmbedderError, describe_callable, warn_hourly
 from tinymem.messages.conversion import groups
 from tinymem.protocols import TokenCounter
 from tinymem.steps.step import Step
 from tinymem.window.outcome import steps_of
 from tinymem.window.strategies import PruneStrategy, keep_last_n_steps, token_budget
-from tinymem.window.strategy import Prunes, with_request
+from tinymem.window.strategy import Pruner, with_request
 
-__all__ = ["always_pruned", "default_strategy"]
+__all__ = ["default_strategy", "with_fallback"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,14 +35,14 @@ def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy
     return pruned
 
 
-def always_pruned(strategy: Prunes, window_tokens: int, counter: TokenCounter, where: object) -> Prunes:
+def with_fallback(strategy: Pruner, window_tokens: int, counter: TokenCounter, where: object) -> Pruner:
     """Guard `strategy` for the memory `where`, so that adding goes on when it fails.
 
     Where the steps that must stay are over the budget, critical steps and the newest group stay, and `context` names
     the parts that are too large. While its embedder fails (as that of `semantic_pruning` can), the default strategy
     takes over.
     """
-    otherwise, rest = default_strategy(window_tokens, counter), Rest()
+    otherwise, rest = default_strategy(window_tokens, counter), Backoff()
 
     def pruned(steps: list[Step]) -> list[Step]:
         try:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from tinymem.messages.tokens import Prices
 from tinymem.protocols import Vectors
-from tinymem.recall.diversity import SHORT, Said, Sayings
-from tinymem.recall.fusion import Scored
+from tinymem.recall.diversity import SHORT, Utterance, UtteranceCounts
+from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.render import speaker_key
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.step import Part, Step
@@ -44,7 +44,13 @@ class Filling:
     """
 
     def __init__(
-        self, groups: Sequence[Group], found: Scored, price: Prices, costs: Mapping[str, int], room: int, shorten: bool
+        self,
+        groups: Sequence[Group],
+        found: ScoredCandidates,
+        price: Prices,
+        costs: Mapping[str, int],
+        room: int,
+        shorten: bool,
     ) -> None:
         self._groups, self._price, self._room = groups, price, room
         self._scores, self._asked = found.scores, found.query.text
@@ -97,14 +103,14 @@ class Filling:
         """Return the relevance of each passage: `(n,)`, at most 1; 0 for all but the best, and for repetitions.
 
         Of passages that say the same, the best counts, or the newest of these: long ones word for word, short ones as
-        `Sayings` has them.
+        `UtteranceCounts` has them.
         """
         scores = self._scores.copy()
         said = [
-            Said.of(part.text[start:end], speaker_key(step, part) if end - start < SHORT else "")
+            Utterance.of(part.text[start:end], speaker_key(step, part) if end - start < SHORT else "")
             for step, part, (start, end) in zip(self._step, self._part, self._slice, strict=True)
         ]
-        sayings = Sayings(said, self._asked)
+        sayings = UtteranceCounts(said, self._asked)
         known: set[object] = set()
         for row in np.lexsort((-np.arange(len(scores)), -scores)).tolist():
             same = sayings.of(said[row]) if said[row].words else said[row].text

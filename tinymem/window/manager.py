@@ -17,7 +17,7 @@ from tinymem.steps.content import Content, check_content
 from tinymem.steps.step import Message, Step, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.strategies import keep_last_n_steps
-from tinymem.window.strategy import PruneReport, Prunes, check_strategy
+from tinymem.window.strategy import Pruner, PruneReport, check_strategy
 from tinymem.window.window import Change, Window, check_step, render_window
 
 __all__ = ["MemoryManager", "OnConflict", "PruneReport"]
@@ -52,7 +52,7 @@ class MemoryManager(StepCollection):
     def __init__(
         self,
         system_prompt: Content | None = None,
-        prune_strategy: Prunes = KEEP_50,
+        prune_strategy: Pruner = KEEP_50,
         auto_prune_at: int | None = 1000,
         *,
         steps: Iterable[Step] = (),
@@ -153,7 +153,7 @@ class MemoryManager(StepCollection):
                 pinned=pinned,
                 metadata=metadata,
             )
-            return self._add_new(arrivals([step], False, _whole, self, self.head_of))[0]
+            return self._add_new(arrivals([step], False, _whole, self, self.last_step_id))[0]
 
     def add_messages(
         self,
@@ -180,7 +180,7 @@ class MemoryManager(StepCollection):
         chat = chat_messages(messages, format)
         with self._changing():
             steps = self._window.steps_of_messages(chat, session, timestamp)
-            return self._add_new(arrivals(steps, on_conflict == "skip", _whole, self, self.head_of))
+            return self._add_new(arrivals(steps, on_conflict == "skip", _whole, self, self.last_step_id))
 
     def _add_new(self, new: Sequence[Arrival]) -> list[Step]:
         """Append steps together with their links."""
@@ -192,11 +192,11 @@ class MemoryManager(StepCollection):
         numbers = {each: shown[each].step_number for each in links if each in shown}
         return {**{each: Node(each, n, n) for each, n in numbers.items()}, **self._links.linked(links)}
 
-    def alike(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
+    def find_same_content(self, hashes: Sequence[str], limit: int) -> dict[str, list[Node]]:
         """Return up to `limit` messages, the newest, that say the same."""
-        return self._links.alike(hashes, limit)
+        return self._links.find_same_content(hashes, limit)
 
-    def head_of(self, session: str | None) -> str | None:
+    def last_step_id(self, session: str | None) -> str | None:
         """Return the id of the session's newest step other than a system prompt."""
         return self._window.heads.get(session)
 
@@ -217,7 +217,7 @@ class MemoryManager(StepCollection):
         """Return the window as JSON-ready dicts; `from_list` reads them."""
         return [step.to_dict() for step in self.steps]
 
-    def prune(self, strategy: Prunes | None = None) -> PruneReport:
+    def prune(self, strategy: Pruner | None = None) -> PruneReport:
         """Let `strategy`, or the memory's own, choose what stays; what left is in the report.
 
         What it returned is made into a window: system prompt, current task and pinned steps stay, calls keep their

@@ -19,13 +19,13 @@ from tinymem.steps.step import Message, Step, Style, are_same
 from tinymem.steps.types import MessageStep
 from tinymem.window.strategy import Group
 
-__all__ = ["Sending", "SentGroup", "copies"]
+__all__ = ["MessageRenderer", "RenderedGroup", "copies"]
 
 _SOURCE = "\0source"  # a key under which messages carry their source through the repair
 
 
 @dataclass(frozen=True)
-class SentGroup:
+class RenderedGroup:
     """A group, its messages as they are sent, and their tokens."""
 
     group: Group
@@ -40,7 +40,7 @@ class SentGroup:
         return self.group[0].id
 
 
-class Sending:
+class MessageRenderer:
     """Messages and tokens of the window's groups, rendered and counted once for as long as a group is unchanged.
 
     The messages of all groups in a row are a valid sequence: each group's messages are, and no two groups share the id
@@ -60,10 +60,10 @@ class Sending:
     ) -> None:
         self.style, self.counter, self.extra_keys = style, counter, tuple(check_strings("extra_keys", extra_keys))
         self._beside, self.format = beside, format
-        self._known: dict[str, SentGroup] = {}  # by the id of a group's first step
-        self._last: tuple[Sequence[Step], list[SentGroup]] = ((), [])
+        self._known: dict[str, RenderedGroup] = {}  # by the id of a group's first step
+        self._last: tuple[Sequence[Step], list[RenderedGroup]] = ((), [])
 
-    def __call__(self, steps: Sequence[Step], summary_mode: bool = False) -> list[SentGroup]:
+    def __call__(self, steps: Sequence[Step], summary_mode: bool = False) -> list[RenderedGroup]:
         """Return the groups of `steps` as they are sent."""
         ids = CallIds()
         if summary_mode:
@@ -76,7 +76,7 @@ class Sending:
         self._last = ([*steps], found)
         return [*found]
 
-    def _of(self, group: Group, ids: CallIds) -> SentGroup:
+    def _of(self, group: Group, ids: CallIds) -> RenderedGroup:
         known = self._known.get(group[0].id)
         if known and are_same(known.group, group):
             taken = [ids.take(given, group[0].step_number) for given, _ in known.ids]
@@ -85,7 +85,7 @@ class Sending:
             ids.give_back(taken)
         return self.rendered(group, ids)
 
-    def rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> SentGroup:
+    def rendered(self, group: Group, ids: CallIds, summary_mode: bool = False) -> RenderedGroup:
         """Render a group with ids of calls that none of `ids` is."""
         taken: list[tuple[str, str]] = []
 
@@ -97,7 +97,7 @@ class Sending:
 
     def _made(
         self, group: Group, take: Callable[[str], str], ids: Sequence[tuple[str, str]], summary_mode: bool = False
-    ) -> SentGroup:
+    ) -> RenderedGroup:
         each = messages_of_each(group, summary_mode, self.style)
         rendered = [
             {**message, _SOURCE: (at, place)}
@@ -109,16 +109,16 @@ class Sending:
         tokens = sum(count_message(message, self.counter, self.format) for message in messages)
         if self._beside:
             tokens += sum(self._beside(group[source[0]], source[1]) for source in sources if source)
-        return SentGroup(group, messages, tokens, tuple(ids), sources)
+        return RenderedGroup(group, messages, tokens, tuple(ids), sources)
 
-    def instead(self, sent: SentGroup, group: Group) -> SentGroup:
+    def instead(self, sent: RenderedGroup, group: Group) -> RenderedGroup:
         """Render the steps of `group`, shortened ones for example, in the place of `sent`."""
         names = iter([name for _, name in sent.ids])
         return self._made(group, lambda given: next(names), sent.ids)
 
-    def like(self, beside: Callable[[Step, int], int], format: str) -> Sending:
+    def like(self, beside: Callable[[Step, int], int], format: str) -> MessageRenderer:
         """Return another one of the same style, counter and extra keys, for another window."""
-        return Sending(self.counter, self.style, self.extra_keys, beside, format)
+        return MessageRenderer(self.counter, self.style, self.extra_keys, beside, format)
 
     def cost(self, group: Group) -> int:
         """Count the tokens of one group by itself."""
@@ -138,7 +138,7 @@ class Sending:
         return PER_REPLY + sum(sent.tokens for sent in self(steps))
 
 
-def copies(sent: Sequence[SentGroup]) -> list[Message]:
+def copies(sent: Sequence[RenderedGroup]) -> list[Message]:
     """Messages of groups, one after the other, that the caller may change."""
     return [to_mutable(message) for group in sent for message in group.messages]
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tinymem.protocols import Embedder, PassageRow
 from tinymem.recall.candidates import gather
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.fusion import Scored
+from tinymem.recall.fusion import ScoredCandidates
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.analysis import analyse, embed_texts
 from tinymem.steps.step import Step
@@ -59,7 +59,7 @@ class StepIndex:
         self._query = lru_cache(QUERIES)(partial(analyse, embedder=embedder, now=EPOCH))
         self._lock = threading.Lock()
 
-    def score(self, steps: Sequence[Step], text: str) -> Scored:
+    def score(self, steps: Sequence[Step], text: str) -> ScoredCandidates:
         """Score the passages of `steps`, in order of time, by their relevance to `text`: those that are candidates.
 
         The numbers of the steps in the catalog are their places in `steps`.
@@ -75,7 +75,9 @@ class StepIndex:
         catalog = Catalog(self._embedder.dimensions)
         catalog.extend(rows)
         lexical = search_words(query.topic, catalog.id, [said.words for passages in entries for _, said in passages])
-        return Scored.of(query, catalog, gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None))
+        return ScoredCandidates.of(
+            query, catalog, gather(query, catalog, lexical, np.ones(len(catalog), np.bool_), None)
+        )
 
     def _entries_of(self, steps: Sequence[Step]) -> list[list[_Passage]]:
         keys = [(step.id, *step.parts()) for step in steps]

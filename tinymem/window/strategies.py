@@ -18,7 +18,7 @@ from tinymem.steps.step import Step, Style
 from tinymem.window.observations import prune_old_observations
 from tinymem.window.outcome import Outcomes
 from tinymem.window.strategy import (
-    Prunes,
+    Pruner,
     PruneStrategy,
     Tasks,
     check_strategy,
@@ -139,7 +139,7 @@ def token_budget(
     return within_budget
 
 
-def compose(*strategies: Prunes) -> PruneStrategy:
+def compose(*strategies: Pruner) -> PruneStrategy:
     """Join several strategies to one, from left to right: each gets the window that the one before it left.
 
     Cheap cuts go first, and a budget last, so that its limit holds. The steps that each returns become a window as a

@@ -20,12 +20,12 @@ from tinymem.steps.standins import is_stand_in, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import SystemPromptStep, TaskStep
 
-__all__ = ["Group", "PruneReport", "PruneStrategy", "Prunes", "Tasks", "check_strategy", "critical"]
+__all__ = ["Group", "PruneReport", "PruneStrategy", "Pruner", "Tasks", "check_strategy", "critical"]
 
 PruneStrategy: TypeAlias = Callable[[Sequence[Step]], list[Step]]
-Prunes: TypeAlias = Callable[[list[Step]], Iterable[Step]]  # the least that can be one: any function over a list
+Pruner: TypeAlias = Callable[[list[Step]], Iterable[Step]]  # the least that can be one: any function over a list
 REQUEST = 0.5  # share of the tokens beside the critical steps that the newest request has at most, as in a context
-PrunesT = TypeVar("PrunesT", bound=Prunes)
+PrunesT = TypeVar("PrunesT", bound=Pruner)
 Tasks: TypeAlias = Literal["all", "current"]
 Group: TypeAlias = list[Step]
 

@@ -21,7 +21,7 @@ from tinymem.steps.standins import rank
 from tinymem.steps.step import Message, Step, Style, are_same
 from tinymem.steps.types import ActionStep, MessageStep, SystemPromptStep
 from tinymem.window.outcome import Outcomes, steps_of
-from tinymem.window.strategy import PruneReport, Prunes, check_report
+from tinymem.window.strategy import Pruner, PruneReport, check_report
 
 __all__ = ["Change", "Window", "note_calls", "render_window"]
 
@@ -110,7 +110,7 @@ class Window(StepCollection):
             new.add(step.id)
 
     def prune(
-        self, strategy: Prunes, added: Sequence[Step] = (), kept: Callable[[Step], Step] = lambda step: step
+        self, strategy: Pruner, added: Sequence[Step] = (), kept: Callable[[Step], Step] = lambda step: step
     ) -> Change:
         """Work out what `strategy` makes of the window.
 

@@ -18,7 +18,7 @@ from postgres_server import PostgresServer
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.archive.catalog.files import CATALOG
-from tinymem.protocols import Mark, PassageRow, Sought
+from tinymem.protocols import Mark, PassageRow, SliceRequest
 from tinymem.recall.catalog import ACT, KINDS, Catalog
 from tinymem.recall.slices import Outline
 from tinymem.steps.step import Step
@@ -314,7 +314,7 @@ def test_columns_are_those_of_the_rows(open_journal: OpenJournal) -> None:
         for part in range(2)
     ]
     assert journal.put_passages(journal.mark, Mark(9, 0), passages, unit_vectors(len(passages)))
-    sought = Sought("said", unit_vectors(1), np.zeros(0, np.uint32))
+    sought = SliceRequest("said", unit_vectors(1), np.zeros(0, np.uint32))
     catalogs = [Catalog(16), Catalog(16)]
     catalogs[0].extend(journal.passages())
     catalogs[1].append(journal.sliced(sought).passages)

@@ -134,7 +134,7 @@ def add_run(
         InputError: The run ends early; the steps before that were added.
     """
     done.runs += 1
-    new, link = new_of(run.steps, memory.as_kept, memory.short_term, before)
+    new, link = new_of(run.steps, memory.apply_redaction, memory.short_term, before)
     done.known += max(len(run.steps) - len(new), 0)
     for at in range(0, len(new), BATCH):
         batch = new[at : at + BATCH]

@@ -105,7 +105,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
 
     archive = awaited(HierarchicalMemory.archive)
     archive_messages = awaited(HierarchicalMemory.archive_messages)
-    as_kept = awaited(HierarchicalMemory.as_kept, "abandon")
+    apply_redaction = awaited(HierarchicalMemory.apply_redaction, "abandon")
     mark = awaited(HierarchicalMemory.mark)
 
     # -- the window ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from tinymem.steps.content import to_mutable
 from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import SystemPromptStep
-from tinymem.window.sending import Sending, SentGroup
+from tinymem.window.sending import MessageRenderer, RenderedGroup
 
 __all__ = ["assemble"]
 
@@ -109,7 +109,9 @@ def assemble(
     return Context(messages, used + opening, budget, recalled, entries, len(stable), report=items)
 
 
-def _block(make: Callable[[int], Block] | None, room: int, sending: Sending) -> tuple[Sequence[Step], list[Message]]:
+def _block(
+    make: Callable[[int], Block] | None, room: int, sending: MessageRenderer
+) -> tuple[Sequence[Step], list[Message]]:
     """Return the steps of a block of at most `room` tokens, and its message, if there is one."""
     if make is None or room < LEAST_BLOCK:
         return (), []
@@ -117,7 +119,7 @@ def _block(make: Callable[[int], Block] | None, room: int, sending: Sending) -> 
     return (block.steps, [{"role": "user", "content": block.text}]) if block.text else ((), [])
 
 
-def _overhead(sending: Sending) -> int:
+def _overhead(sending: MessageRenderer) -> int:
     """Tokens of a user's message beyond its text."""
     return PER_MESSAGE + sending.counter.count("user")
 
@@ -141,7 +143,7 @@ def _cut(window: Choice) -> set[str]:
     }
 
 
-def _numbers_shown(sent: Iterable[SentGroup], cut: Collection[str], given: Given | None) -> set[int]:
+def _numbers_shown(sent: Iterable[RenderedGroup], cut: Collection[str], given: Given | None) -> set[int]:
     """Return the numbers of the steps that are shown with all that was said in them."""
     there = [step for one in sent for step in one.group if step.is_sent and step.id not in cut]
     if given is not None:
@@ -149,7 +151,7 @@ def _numbers_shown(sent: Iterable[SentGroup], cut: Collection[str], given: Given
     return {step.step_number for step in there if step.step_number is not None}
 
 
-def _fixed_cost(fixed: Sequence[SentGroup], budget: int) -> int:
+def _fixed_cost(fixed: Sequence[RenderedGroup], budget: int) -> int:
     costs = {"reply": PER_REPLY}
     for one in fixed:
         name = "pinned steps" if any(step.pinned for step in one.group) else "current task"
@@ -171,9 +173,9 @@ class Choice:
     `newest` is empty if there is no window. `note` has the tokens of the note that steps are missing; -1 without it.
     """
 
-    earlier: list[SentGroup]
-    newest: list[SentGroup]
-    whole: list[SentGroup]
+    earlier: list[RenderedGroup]
+    newest: list[RenderedGroup]
+    whole: list[RenderedGroup]
     note: int
 
 
@@ -203,8 +205,8 @@ def choose(window: Window, room: int, share: int, whole_up_to: float) -> Choice:
 
 
 def _from_start(
-    rest: Sequence[SentGroup], end: int, positions: Mapping[str, int], room: int, share: int
-) -> list[SentGroup]:
+    rest: Sequence[RenderedGroup], end: int, positions: Mapping[str, int], room: int, share: int
+) -> list[RenderedGroup]:
     """The groups that the window shows before the newest one, which is at `end`.
 
     The start is the first group behind a multiple of half the share: it stays while steps come in, until what is
@@ -235,7 +237,7 @@ def _block_entries(kind: Kind, messages: Iterable[Message], steps: Iterable[Step
 
 
 def entries_of(
-    groups: Iterable[SentGroup], given: Given | None, cut: Collection[str], whole: Sequence[SentGroup] = ()
+    groups: Iterable[RenderedGroup], given: Given | None, cut: Collection[str], whole: Sequence[RenderedGroup] = ()
 ) -> list[Entry]:
     """Return the entries of groups that are shown.
 
@@ -267,12 +269,12 @@ def entries_of(
     return entries
 
 
-def _priced(shown: Iterable[SentGroup]) -> Priced:
+def _priced(shown: Iterable[RenderedGroup]) -> Priced:
     """Return the steps that are shown, with their tokens: the first of a group has all of the group's."""
     return [(step, 0 if at else one.tokens) for one in shown for at, step in enumerate(one.group)]
 
 
-def _shared(steps: Sequence[Step], block: Iterable[Message], sending: Sending) -> Priced:
+def _shared(steps: Sequence[Step], block: Iterable[Message], sending: MessageRenderer) -> Priced:
     """Return the steps of a block, which is one message: they share what that costs by their length."""
     total = sum(count_message(message, sending.counter) for message in block)
     length = sum(len(step.text) for step in steps) or 1

@@ -23,7 +23,7 @@ from tinymem.steps.step import STYLES, Style
 from tinymem.steps.types import ScratchpadStep
 from tinymem.stores.filter import Filter
 from tinymem.window.semantic import default_query
-from tinymem.window.sending import Sending
+from tinymem.window.sending import MessageRenderer
 
 __all__ = ["Contexts", "episodes_block"]
 
@@ -55,7 +55,7 @@ class Contexts:
         while_open: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._window, self._archive, self._search, self._while_open = window, archive, search, while_open
-        self._sending = {style: Sending(archive.counter, style, extra_keys) for style in STYLES}
+        self._sending = {style: MessageRenderer(archive.counter, style, extra_keys) for style in STYLES}
         self._episodes = partial(episodes_block, episodes, archive)
         self._scratchpad = partial(scratchpad_block, scratchpad, archive)
 

@@ -108,7 +108,9 @@ class Fitting:
         steps = [as_message(step) for step in _convert([messages[at] for at in own], own, about)]
         marked = [step.evolve(metadata=about.metadata) for step in steps] if about.metadata else steps
         window = self._window
-        return len(window.archive_new(lambda: arrivals(marked, False, window.as_kept, window, window.head_of)))
+        return len(
+            window.archive_new(lambda: arrivals(marked, False, window.apply_redaction, window, window.last_step_id))
+        )
 
     def _is_added(self, message: Message) -> bool:
         """Return True for what a context added: a block, or the note."""
@@ -136,7 +138,7 @@ class Fitting:
         for step, (start, end) in zip(steps, spans, strict=True):
             if end <= known:
                 continue
-            kept = self._window.as_kept(step)
+            kept = self._window.apply_redaction(step)
             if kept is not step:
                 own = bodies_of(kept)
             else:

@@ -16,7 +16,7 @@ from tinymem.steps.standins import is_request
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import ActionStep, MessageStep
 from tinymem.window.semantic import QUERY_STEPS, default_query
-from tinymem.window.sending import Sending, SentGroup
+from tinymem.window.sending import MessageRenderer, RenderedGroup
 
 __all__ = ["History"]
 
@@ -106,7 +106,7 @@ class History:
         """The place of the newest step that a user said, unless it is the newest of all."""
         return self._asked[-1] if self._asked and self._asked[-1] < len(self.steps) - 1 else None
 
-    def window(self, budget: int, sending: Sending) -> Window:
+    def window(self, budget: int, sending: MessageRenderer) -> Window:
         """Return what a context of `budget` tokens may show: prompts, the newest request, and what it has room for.
 
         A request that something was done for is shortened to its share of the budget.
@@ -130,7 +130,7 @@ class History:
         steps = [*(step for _, step in self.prompts), *self.steps]
         return Window(rendered.sending, steps, [*front, *shown], fixed, positions, partial, self)
 
-    def _as_sent(self, sending: Sending) -> RenderedGroups:
+    def _as_sent(self, sending: MessageRenderer) -> RenderedGroups:
         assert self.conversation is not None
         form = sending.style, self.conversation.format
         if self._rendered is None or self._form != form:
@@ -163,9 +163,9 @@ class RenderedGroups:
         ends: How many steps there are up to the end of each.
     """
 
-    def __init__(self, sending: Sending) -> None:
+    def __init__(self, sending: MessageRenderer) -> None:
         self.sending = sending
-        self.groups: list[SentGroup] = []
+        self.groups: list[RenderedGroup] = []
         self.starts: list[int] = []
         self.ends: list[int] = []
         self._ids = CallIds()

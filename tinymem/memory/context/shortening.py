@@ -12,14 +12,14 @@ from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import Content
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep, TaskStep
-from tinymem.window.sending import Sending, SentGroup
+from tinymem.window.sending import MessageRenderer, RenderedGroup
 
 __all__ = ["least", "shorten_group", "shortened_ids"]
 
 Place = tuple[int, int]  # of a file: its step in the group, and its number among the files of the step
 
 
-def shorten_group(whole: SentGroup, tokens: int, with_files: int, sending: Sending) -> SentGroup:
+def shorten_group(whole: RenderedGroup, tokens: int, with_files: int, sending: MessageRenderer) -> RenderedGroup:
     """Return a group as it is if it has at most so many tokens, else shortened to them.
 
     Texts are cut, arguments of calls only where nothing else helps. A group with files, images or audio may have
@@ -39,30 +39,32 @@ def shorten_group(whole: SentGroup, tokens: int, with_files: int, sending: Sendi
     return _cut(whole, 0, True, left_out, sending)
 
 
-def least(whole: SentGroup, sending: Sending) -> SentGroup:
+def least(whole: RenderedGroup, sending: MessageRenderer) -> RenderedGroup:
     """Return the least that can be shown of a group."""
     return shorten_group(whole, 0, 0, sending)
 
 
-def shortened_ids(shown: SentGroup, whole: SentGroup) -> set[str]:
+def shortened_ids(shown: RenderedGroup, whole: RenderedGroup) -> set[str]:
     """Return the ids of the steps that are not shown whole."""
     pairs = zip(shown.group, whole.group, strict=True) if shown is not whole else ()
     return {step.id for step, original in pairs if step != original}
 
 
 def _longest(
-    whole: SentGroup, tokens: int, arguments: bool, left_out: Collection[Place], sending: Sending
-) -> SentGroup | None:
+    whole: RenderedGroup, tokens: int, arguments: bool, left_out: Collection[Place], sending: MessageRenderer
+) -> RenderedGroup | None:
     """Return the group with texts as long as `tokens` allow; None if they allow none."""
 
-    def cut(most: int) -> SentGroup:
+    def cut(most: int) -> RenderedGroup:
         return _cut(whole, most, arguments, left_out, sending)
 
     longest = most_characters(lambda most: cut(most).tokens <= tokens, tokens)
     return cut(longest) if longest >= 0 else None
 
 
-def _cut(whole: SentGroup, most: int, arguments: bool, left_out: Collection[Place], sending: Sending) -> SentGroup:
+def _cut(
+    whole: RenderedGroup, most: int, arguments: bool, left_out: Collection[Place], sending: MessageRenderer
+) -> RenderedGroup:
     """Cut the texts of a group to `most` characters each, and those in the arguments of its calls if asked to."""
     steps = [step.shortened(most) for step in whole.group]
     if arguments:
@@ -75,7 +77,7 @@ def _cut(whole: SentGroup, most: int, arguments: bool, left_out: Collection[Plac
 # -- files, images and audio
 
 
-def _largest_first(whole: SentGroup, sending: Sending) -> list[Place]:
+def _largest_first(whole: RenderedGroup, sending: MessageRenderer) -> list[Place]:
     """Return the places of the files in a group."""
     found = [
         (-(media_tokens(part, sending.counter.count, sending.format) or 0), (at, number))

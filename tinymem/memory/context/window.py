@@ -11,7 +11,7 @@ from tinymem.messages.conversion import groups
 from tinymem.steps.standins import newest_of, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import TaskStep
-from tinymem.window.sending import Sending, SentGroup
+from tinymem.window.sending import MessageRenderer, RenderedGroup
 from tinymem.window.strategy import critical
 
 __all__ = ["Given", "Window", "current_task", "fit_request", "fixed_steps", "window_of", "with_request"]
@@ -45,9 +45,9 @@ class Window:
         request: The first step of the group with the newest request, which is shown however old it is.
     """
 
-    sending: Sending
+    sending: MessageRenderer
     steps: Sequence[Step]
-    groups: Sequence[SentGroup]
+    groups: Sequence[RenderedGroup]
     fixed: Collection[str]
     positions: Mapping[str, int]
     partial: Collection[str] = ()
@@ -56,7 +56,7 @@ class Window:
 
 
 def window_of(
-    steps: Sequence[Step], sending: Sending, positions: Mapping[str, int], partial: Collection[str]
+    steps: Sequence[Step], sending: MessageRenderer, positions: Mapping[str, int], partial: Collection[str]
 ) -> Window:
     """Return the window of these steps."""
     sent, wanted = sending(steps), _wanted(steps)
@@ -80,7 +80,7 @@ def with_request(window: Window, room: int) -> Window:
     return replace(window, groups=groups, fixed={*window.fixed, request.first}, partial=partial, request=None)
 
 
-def fit_request(whole: SentGroup, budget: int, sending: Sending) -> tuple[SentGroup, set[str]]:
+def fit_request(whole: RenderedGroup, budget: int, sending: MessageRenderer) -> tuple[RenderedGroup, set[str]]:
     """Return the newest request, shortened to its share of the budget, and the ids of what is not whole then."""
     request = shorten_group(whole, int(REQUEST * budget), int(FILES * budget), sending)
     return request, shortened_ids(request, whole)

@@ -176,7 +176,7 @@ class WorkingMemory:
 
     def _apply_redaction(self, content: Content) -> Content:
         """Return `content` as the memory writes it down."""
-        return content if self._memory is None else self._memory.as_kept(TaskStep(content)).task
+        return content if self._memory is None else self._memory.apply_redaction(TaskStep(content)).task
 
     def _unfinished(self) -> list[Step]:
         if self._memory is None:
