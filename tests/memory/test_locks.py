@@ -1,4 +1,4 @@
-"""The lock of a memory: nobody holds it while something is embedded, so an add waits for no recall."""
+"""The lock of a memory: nobody holds it while something is embedded or searched, so an add waits for no recall."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tinymem import ConversationMemory, HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.protocols import Vectors
+from tinymem.recall.packing import pack
 from tinymem.upkeep import Retention
 
 Call = Callable[[HierarchicalMemory], Any]
@@ -75,7 +76,12 @@ def gated() -> Gated:
 
 
 @pytest.fixture
-def memory(gated: Gated) -> Iterator[HierarchicalMemory]:
+def memory(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Iterator[HierarchicalMemory]:
+    def pack_gated(*given: Any, **more: Any) -> Any:
+        gated._wait("packing")
+        return pack(*given, **more)
+
+    monkeypatch.setattr("tinymem.recall.search.pack", pack_gated)
     with HierarchicalMemory(embedder=gated, store="exact", max_tokens=2_000) as memory:
         memory.archive([MessageStep("user", FACT, id="fact")])
         yield memory
@@ -92,14 +98,15 @@ def in_a_thread(call: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", READING)
-@pytest.mark.parametrize("kind", ["queries", "documents"])
-def test_an_add_does_not_wait_while_another_thread_embeds(
+@pytest.mark.parametrize("kind", ["queries", "documents", "packing"])
+def test_an_add_does_not_wait_while_another_thread_embeds_or_searches(
     name: str, kind: str, memory: HierarchicalMemory, gated: Gated
 ) -> None:
     with gated.waiting(kind, lambda: READING[name](memory)) as found:
         added = in_a_thread(lambda: memory.add(MessageStep("user", "Something else.")))
         assert in_a_thread(lambda: memory.get(added.id)) == added
         assert in_a_thread(lambda: memory.stats().steps) >= 2
+        assert kind != "packing" or "10.0.0.7" in in_a_thread(lambda: memory.recall(QUESTION).text)
     assert "10.0.0.7" in found[0]
     assert "Something else." in memory.recall("Something else").text
 
@@ -111,11 +118,12 @@ def test_an_add_does_not_wait_for_a_flush(memory: HierarchicalMemory, gated: Gat
 
 
 @pytest.mark.parametrize("name", READING)
-def test_what_is_forgotten_while_a_question_is_embedded_does_not_come_back(
-    name: str, memory: HierarchicalMemory, gated: Gated
+@pytest.mark.parametrize("kind", ["queries", "packing"])
+def test_what_is_forgotten_while_a_question_is_embedded_or_searched_for_does_not_come_back(
+    name: str, kind: str, memory: HierarchicalMemory, gated: Gated
 ) -> None:
     memory.recall("Is all embedded?")
-    with gated.waiting("queries", lambda: READING[name](memory)) as found:
+    with gated.waiting(kind, lambda: READING[name](memory)) as found:
         assert in_a_thread(lambda: memory.forget("fact")) == 1
     assert found and "10.0.0.7" not in found[0]
 

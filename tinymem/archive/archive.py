@@ -212,8 +212,13 @@ class Archive:
         raise AssertionError("no file is used at last, so nothing can be out of date")
 
     def holds(self, catalog: Catalog) -> bool:
-        """Return whether the catalog is the one that this process uses, so that nothing in it was forgotten."""
+        """Return whether the catalog is the one that this process uses."""
         return self._catalog is catalog
+
+    @property
+    def rewrites(self) -> str | None:
+        """The count of what was forgotten or marked before the catalog was read; after another, it is out of date."""
+        return self._rewrites
 
     def _follow_journal(self, use_files: bool, progress: Progress) -> Catalog:
         """Return the catalog as the snapshot of the journal has it. Raises OutdatedError where its files cannot."""

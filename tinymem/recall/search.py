@@ -20,6 +20,7 @@ from tinymem.recall.query.identifiers import labels
 from tinymem.recall.results import Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.stores.filter import Filter
+from tinymem.stores.interrupts import release_when_interrupted
 
 if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
@@ -36,7 +37,8 @@ MOST_NAMES = 3  # and those that are named where no step has them
 class Search:
     """Recall over the steps of `past`, ranked by `fusion`: the published weights unless others are given.
 
-    Nothing is embedded while `held` is: the lock under which others change what is searched.
+    While `held` is, the lock under which others change what is searched, only a view of that is taken: nothing is
+    embedded, scored or packed.
     """
 
     def __init__(
@@ -115,16 +117,20 @@ class Search:
             if not text.strip() or not (allowed.any() or isinstance(catalog, Outline)):
                 return Explanation(text, budget, Recall("", 0, (), past.trouble), ())
             question = past.question(text, catalog, now)
-        query = question()
+        query, packed = question(), None
         with self._held():
             if not past.holds(catalog) or len(catalog) != len(allowed):  # changed meanwhile
                 catalog = past.catalog
                 allowed = catalog.allowed(only, hidden)
-            if query.vectors.shape[1] == catalog.dimensions:
+            catalog, rewrites = catalog.view(), past.rewrites
+        if query.vectors.shape[1] == catalog.dimensions:
+            with release_when_interrupted():  # and without the lock: many search at once, and while others add
                 scored = self._scored(query, allowed, catalog, only, hidden)
-                if (packed := self._packed(scored, text, budget, limits)) is not None:
-                    return packed
-        # something was forgotten meanwhile, elsewhere, and with it the files of these arrays; or all was embedded again
+                packed = self._packed(scored, text, budget, limits)
+        with self._held():
+            if packed is not None and past.rewrites == rewrites:
+                return packed
+        # something was forgotten meanwhile, here or elsewhere, or all was embedded again
         return self._explained(text, budget, now, limits, hidden, only)
 
     def _packed(self, scored: ScoredCandidates, text: str, budget: int, limits: Limits) -> Explanation | None:

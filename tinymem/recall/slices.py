@@ -27,6 +27,10 @@ class Outline(Catalog):
         super().__init__(dimensions)
         self.whole, self.survey = survey.passages, survey
 
+    def view(self) -> Outline:
+        """Return itself: it has no passages, so none is added."""
+        return self
+
 
 class _Introduced(Seen):
     """The first passage of each identifier in a slice, as the journal knows it."""
