@@ -163,7 +163,7 @@ class Candidates(Tinymem):
 
     def score(self, question: Question) -> ScoredCandidates:
         """The candidates of a question, as recall scores them."""
-        self.archive.embed_pending()
+        self.archive.queue.embed_pending()
         catalog = self.archive.catalog
         self._place(catalog.step[len(self.places) :], catalog.part[len(self.places) :])
         now = question.now or EPOCH

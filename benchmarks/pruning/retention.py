@@ -164,7 +164,7 @@ def keep_shares(one: Case, shares: Sequence[int], embedder: str, tallies: dict[t
         HierarchicalMemory(folder, embedder=loaded(embedder), store="exact") as memory,
     ):
         memory.archive(one.steps)
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         by_age = [rows for _, rows in useful_groups(memory.long_term)]
         weights = memory.long_term.journal.weights()
         costs: dict[str, Cost] = {"steps": len, "bytes": lambda rows: sum(weights[row.number] for row in rows)}

@@ -148,13 +148,13 @@ def _of_passages(memory: HierarchicalMemory, expected: Expected) -> Iterator[str
     before = [place for place in places if place[0] < journal.mark.step]
     if [row[1:5] for row in journal.passages(limit=ALL)][: len(before)] != before:
         yield "the passages before the mark are not those of the steps"
-    archive.embed_pending()
+    archive.queue.embed_pending()
     rows = journal.passages(limit=ALL)
     if [row[1:5] for row in rows] != places:
         yield "passages are not those of the steps"
     if (terms := journal.check_terms()).fault or terms.passages != len(rows):
         yield f"full text and passages differ: {terms}"
-    vectors = archive.embedder.embed_documents([p.text for _, p in passages]).astype("<f2")
+    vectors = archive.queue.embedder.embed_documents([p.text for _, p in passages]).astype("<f2")
     if b"".join(row.vector for row in rows) != vectors.tobytes():
         yield "vectors are not those of the passages"
     if len(archive.catalog) != len(rows) or memory.stats().waiting_steps:
@@ -226,8 +226,8 @@ def _of_recall(memory: HierarchicalMemory, expected: Expected, dice: random.Rand
 def _of_embedder(memory: HierarchicalMemory, expected: Expected) -> Iterator[str]:
     """A memory that was reindexed has the new embedder; one that was being so, the old one or the new one."""
     told, begun = expected.last.of("reindexed")[-1:], expected.begun("reindexing", "reindexed")
-    if told and memory.long_term.embedder.fingerprint not in (*told, begun):
-        yield f"the memory has the embedder {memory.long_term.embedder.name}, and was given another one"
+    if told and memory.long_term.queue.embedder.fingerprint not in (*told, begun):
+        yield f"the memory has the embedder {memory.long_term.queue.embedder.name}, and was given another one"
 
 
 def _left_of(gone: Iterable[str], folder: Path) -> Iterator[str]:

@@ -37,14 +37,14 @@ def _prune(worker: Worker) -> None:
 def _archive(worker: Worker) -> None:
     """Steps that pass the window by, or do not, get passages, terms and vectors."""
     worker.add(worker.steps(12), worker.memory.archive if worker.dice.randrange(2) else None)
-    worker.memory.long_term.embed_pending()
+    worker.memory.long_term.queue.embed_pending()
     worker.tell("embedded", worker.memory.long_term.journal.mark.step)
 
 
 def _index(worker: Worker) -> None:
     """Vectors go into Chroma, batch by batch."""
     worker.add(worker.steps(20))
-    worker.memory.long_term.embed_pending()
+    worker.memory.long_term.queue.embed_pending()
     worker.memory.long_term.index.follow()
     worker.tell("indexed", worker.memory.long_term.index.watermark)
 
@@ -65,7 +65,7 @@ def _forget(worker: Worker) -> None:
     """Steps are forgotten by their ids or by session; now and then there are new ones to forget."""
     if len(worker.held) < 12:
         worker.add(worker.steps(12))
-        worker.memory.long_term.embed_pending()
+        worker.memory.long_term.queue.embed_pending()
     if worker.dice.randrange(6) == 0:
         session = f"s{worker.dice.randrange(9)}"
         rows = worker.memory.long_term.journal.rows(limit=1_000_000)
@@ -133,7 +133,7 @@ def _reindex(worker: Worker) -> None:
     worker.open("exact")
     worker.add(worker.steps(12))
     worker.memory.close()
-    other = EMBEDDERS[worker.memory.long_term.embedder is EMBEDDERS[0]]
+    other = EMBEDDERS[worker.memory.long_term.queue.embedder is EMBEDDERS[0]]
     worker.tell("reindexing", other.fingerprint)
     reindex(worker.folder, other, store="exact")
     worker.tell("reindexed", other.fingerprint)

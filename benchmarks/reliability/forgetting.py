@@ -109,7 +109,7 @@ def made(path: Path, count: int, secrets: int) -> tuple[list[str], Needles]:
             before = place
         memory.add_steps([filler(at, dice) for at in range(before, count)])
         list(memory.medium_term)  # so that there are summaries
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
         ids = [step.id for step in hidden]
         words = {word.encode() for at in range(secrets) for word in (f"zyxq{at:06}", f"{at:06}vortex")}

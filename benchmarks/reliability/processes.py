@@ -208,7 +208,7 @@ def check(folder: Path, acknowledged: Sequence[Sequence[Any]]) -> tuple[dict[str
     """Counts of what is in the memory, and what is wrong with it."""
     faults = []
     with opened(folder) as memory:
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
         journal = memory.long_term.journal
         rows = journal.rows(limit=10_000_000)

@@ -41,7 +41,7 @@ STAGES = {
     "candidates": ["recall.search:Search._scored"],
     "nearest vectors": ["recall.candidates:products", "recall.candidates:_from_index"],
     "features": ["recall.fusion:features"],
-    "rank": ["recall.fusion:Scored.ranked"],
+    "rank": ["recall.fusion:ScoredCandidates.ranked"],
     "read steps": ["archive.archive:Archive.fetch"],
     "pack": ["recall.search:pack"],
     "near-duplicates": ["recall.diversity:Repetitions.take"],

@@ -189,7 +189,7 @@ class Build:
         recall = seconds(self.memory.recall, text, BUDGET)
         if (plain := self.plain) is None:
             return context, recall
-        embed = self.memory.long_term.embedder.embed_queries
+        embed = self.memory.long_term.queue.embedder.embed_queries
         return context, recall, seconds(lambda: plain.query(embed([text])))
 
 

@@ -35,7 +35,7 @@ def fill(folder: Path, url: str, sizes: dict[str, int], say: Callable[[str], Non
                     if _passages(memory) >= size:
                         break
                     memory.add_steps(steps)
-                    memory.long_term.catch_up()
+                    memory.long_term.queue.catch_up()
                 made = _passages(memory) - before
                 if made:
                     rates[f"{engine} {name}"] = round(made / (time.perf_counter() - start), 1)

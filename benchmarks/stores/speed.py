@@ -69,7 +69,7 @@ def speed(folder: Path, url: str, count: int) -> dict[str, Any]:
             first = time.perf_counter() - begun
             local = stack.enter_context(opened(str(folder), name))
             for memory in (shared, local):
-                memory.long_term.in_background = False
+                memory.long_term.indexing.in_background = False
             pids = _backends(url)
             numbers = range(1, local.stats().steps, max(1, local.stats().steps // SAMPLE))
             asked = questions([step.text for step in local.long_term.fetch(numbers).values()], count + 3)
@@ -105,7 +105,7 @@ def _scored(memory: HierarchicalMemory, text: str) -> tuple[float, float]:
     """Return the seconds from candidates to scores, and of the processor for that here."""
     past, search = memory.long_term, memory._search
     catalog = past.catalog
-    query = past.question(text, catalog, datetime.now(timezone.utc))()
+    query = past.queue.question(text, catalog, datetime.now(timezone.utc))()
     start, processor = time.perf_counter(), time.process_time()
     search._scored(query, catalog.allowed(Filter()), catalog)
     return time.perf_counter() - start, time.process_time() - processor

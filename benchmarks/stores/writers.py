@@ -52,7 +52,7 @@ def main(given: Sequence[str]) -> None:
     """Add steps for some seconds, once asked to."""
     url, namespace, seconds = given
     with HierarchicalMemory(url, namespace=namespace, window_tokens=8_000) as memory:
-        memory.long_term.in_background = False
+        memory.long_term.indexing.in_background = False
         print("ready", flush=True)
         sys.stdin.readline()
         end, count = time.perf_counter() + float(seconds), 0

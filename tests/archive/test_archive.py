@@ -147,7 +147,7 @@ def test_each_passage_is_embedded_once_in_its_life(tmp_path: Path) -> None:
     archive.index.follow()
     assert archive.index.store.count() == len(archive.catalog) == sum(expected.values()) - 2
     fill(archive, [said("One more.")])
-    archive.embed_pending()
+    archive.queue.embed_pending()
     assert embedder.documents == expected + Counter(["One more."])
     archive.close()
 
@@ -170,15 +170,15 @@ def test_enough_tokens_are_waited_for(tmp_path: Path, monkeypatch: pytest.Monkey
     fill(archive, numbered_texts(["a", "b", "c"]))
     tokens = archive.journal.waiting_tokens()
     assert tokens == archive.journal.end() > 3
-    assert archive.embed_pending(at_least=tokens + 1) == 0
+    assert archive.queue.embed_pending(at_least=tokens + 1) == 0
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "WAITING", tokens + 1)
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", inf)
-    archive.in_background, archive.indexing._called_at = True, 0.0
+    archive.indexing.in_background, archive.indexing._called_at = True, 0.0
     archive.journal.set_window([1], {})
     archive.indexing.work()
     assert not embedder.documents
-    assert archive.embed_pending(at_least=tokens) == 3
-    assert archive.embed_pending() == archive.journal.waiting_tokens() == 0
+    assert archive.queue.embed_pending(at_least=tokens) == 3
+    assert archive.queue.embed_pending() == archive.journal.waiting_tokens() == 0
     fill(archive, map(said, "defg"))
     archive.indexing.work()
     assert archive.journal.waiting_tokens(), "the background lets a caller go on"
@@ -192,10 +192,10 @@ def test_steps_without_passages_do_not_stop_the_others(tmp_path: Path) -> None:
     embedder = CountingEmbedder()
     archive = open_archive(tmp_path, embedder)
     fill(archive, [said(""), ActionStep(None), said(" \n")])
-    assert archive.embed_pending() == 0
+    assert archive.queue.embed_pending() == 0
     assert not Search(archive).recall("text", 300, LATER)
     fill(archive, [said(""), said("the kumquat"), ActionStep(None), *(said(" ") for _ in range(40))])
-    assert archive.embed_pending() == 1
+    assert archive.queue.embed_pending() == 1
     fill(archive, [said("the kumquat again"), said("")])
     assert numbers(archive, "kumquat") == [5, 47]
     assert archive.journal.mark == (49, 0)
@@ -214,7 +214,7 @@ def test_passages_are_those_of_the_steps_in_order_in_whatever_batches(
     steps = []
     for start, end in ((0, 4), (4, 9), (9, len(given))):
         steps += fill(archive, given[start:end])
-        archive.embed_pending()
+        archive.queue.embed_pending()
         assert passages_of(archive) == expected_of(steps)
         assert (archive.journal.mark, archive.journal.waiting_tokens()) == ((len(steps) + 1, 0), 0)
     archive.close()
@@ -256,7 +256,7 @@ while True:
     number = archive.journal.next_number()
     fill(archive, [said(f"mark{n} {texts[n]}", n) for n in range(number, number + 10)])
     print(number + 9, flush=True)
-    archive.embed_pending(16)
+    archive.queue.embed_pending(16)
     archive.index.follow()
 """
 
@@ -272,7 +272,7 @@ def test_an_archive_whose_process_was_killed_goes_on_and_holds_everything(tmp_pa
             writer.kill()
         last = int(lines[-1])
         archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
-        archive.embed_pending()
+        archive.queue.embed_pending()
         archive.index.follow()
         assert passages_of(archive) == expected_of(archive.fetch(range(1, last + 99)).values())
         for number in (1, 17, last // 2, last):
@@ -329,7 +329,7 @@ def test_an_embedder_that_fails_loses_nothing(tmp_path: Path, fault: Callable[[V
     archive = open_archive(tmp_path, FailingEmbedder(fault))
     fill(archive, numbered_texts(TEXTS[:5]))
     with pytest.raises(EmbedderError, match=message):
-        archive.embed_pending()
+        archive.queue.embed_pending()
     assert re.search(message, Search(archive).recall("text", 300, LATER).note)
     archive.close()
     archive = open_archive(tmp_path, CountingEmbedder())
@@ -384,7 +384,7 @@ def test_a_huge_step_that_is_half_embedded_is_forgotten_whole(tmp_path: Path) ->
     fill(archive, [said("the first"), ActionStep(None, tool_name="cat", observation=log), said("the kumquat")])
     embedder.batches = 2
     with pytest.raises(EmbedderError):
-        archive.embed_pending()
+        archive.queue.embed_pending()
     assert archive.journal.mark == (2, BATCH)
     embedder.batches = 99
     archive.forget([2])
@@ -422,7 +422,7 @@ def test_what_is_forgotten_is_in_no_file_nor_is_its_vector(tmp_path: Path, size:
         FinalAnswerStep(f"It is {SECRET}."),
     ]
     secret = [step.step_number or 0 for step in fill(archive, steps)]
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     rows = np.flatnonzero(np.isin(archive.catalog.step, secret))
     assert len(rows) >= 5
@@ -469,7 +469,7 @@ def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
         older.setattr(tinymem.recall.passages, "MOST", 90)
         archive = open_archive(tmp_path)
         fill(archive, [said("keep this", 1), said(f"{SECRET} " + " ".join(sentences(40)), 2)])
-        archive.embed_pending()
+        archive.queue.embed_pending()
     assert Search(archive).recall("wobbulating", 300, LATER).items[-1].step.step_number == 2
     archive.forget([2])
     sqlite(archive.journal)._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
@@ -484,7 +484,7 @@ def test_a_step_that_an_older_version_cut_in_other_places_is_forgotten_as_well(
 def test_a_damaged_record_is_a_format_error_that_names_the_file(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     fill(archive, numbered_texts(["the first text", "the second text"]))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     for record in ("not JSON", "[]", '{"format":1,"type":"nonsense"}', '{"format":1,"type":"task"}', "{}"):
         sqlite(archive.journal)._read("UPDATE steps SET record = ? WHERE number = 2", (record,))
         with pytest.raises(FormatError):
@@ -501,12 +501,12 @@ def test_a_closed_archive_says_so(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     fill(archive, [said("text", 1)])
     archive.close()
-    archive.in_background = True
+    archive.indexing.in_background = True
     for use in (
         lambda: Search(archive).recall("text", 100, LATER),
         lambda: fill(archive, [said("text", 2)]),
         lambda: archive.forget([1]),
-        archive.embed_pending,
+        archive.queue.embed_pending,
         archive.indexing.work,
         archive.index.follow,
     ):
@@ -543,11 +543,11 @@ def test_what_another_archive_embeds_meanwhile_is_kept_once(tmp_path: Path) -> N
     steps = fill(archive, numbered_texts(TEXTS[:9]))
 
     def meddle() -> None:
-        assert other.embed_pending() == len(expected_of(steps))
+        assert other.queue.embed_pending() == len(expected_of(steps))
         steps.extend(fill(other, [said("one more")]))
 
     embedder.meddle = [meddle]
-    assert archive.embed_pending() == 1, "what is left"
+    assert archive.queue.embed_pending() == 1, "what is left"
     assert passages_of(archive) == expected_of(steps)
     mine, theirs = (Search(one).recall("one more", 300, LATER).text for one in (archive, other))
     assert mine == theirs != ""
@@ -560,7 +560,7 @@ def test_what_another_archive_forgets_while_it_is_embedded_stays_away(tmp_path: 
     archive, other = open_archive(tmp_path, embedder), open_archive(tmp_path, CountingEmbedder())
     steps = fill(archive, [said("the first"), said(SECRET), said("the third")])
     embedder.meddle = [lambda: other.forget([2])]
-    assert archive.embed_pending() == 2
+    assert archive.queue.embed_pending() == 2
     assert passages_of(archive) == expected_of([steps[0], steps[2]])
     assert not any(texts_in(tmp_path, b"zyxqvortex", b"quokka", b"wobbul").values())
     assert (archive.journal.mark, archive.journal.waiting_tokens()) == ((4, 0), 0)
@@ -576,13 +576,13 @@ def test_a_step_is_forgotten_whatever_another_archive_does_with_it_meanwhile(
     archive, other = open_archive(tmp_path), open_archive(tmp_path)
     fill(archive, [said("the first"), said(SECRET), said("the third")])
     if meanwhile == "forgets":
-        archive.embed_pending()
+        archive.queue.embed_pending()
     delete = archive.journal.delete
     given: list[dict[int, list[str]]] = []
 
     def late(texts: dict[int, list[str]]) -> bool:
         if not given:
-            other.forget([2]) if meanwhile == "forgets" else other.embed_pending()
+            other.forget([2]) if meanwhile == "forgets" else other.queue.embed_pending()
         given.append(texts)
         return delete(texts)
 
@@ -602,7 +602,7 @@ def test_two_archives_that_embed_at_once_give_each_passage_once(
     archives = [open_archive(tmp_path, HashingEmbedder(64)) for _ in range(3)]
     steps = fill(archives[0], numbered_texts([*TEXTS, "", *TEXTS]))
     with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(Archive.embed_pending, archives))
+        done = list(pool.map(lambda archive: archive.queue.embed_pending(), archives))
     assert passages_of(archives[0]) == expected_of(steps)
     assert sum(done) == len(expected_of(steps))
     sqlite(archives[0].journal)._read("INSERT INTO fulltext(fulltext) VALUES ('integrity-check')")
@@ -634,7 +634,7 @@ def test_a_long_observation_is_archived_in_linear_time(tmp_path: Path) -> None:
         archive = open_archive(tmp_path / new_id(), StaticEmbedder())
         text = "\n".join(f"line {at} of the log says kumquat{at}" for at in range(lines))
         fill(archive, [ActionStep(None, tool_name="cat", observation=text)])
-        archive.embed_pending()
+        archive.queue.embed_pending()
         found = Search(archive).recall(f"kumquat{lines // 2}", 250, LATER).items
         item = next(item for item in found if f"kumquat{lines // 2}" in item.text)
         assert item.text == text[item.start : item.end]
@@ -652,7 +652,7 @@ def test_vectors_of_any_length_are_kept_as_directions(tmp_path: Path, scale: flo
     for name, embedder in (("plain", CountingEmbedder()), ("scaled", FailingEmbedder(scaled))):
         archive = open_archive(tmp_path / name, embedder)
         fill(archive, numbered_texts(sentences(30)))
-        archive.embed_pending()
+        archive.queue.embed_pending()
         vectors.append(archive.catalog.vectors.copy())
         archive.close()
     assert np.allclose(vectors[0], vectors[1], atol=1e-3)
@@ -661,8 +661,8 @@ def test_vectors_of_any_length_are_kept_as_directions(tmp_path: Path, scale: flo
 def test_vectors_that_overflowed_when_they_were_stored_have_a_direction(tmp_path: Path) -> None:
     archive = open_archive(tmp_path)
     fill(archive, numbered_texts(sentences(30)))
-    archive.embed_pending()
-    wrong = np.zeros(archive.embedder.dimensions, "<f2")
+    archive.queue.embed_pending()
+    wrong = np.zeros(archive.queue.embedder.dimensions, "<f2")
     wrong[[3, 5]] = np.inf, -np.inf
     sqlite(archive.journal)._db.execute("UPDATE passages SET vector = ? WHERE step = 4", (wrong.tobytes(),))
     archive.close()

@@ -43,7 +43,7 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
 
 def write(archive: Archive, count: int, first: int = 0) -> None:
     fill(archive, chatter(count, first))
-    archive.embed_pending()
+    archive.queue.embed_pending()
 
 
 def is_mapped(array: object) -> bool:
@@ -182,7 +182,7 @@ def test_a_catalog_that_somebody_holds_stays_as_it_was(archive: Archive) -> None
 def test_what_is_forgotten_is_in_no_file_when_forget_returns(archive: Archive, tmp_path: Path) -> None:
     write(archive, 60)
     steps = fill(archive, [said("The zyxqvortex is at vault_99417 in hall_5.", session="of zyxqvortex", speaker="Zed")])
-    archive.embed_pending()
+    archive.queue.embed_pending()
     catalog = check(archive)
     row = len(catalog) - 1
     vector = catalog.vectors[row].tobytes()
@@ -464,7 +464,7 @@ first = archive.journal.next_number()
 print("open", flush=True)
 for at in range(first, first + 5_000, 3):
     fill(archive, chatter(3, at % 3_000))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.catalog
     if at % 10 == 0:
         archive.forget([at - 1])

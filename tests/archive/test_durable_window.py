@@ -176,7 +176,7 @@ def test_two_stores_in_memory_do_not_count_on_each_other(both: Pair, monkeypatch
     other.recall("lot", 200)
     one.long_term.index.follow()
     other.archive([said(f"Barn {i} has {i} owls.") for i in range(60)])
-    other.long_term.embed_pending()
+    other.long_term.queue.embed_pending()
     other.long_term.index.follow()  # the first one's store lacks these 60
     for memory in both:
         for asked in ("lot 3 holds", "barn 33 has"):

@@ -81,7 +81,7 @@ def archive(tmp_path: Path, store: Watched) -> Iterator[Archive]:
     """PASSAGES passages, all embedded, none in the store, which is worth asking."""
     archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store, exact_up_to=0)
     fill(archive, numbered_texts(sentences(PASSAGES)))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     yield archive
     archive.close()
 
@@ -133,9 +133,9 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
     tmp_path: Path, store: Watched
 ) -> None:
     archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store, reopens=True)
-    archive.in_background = True
+    archive.indexing.in_background = True
     fill(archive, numbered_texts(sentences(100)))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.indexing._called_at = 0.0
     assert not archive.indexing.waits_for_index and archive.indexing.work() is None and not store.upserts
     archive.journal.set_window([1], {})
@@ -153,15 +153,15 @@ def test_the_background_gives_the_store_a_batch_at_a_time_from_the_first_step_on
 def test_a_store_in_memory_is_filled_from_half_of_exact_up_to_on(tmp_path: Path) -> None:
     store = ExactStore()
     archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store, exact_up_to=200, in_memory=True)
-    archive.in_background = True
+    archive.indexing.in_background = True
     archive.write([said(text, at) for at, text in enumerate(sentences(99), 1)], window=False)
-    archive.embed_pending()
+    archive.queue.embed_pending()
     assert not archive.indexing.waits_for_index
-    archive.flush()
+    archive.indexing.flush()
     assert store.count() == 0
     archive.write([said("One more.", 100)], window=False)
-    archive.embed_pending()
-    archive.flush()
+    archive.queue.embed_pending()
+    archive.indexing.flush()
     assert store.count() == 100
     archive.close()
 
@@ -171,7 +171,7 @@ def test_the_store_is_asked_where_more_passages_are_allowed_than_exact_search_is
 ) -> None:
     archive = open_archive(tmp_path, HashingEmbedder(64), lambda: store, exact_up_to=100)
     fill(archive, [said(text, at, session="s" if at <= 100 else None) for at, text in enumerate(sentences(160), 1)])
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     assert numbers(archive, only=Filter(session="s"))
     assert not store.queries
@@ -193,7 +193,7 @@ def test_what_the_store_lacks_is_searched_exactly_and_merged(archive: Archive, s
     nearest = archive.index.nearest(catalog)
     assert nearest and store.count() == held
     for query in (*sentences(5, seed=1), *sentences(PASSAGES)[held - 2 :][:4]):
-        (vector,) = archive.embedder.embed_queries([query])
+        (vector,) = archive.queue.embedder.embed_queries([query])
         for k in (1, 20, 100, 1_000):
             ids, cosines = nearest(vector, k)
             best, expected = exact_neighbours(catalog.id.tolist(), catalog.vectors, vector, k)
@@ -228,7 +228,7 @@ def test_while_another_thread_is_busy_with_the_store_a_search_is_exact(archive: 
 def test_a_recall_after_another_process_has_forgotten_waits_for_no_thread_that_fills_the_store(tmp_path: Path) -> None:
     archive, other = (open_archive(tmp_path, HashingEmbedder(64), ExactStore) for _ in range(2))
     fill(archive, numbered_texts(sentences(60)))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     other.forget([1])
     with ThreadPoolExecutor(1) as pool, archive.index.alone:
@@ -243,7 +243,7 @@ def test_a_recall_is_the_same_whatever_the_store_holds(tmp_path: Path, store: Wa
     queries, everything = sentences(6, seed=2), np.ones(1_000, np.bool_)
     exact = open_archive(tmp_path, StaticEmbedder(), never)
     fill(exact, numbered_texts(sentences(1_000)))
-    exact.embed_pending()
+    exact.queue.embed_pending()
     archive = open_archive(tmp_path, StaticEmbedder(), lambda: store, exact_up_to=0)
     for most in (520, 240, 240):
         assert sum(archive.index.advance() for _ in range(most // 40)) == most
@@ -262,7 +262,7 @@ def test_a_filter_holds_with_an_index_too(tmp_path: Path, store: Watched) -> Non
     archive = open_archive(tmp_path, None, lambda: store, exact_up_to=0)
     steps = [said(text, at, session=f"s{at % 40}") for at, text in enumerate(sentences(1_000), 1)]
     fill(archive, steps)
-    archive.embed_pending()
+    archive.queue.embed_pending()
     for _ in range(20):
         archive.index.advance()
     only = Filter(session="s7")
@@ -281,7 +281,7 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
     queries = sentences(20, seed=9)
     archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
     fill(archive, [said(text, at, session=f"s{at // 50}") for at, text in enumerate(texts, 1)])
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     store = archive.index.store
     assert store.count() == len(archive.catalog) == 2_500
@@ -300,7 +300,7 @@ def test_the_index_gives_the_same_best_passages_as_exact_search(tmp_path: Path) 
     everything = np.ones(2_500, np.bool_)
     same = hits = 0
     for query in queries:
-        vector = archive.embedder.embed_queries([query])[0]
+        vector = archive.queue.embedder.embed_queries([query])[0]
         best = exact_neighbours(archive.catalog.id.tolist(), archive.catalog.vectors, vector, 20)[0].tolist()
         hits += len(set(store.query(vector, 20)[0].tolist()) & set(best))
         one, other = Search(archive).score(query, LATER, everything), Search(indexed).score(query, LATER, everything)
@@ -325,7 +325,7 @@ def test_a_crash_between_the_store_and_its_watermark_loses_and_doubles_nothing(
     embedder = CountingEmbedder()
     archive = open_archive(tmp_path, embedder, "chroma", exact_up_to=0)
     steps = fill(archive, numbered_texts(sentences(PASSAGES)))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     assert sum(archive.index.advance() for _ in range(moved // 40)) == moved
     keep = archive.journal.keep
 
@@ -359,7 +359,7 @@ def test_a_crash_between_the_store_and_its_watermark_loses_and_doubles_nothing(
 def test_an_index_whose_files_were_deleted_is_filled_again(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     archive.close()
     shutil.rmtree(tmp_path / "index")
@@ -374,7 +374,7 @@ def test_an_index_whose_files_were_deleted_is_filled_again(tmp_path: Path) -> No
 def test_another_store_is_filled_from_the_journal(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     archive.close()
     for store in ("exact", "exact", "chroma"):
@@ -409,7 +409,7 @@ def test_an_index_that_is_complete_but_held_is_done_without(tmp_path: Path, monk
     monkeypatch.setattr(tinymem.archive.indexing.index, "HANDED_OVER", 0.2)
     archive = open_archive(tmp_path, None, "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     text = Search(archive).recall(QUERY, 500, LATER).text
     second = open_archive(tmp_path, None, "chroma", exact_up_to=0)
@@ -509,7 +509,7 @@ def vectors_of(archive: Archive, step: int) -> list[bytes]:
 def test_a_memory_that_needs_no_index_now_forgets_in_the_files_of_the_one_it_had(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     archive.close()
     archive = open_archive(tmp_path, StaticEmbedder(), "chroma")
@@ -525,7 +525,7 @@ def test_a_memory_that_needs_no_index_now_forgets_in_the_files_of_the_one_it_had
 def test_what_another_store_forgot_is_gone_from_the_first_ones_files_with_its_next_forgetting(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, StaticEmbedder(), "chroma", exact_up_to=0)
     fill(archive, numbered_texts(TEXTS))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     archive.index.follow()
     blobs = vectors_of(archive, 121)
     archive.close()

@@ -63,7 +63,7 @@ def test_each_namespace_remembers_its_own(tmp_path: Path) -> None:
         embedders = []
         for namespace in ("ann", "bob", "cid", "new"):
             with memories.open(namespace) as memory:
-                embedders.append(memory.long_term.embedder)
+                embedders.append(memory.long_term.queue.embedder)
     assert [one.name for one in embedders] == ["hashing:64", "hashing:32", "hashing:64", "static"]
     assert embedders[0] is embedders[2]
 

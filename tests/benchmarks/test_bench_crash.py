@@ -73,7 +73,7 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Expec
     worker.open("exact")
     for name in ("add", "archive", "update the scratchpad", "forget", "summarise episodes", "mark milestones"):
         OPERATIONS[name].work(worker)
-    worker.memory.long_term.embed_pending()
+    worker.memory.long_term.queue.embed_pending()
     worker.memory.close()
     monkeypatch.setattr(tinymem.archive.indexing.indexing, "IDLE", 1e6)  # the background mends nothing unseen
     expected = Expected()

@@ -83,7 +83,7 @@ def on_terminal(program: str, cwd: Path, **env: str) -> str:
 def test_what_is_printed_is_the_report(tinymem: Run, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     with HierarchicalMemory(memory, create=False) as opened:
-        opened.long_term.embed_pending()
+        opened.long_term.queue.embed_pending()
     with HierarchicalMemory(memory, create=False) as opened:
         opened.path = Path("memory")
         report, picture = report_of(opened, steps=5), draw_memory(opened)

@@ -125,7 +125,7 @@ def fill(path: Path) -> None:
         steps = [MessageStep("user", f"Lot {i} has {i * 7} crates.", session="lots") for i in lots]
         memory.add_steps([*steps, MessageStep("user", "The gate code is 4711.", session="gate")])
         memory.medium_term.settle()
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
 
 
 @pytest.fixture(scope="module")

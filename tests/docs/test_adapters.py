@@ -40,7 +40,7 @@ with HierarchicalMemory(sys.argv[1], embedder="example:64", store="example", win
     memory.long_term.index.exact_up_to = 0  # ask the store, however little there is
     memory.add_messages([{"role": "user", "content": f"Message {n} is about nothing."} for n in range(30)])
     memory.add_messages([{"role": "user", "content": "The staging server is at 10.0.0.7."}])
-    memory.long_term.embed_pending()
+    memory.long_term.queue.embed_pending()
     memory.long_term.index.follow()
     store = memory.long_term.index.store
     assert store.count() == 31, store.count()

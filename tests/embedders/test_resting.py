@@ -115,7 +115,7 @@ def test_a_run_goes_on_while_the_server_is_down_and_all_is_embedded_once_it_is_b
 
         server = port.start()
         found = memory.recall(QUERY, 200)
-        assert best_of(found) == KEY_TEXT and found.note == "" == memory.long_term.trouble
+        assert best_of(found) == KEY_TEXT and found.note == "" == memory.long_term.queue.trouble
         stats = memory.stats()
         assert (stats.waiting_steps, stats.passages, stats.embedder_state) == (0, stats.steps, "ready")
         assert len(server.inputs()) == 61 + 1
@@ -215,20 +215,20 @@ def test_bm25_of_what_waits_is_that_of_what_is_embedded(tmp_path: Path, embedded
     archive = open_archive(tmp_path, embedder)
     steps = numbered_texts([*sentences(embedded + 60, seed=4), KEY_TEXT, "loadConfig reads kumquat.yaml", " ", "!?"])
     fill(archive, steps[:embedded])
-    archive.embed_pending()
+    archive.queue.embed_pending()
     embedder.away = BOTH
     fill(archive, steps[embedded : embedded + 30])
     Search(archive).recall("x", 100, LATER)
     fill(archive, steps[embedded + 30 :])
     queries = [QUERY, "load config", sentences(embedded + 60, seed=4)[-1], "nothing of the kind", ""]
-    archive.catch_up()
+    archive.queue.catch_up()
     assert len(archive.catalog) == len(steps) - 1 and archive.journal.counts()["passages"] == embedded
     waiting = [archive.journal.search_text(query, archive.queue.waiting) for query in queries]
     assert [found.ids.tolist() for found in waiting] != [
         archive.journal.search_text(query).ids.tolist() for query in queries
     ]
     embedder.away = ()
-    archive.embed_pending()
+    archive.queue.embed_pending()
     for query, found in zip(queries, waiting, strict=True):
         true = archive.journal.search_text(query)
         assert [np.asarray(part).tolist() for part in found] == [np.asarray(part).tolist() for part in true], query
@@ -239,7 +239,7 @@ def test_what_is_embedded_is_still_found_by_its_vectors_where_only_passages_fail
     embedder = Unreliable(64)
     archive = open_archive(tmp_path, embedder)
     fill(archive, numbered_texts(sentences(30)))
-    archive.embed_pending()
+    archive.queue.embed_pending()
     embedder.away = ("passages",)  # as a server that refuses one of the texts
     fill(archive, [said(KEY_TEXT)])
     scored = Search(archive).score(sentences(30)[3], LATER, np.ones(len(archive.catalog), np.bool_))

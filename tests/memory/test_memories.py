@@ -54,7 +54,7 @@ def test_a_namespace_stays_open_until_room_is_needed(memories: Memories) -> None
 
 def test_the_embedder_and_the_counter_are_shared(memories: Memories) -> None:
     with memories.open("ann") as ann, memories.open("bob") as bob:
-        assert ann.long_term.embedder is bob.long_term.embedder
+        assert ann.long_term.queue.embedder is bob.long_term.queue.embedder
         assert ann.long_term.counter is bob.long_term.counter
         assert ann.long_term.index is not bob.long_term.index
 

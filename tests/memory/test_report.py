@@ -242,7 +242,7 @@ def test_nothing_is_embedded_and_little_is_read_of_a_long_memory(tmp_path: Path)
     with open_memory(tmp_path, embedder=embedder) as memory:
         memory.add_steps(chatter(2_000, session="yard"))
         memory.flush()
-        memory.long_term.in_background = False  # or it would embed what waits
+        memory.long_term.indexing.in_background = False  # or it would embed what waits
         memory.add_steps(chatter(40, 2_000))
         before = memory.stats()
         reads: list[str] = []

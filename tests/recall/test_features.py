@@ -35,7 +35,7 @@ EMBEDDERS: list[Embedder] = [HashingEmbedder(64), StaticEmbedder()]
 def matrix_of(folder: Path, steps: Sequence[Step], query: str, embedder: Embedder) -> tuple[Vectors, Catalog]:
     archive = open_archive(folder, embedder)
     fill(archive, steps)
-    archive.embed_pending()
+    archive.queue.embed_pending()
     scored = Search(archive).score(query, LATER, np.ones(len(archive.catalog), np.bool_))
     assert scored.features.shape == (len(scored.rows), len(NAMES))
     assert scored.features.dtype == np.float32

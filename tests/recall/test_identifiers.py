@@ -245,7 +245,7 @@ def test_a_stretch_brings_back_the_listing_that_introduced_a_path_before_the_mem
     steps = an_agents_run()
     first = open_archive(tmp_path)
     fill(first, steps[:2])
-    first.embed_pending()
+    first.queue.embed_pending()
     first.close()
     archive = open_archive(tmp_path)
     fill(archive, steps[2:])

@@ -151,7 +151,7 @@ tinymem.archive.indexing.index.BATCH, tinymem.archive.indexing.indexing.IDLE = 2
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400)
 first = memory.stats().steps
 memory.add_steps([MessageStep("user", f"lot {at} holds {at * 7} crates") for at in range(first, first + 400)])
-memory.long_term.embed_pending()
+memory.long_term.queue.embed_pending()
 print(memory.long_term.journal.last_passage(), flush=True)
 """
 
@@ -247,7 +247,7 @@ def test_a_flush_waits_until_vectors_that_are_to_go_are_gone(tmp_path: Path, mon
     """As after a kill in the middle of forgetting, when the Chroma of the dead process still has the files."""
     refused, left = threading.Event(), list[bool]()
     with open_memory(tmp_path) as memory:
-        memory.long_term.in_background = False
+        memory.long_term.indexing.in_background = False
         memory.add_steps(lots(100))
         memory.flush()
         memory.long_term.indexing.rest()
@@ -302,7 +302,7 @@ def test_an_index_that_lags_by_more_than_a_batch_is_a_finding(tmp_path: Path, wa
     with open_memory(tmp_path) as memory:
         memory.add_steps(lots(100))
         memory.flush()
-        memory.long_term.in_background = False  # as in a process that is killed
+        memory.long_term.indexing.in_background = False  # as in a process that is killed
         memory.add_steps(lots(waiting, 100))
     found = doctor(tmp_path)
     assert found.sound == is_sound

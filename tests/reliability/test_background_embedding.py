@@ -93,14 +93,14 @@ def test_adding_does_not_wait_for_the_embedder(tmp_path: Path, embedder: Gated) 
 
 def test_who_is_far_ahead_embeds_a_batch_before_going_on(tmp_path: Path, embedder: Gated) -> None:
     with open_memory(tmp_path, embedder=embedder) as memory:
-        memory.long_term.in_background = False  # as if it were busy with other memories
+        memory.long_term.indexing.in_background = False  # as if it were busy with other memories
         memory.add_steps(lots(200))
-        memory.long_term.in_background = True
+        memory.long_term.indexing.in_background = True
         before = memory.long_term.journal.waiting_tokens()
-        memory.long_term.keep_pace()
+        memory.long_term.indexing.keep_pace()
         assert 0 < len(steps_embedded(memory)) <= 8 and memory.long_term.journal.waiting_tokens() < before
         memory.flush()
-        memory.long_term.keep_pace()
+        memory.long_term.indexing.keep_pace()
         assert steps_embedded(memory) == list(range(1, 201))
 
 
@@ -153,7 +153,7 @@ def test_a_context_does_not_depend_on_how_far_the_background_has_come(tmp_path: 
     shown = []
     for is_there in (True, False):
         with open_memory(tmp_path / str(is_there), embedder="hashing:64", max_tokens=4_000) as memory:
-            memory.long_term.in_background = is_there
+            memory.long_term.indexing.in_background = is_there
             for at, step in enumerate(lots(6 * MOST)):
                 memory.add(step.evolve(id=f"s{at}", timestamp=LATER, session=f"day {at // 5}"))
                 if is_there and at % 7 == 0:

@@ -123,7 +123,7 @@ def crash_again_and_again(folder: Path, store: str, kills: int, longest: float, 
         assert [row[1:3] for row in passages] == expected, "each passage once, in order"
         assert memory.stats().waiting_steps == 0
         if store == "chroma":
-            memory.long_term.embed_pending()
+            memory.long_term.queue.embed_pending()
             memory.flush()
             index = memory.long_term.index  # the Chroma of the killed process may have its files yet
             assert index._once_free(lambda: index.store.count()) == memory.stats().passages

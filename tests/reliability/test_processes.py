@@ -75,9 +75,9 @@ def test_one_process_has_the_index_and_the_others_find_the_same(
 ) -> None:
     monkeypatch.setattr(tinymem.archive.indexing.index, "BATCH", 50)
     with open_memory(tmp_path) as memory:
-        memory.long_term.in_background = False  # which leaves the index to the other process
+        memory.long_term.indexing.in_background = False  # which leaves the index to the other process
         memory.archive([MessageStep("user", f"lot {i} holds {i * 7} crates") for i in range(300)])
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         owner = python(OWNER, tmp_path)
         assert owner.stdout is not None and owner.stdout.readline() == "300\n"
         memory.long_term.index.exact_up_to = 0
@@ -102,7 +102,7 @@ from tinymem.recall.search import Search
 memory = HierarchicalMemory(sys.argv[1], embedder="hashing:64", store=sys.argv[2], max_tokens=400)
 memory.add_steps([MessageStep("user", f"lot {i}") for i in range(40)])
 memory.long_term.index.exact_up_to = 0
-memory.long_term.embed_pending()
+memory.long_term.queue.embed_pending()
 memory.long_term.index.follow()
 step = memory.short_term.steps[-1]
 if not (child := os.fork()):

@@ -59,7 +59,7 @@ def fill(memory: HierarchicalMemory, seed: int = 0) -> None:
 
 
 def catch_up(memory: HierarchicalMemory) -> None:
-    memory.long_term.embed_pending()
+    memory.long_term.queue.embed_pending()
     with suppress(StorageError):
         memory.long_term.index.follow()
 

@@ -103,7 +103,7 @@ def test_another_process_that_has_pages_in_memory_does_not_bring_back_what_is_fo
     archive = open_archive(tmp_path)
     fill(archive, [said(text) for text in sentences(200)])
     steps = fill(archive, [said("zyxqvortex wobbles", session=f"cellar-{at}") for at in range(50)])
-    archive.embed_pending()
+    archive.queue.embed_pending()
     other = python(OTHER, tmp_path)
     assert other.stdout is not None and other.stdout.readline() == "open\n"
     archive.forget([step.step_number or 0 for step in steps])

@@ -35,7 +35,7 @@ def made(folder: Path, seed: int = 0, dimensions: int = 64) -> Path:
     with open_memory(folder, embedder=f"hashing:{dimensions}") as memory:
         memory.long_term.index.exact_up_to = 0
         memory.archive([MessageStep("user", text) for text in sentences(PASSAGES, seed=seed)])
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
     return folder
 
@@ -127,7 +127,7 @@ def test_passages_and_vectors_of_nothing_are_sound(tmp_path: Path) -> None:
     with open_memory(tmp_path) as opened:
         opened.long_term.index.exact_up_to = 0
         opened.archive([MessageStep("user", text) for text in ("", " ", "...", "x", "the the the", "x", "x")])
-        opened.long_term.embed_pending()
+        opened.long_term.queue.embed_pending()
         opened.long_term.index.follow()
     assert doctor(tmp_path).sound
 

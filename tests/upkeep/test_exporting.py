@@ -227,7 +227,7 @@ def test_any_steps_go_there_and_back(
 def test_steps_that_wait_have_no_vectors_yet_and_are_embedded_by_the_import(tmp_path: Path) -> None:
     with open_memory(tmp_path / "memory") as memory:
         memory.archive([said(text) for text in sentences(600)])
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.add(said("The last one waits."))
         text = exported(tmp_path / "memory", vectors=True)
     lines = lines_of(text)

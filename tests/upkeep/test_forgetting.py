@@ -68,7 +68,7 @@ def test_what_is_forgotten_in_any_way_is_in_no_file_nor_is_its_vector(tmp_path: 
         if not retention:  # which leaves the window alone
             memory.add(secret(3))
         assert "zyxqvortex" in next(iter(memory.medium_term)).summary
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
         halves = [row[7][:64] for row in memory.long_term.journal.passages() if row[1] <= 3]
         singles = [np.frombuffer(half, "<f2").astype("<f4").tobytes() for half in halves]
@@ -89,7 +89,7 @@ def with_an_index(path: Path) -> list[bytes]:
     with open_memory(path, embedder="static", store="chroma") as memory:
         memory.long_term.index.exact_up_to = 0
         memory.archive([secret(0), *(said(text, at + 1) for at, text in enumerate(OTHERS[:9]))])
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
         halves = [row[7][:64] for row in memory.long_term.journal.passages() if row[1] == 1]
     found = [*halves, *(np.frombuffer(half, "<f2").astype("<f4").tobytes() for half in halves)]
@@ -114,7 +114,7 @@ def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(
     monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 0.1)
     with_an_index(tmp_path)
     with open_memory(tmp_path, embedder="static", store="chroma") as other:
-        other.long_term.in_background = False  # or it would close what is idle
+        other.long_term.indexing.in_background = False  # or it would close what is idle
         assert other.long_term.index.store.count()
         with open_memory(tmp_path, embedder="static", store="exact") as memory:
             with pytest.raises(StorageError, match=r"the index still has their vectors.*another process"):
@@ -126,7 +126,7 @@ def test_where_the_store_from_before_stays_in_use_an_error_says_what_is_left(
 def test_a_store_from_before_that_cannot_be_opened_is_named_and_tried_again(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         memory.add(secret(0))
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.journal.keep({"store_filled": "chroma:http://127.0.0.1:9"})
         with pytest.raises(StorageError, match=r"the store chroma:http://127\.0\.0\.1:9 also holds"):
             memory.forget(["secret-0"])
@@ -216,7 +216,7 @@ def test_a_namespace_goes_with_its_folder_and_others_stay(tmp_path: Path) -> Non
     for name in ("ann", "bob/../ann"):
         with open_memory(tmp_path, namespace=name, store="chroma") as memory:
             memory.add(said(f"The code of {name} is zyxqvortex."))
-            memory.long_term.embed_pending()
+            memory.long_term.queue.embed_pending()
             memory.long_term.index.follow()
     HierarchicalMemory.forget_namespace(tmp_path, "bob/../ann")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ann", "tinymem.json"]
@@ -284,7 +284,7 @@ def test_a_damaged_namespace_can_be_removed_and_what_it_links_to_stays(tmp_path:
 def test_a_removal_that_fails_half_way_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_memory(tmp_path, store="chroma") as memory:
         memory.add(said("Here."))
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
 
     def refuse(path: Path) -> None:

@@ -277,7 +277,7 @@ def test_a_catalog_that_grows_during_the_change_never_mixes_vectors(folder: Path
             rows = read(after, 300)
             if after == 0:
                 changes.append(pool.submit(reindex, folder, Other(64) if same_length else NEW, store="exact"))
-                until(lambda: setting(folder, "embedder") != memory.long_term.embedder.fingerprint)
+                until(lambda: setting(folder, "embedder") != memory.long_term.queue.embedder.fingerprint)
             return rows
 
         journal.passages = interrupted  # type: ignore[method-assign]
@@ -303,7 +303,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> None:
     with opened(tmp_path, "static", store="chroma") as memory:
         memory.archive([said(text, at) for at, text in enumerate(TEXTS[:40], 1)])
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         memory.long_term.index.follow()
         halves = [row[7] for row in memory.long_term.journal.passages()]
     singles = [np.frombuffer(half, "<f2").astype("<f4").tobytes() for half in halves]
@@ -312,7 +312,7 @@ def test_old_vectors_are_in_no_file_afterwards(tmp_path: Path, store: str) -> No
     reindex(tmp_path, NEW, store=store)
     assert not any(texts_in(tmp_path, *old).values()), "Chroma's files are cleared, whichever store is in use now"
     with opened(tmp_path, NEW, store="chroma") as memory:
-        memory.long_term.in_background = False
+        memory.long_term.indexing.in_background = False
         held = 40 if store == "chroma" else 0
         assert memory.long_term.index.store.count() == held
         assert memory.long_term.index.follow() == 40 - held
@@ -326,12 +326,12 @@ def test_an_index_that_another_memory_holds_is_cleared_when_it_is_opened_next(
 ) -> None:
     monkeypatch.setattr("tinymem.archive.indexing.index.HANDED_OVER", 0.1)
     with opened(folder, store="chroma") as memory:
-        memory.long_term.in_background = False  # or it would close the index when it is asked to
+        memory.long_term.indexing.in_background = False  # or it would close the index when it is asked to
         memory.long_term.index.follow()
         reindex(folder, NEW)
         assert "until the memory is opened again" in caplog.text
     with opened(folder, NEW, store="chroma") as memory:
-        memory.long_term.in_background = False
+        memory.long_term.indexing.in_background = False
         assert memory.long_term.index.store.count() == 0
         assert finds(memory)
 

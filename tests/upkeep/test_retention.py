@@ -78,7 +78,7 @@ def test_over_max_bytes_steps_go_until_the_file_is_small_enough(tmp_path: Path) 
     texts = ["".join(dice.choices("abcdefgh ", k=dice.choice([10, 400, 9_000]))) for _ in range(120)]
     with open_memory(tmp_path) as memory:
         memory.archive([said(text, at) for at, text in enumerate(texts)])
-        memory.long_term.embed_pending()
+        memory.long_term.queue.embed_pending()
         most = memory.long_term.journal.size() // 2
         report = memory.retain(Retention(max_bytes=most))
         assert report.bytes_before > most >= report.bytes_after == memory.long_term.journal.size()

@@ -12,7 +12,6 @@ import logging
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -140,59 +139,6 @@ class Archive:
             with self.checking_parts():
                 return slices(step, ((place.part, place.start, place.end) for place in places))
         return []  # nothing was made of it yet, or another process has forgotten it
-
-    # -- embedding and indexing: what callers ask of the parts ---------------------------------------------------------
-
-    @property
-    def embedder(self) -> Embedder:
-        """The embedder of the memory."""
-        return self.queue.embedder
-
-    @property
-    def trouble(self) -> str:
-        """The embedder's failure and its consequences; "" if it works."""
-        return self.queue.trouble
-
-    def embed_pending(self, at_least: int = 1, advance: Callable[[int], object] = lambda step: None) -> int:
-        """Embed what waits; see `EmbeddingQueue.embed_pending`."""
-        return self.queue.embed_pending(at_least, advance)
-
-    def catch_up(self, at_least: int = 1, once: bool = False) -> None:
-        """Embed what waits, unless the embedder fails; see `EmbeddingQueue.catch_up`."""
-        self.queue.catch_up(at_least, once)
-
-    def question(self, text: str, catalog: Catalog, now: datetime) -> Callable[[], Query]:
-        """Return the analysis of a question, which embeds it; see `EmbeddingQueue.question`."""
-        return self.queue.question(text, catalog, now)
-
-    @property
-    def in_background(self) -> bool:
-        """True while the background embeds and indexes what waits, and so does closing."""
-        return self.indexing.in_background
-
-    @in_background.setter
-    def in_background(self, value: bool) -> None:
-        self.indexing.in_background = value
-
-    def begin_background(self, summarise: Callable[[], object]) -> None:
-        """Leave what waits, and will wait, to the background; `summarise` makes the summaries of what was archived."""
-        self.indexing.begin(summarise)
-
-    def wake(self) -> None:
-        """Have the background embed and index what waits, soon if it is much, else when nobody calls."""
-        self.indexing.wake()
-
-    def hurry(self) -> None:
-        """Have the background do now what waits, since somebody waits for that."""
-        self.indexing.hurry()
-
-    def keep_pace(self) -> None:
-        """Embed a batch, or wait a moment, where steps come faster than the background can embed or index them."""
-        self.indexing.keep_pace()
-
-    def flush(self, progress: Progress = no_progress) -> None:
-        """Wait until all that is embedded now is in the index. Raises what the store raises."""
-        self.indexing.flush(progress)
 
     # -- out ----------------------------------------------------------------------------------------------------------
 

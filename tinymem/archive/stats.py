@@ -44,8 +44,8 @@ def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
     return Stats(
         namespace=namespace,
         archived_steps=counts["steps"] - counts["window_steps"],
-        embedder=archive.embedder.name,
-        embedder_state=archive.trouble or "ready",
+        embedder=archive.queue.embedder.name,
+        embedder_state=archive.queue.trouble or "ready",
         indexed_passages=indexed,
         unindexed_passages=counts["passages"] - indexed if archive.indexing.waits_for_index else 0,
         store=store,

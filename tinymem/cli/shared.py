@@ -63,7 +63,7 @@ class Target:
         if not create:
             self.check()
         memory = HierarchicalMemory(self.place, namespace=self.namespace, embedder=self.embedder, create=create)
-        memory.long_term.in_background = writes or create
+        memory.long_term.indexing.in_background = writes or create
         return memory
 
     def open_to_read(self) -> HierarchicalMemory:

@@ -186,7 +186,7 @@ class HierarchicalMemory(StepCollection):
                     window.begin_with(prompt)
                 self._upkeep.settle(0)
                 self._upkeep.finish()
-                archive.begin_background(episodes.catch_up)
+                archive.indexing.begin(episodes.catch_up)
             except BaseException:
                 archive.journal.close()
                 raise
@@ -772,10 +772,10 @@ class HierarchicalMemory(StepCollection):
             StorageError: The index cannot be written, or another process that has it open does not write it.
         """
         self._check_open()  # without the lock, since embedding takes time
-        self.long_term.embed_pending(advance=lambda step: self.long_term.hurry())
-        self.long_term.hurry()
+        self.long_term.queue.embed_pending(advance=lambda step: self.long_term.indexing.hurry())
+        self.long_term.indexing.hurry()
         self.medium_term.settle()
-        self.long_term.flush(check_callable("progress", progress) or no_progress)
+        self.long_term.indexing.flush(check_callable("progress", progress) or no_progress)
 
     def export(self, file: str | Path | TextIO, *, vectors: bool = False, progress: Progress | None = None) -> Exported:
         """Write all that the memory holds as lines of JSON, which `tinymem.import_memory` reads.
@@ -903,7 +903,7 @@ class HierarchicalMemory(StepCollection):
                     self._scratchpad.keep()
                 finally:
                     if self._place.remove is not None:  # what is gone in a moment
-                        self.long_term.in_background = False
+                        self.long_term.indexing.in_background = False
                     self.long_term.close()
                     if self._place.remove is not None:
                         self._place.remove()

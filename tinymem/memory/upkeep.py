@@ -65,7 +65,7 @@ class Upkeep:
         """Have what left the window embedded, summarised and indexed in the background; then apply the retention."""
         if self._window.needs_indexing:
             self._window.needs_indexing = False
-            self._archive.wake()
+            self._archive.indexing.wake()
         if self._retention is not None:
             self._until_look -= added
             if self._until_look <= 0:
@@ -125,4 +125,4 @@ class Upkeep:
                 self._archive.purge()
         except TinymemError as error:
             warn_hourly(logger, self._archive.folder, "the memory is over its retention: %s", error)
-        self._archive.keep_pace()
+        self._archive.indexing.keep_pace()

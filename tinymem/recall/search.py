@@ -83,7 +83,7 @@ class Search:
         more since.
         """
         catalog = self._past.catalog if catalog is None else catalog
-        return self._scored(self._past.question(text, catalog, now)(), allowed, catalog)
+        return self._scored(self._past.queue.question(text, catalog, now)(), allowed, catalog)
 
     def _scored(
         self,
@@ -109,14 +109,14 @@ class Search:
         only: Filter | None = None,
     ) -> Explanation:
         past = self._past
-        past.catch_up()
+        past.queue.catch_up()
         only = only or Filter()
         with self._held():
             catalog = past.catalog
             allowed = catalog.allowed(only, hidden)
             if not text.strip() or not (allowed.any() or isinstance(catalog, Outline)):
-                return Explanation(text, budget, Recall("", 0, (), past.trouble), ())
-            question = past.question(text, catalog, now)
+                return Explanation(text, budget, Recall("", 0, (), past.queue.trouble), ())
+            question = past.queue.question(text, catalog, now)
         query, packed = question(), None
         with self._held():
             if not past.holds(catalog) or len(catalog) != len(allowed):  # changed meanwhile
@@ -136,7 +136,7 @@ class Search:
     def _packed(self, scored: ScoredCandidates, text: str, budget: int, limits: Limits) -> Explanation | None:
         """Pack the best of what was scored; None where the catalog's files have changed meanwhile."""
         past, catalog = self._past, scored.catalog
-        blind = limits.min_relevance is None and past.trouble  # words alone tell little of what is unrelated
+        blind = limits.min_relevance is None and past.queue.trouble  # words alone tell little of what is unrelated
         least = 0 if blind else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
         ranked = scored.ranked(budget, least)
@@ -152,7 +152,7 @@ class Search:
             recalled, left_out = pack(
                 ranked, past.fetch, past.counter, room, past.key, limits, past.opened, every, asked=text
             )
-        note = past.trouble
+        note = past.queue.trouble
         if not note and not scored.query.is_stretch:
             asked = [*labels(text[:LABELLED]).items()][:MOST_NAMES]
             unknown = [name for name, words in asked if not past.has_words(words)]

@@ -138,7 +138,7 @@ def _embed(archive: Archive, came: _Import, progress: Progress) -> int:
         share = min(max(step - 1, 0) / span, 1)
         progress(came.steps + round(share * came.steps), 2 * came.steps)
 
-    done = archive.embed_pending(advance=advance)
+    done = archive.queue.embed_pending(advance=advance)
     advance(came.last + 1)
     return done
 
@@ -155,7 +155,7 @@ class _Import:
         self.scratchpad = self._ended = False
         self._journal, self._header = journal, header
         self._summaries = Episodes()
-        self._made = _Made(archive) if header.fingerprint == archive.embedder.fingerprint else None
+        self._made = _Made(archive) if header.fingerprint == archive.queue.embedder.fingerprint else None
 
     def read(self, lines: Iterator[tuple[int, Any]], file: Path, progress: Progress) -> None:
         """Write all lines."""
@@ -248,11 +248,10 @@ class _Made:
         if line.vectors is None or len(line.vectors) != len(passages):
             self.write()
             return False
-        dimensions = self._archive.embedder.dimensions
+        embedder = self._archive.queue.embedder
+        dimensions = embedder.dimensions
         if len(passages) and line.vectors.shape[1] != dimensions:
-            raise InputError(
-                f"vectors of {self._archive.embedder.name} have {dimensions} dimensions, not {line.vectors.shape[1]}"
-            )
+            raise InputError(f"vectors of {embedder.name} have {dimensions} dimensions, not {line.vectors.shape[1]}")
         self._passages += [(line.row.number, passage) for passage in passages]
         self._vectors += [*line.vectors]
         self._until = Mark(line.row.number + 1, 0)
@@ -262,7 +261,7 @@ class _Made:
 
     def write(self) -> None:
         """Write the added vectors."""
-        journal, dimensions = self._archive.journal, self._archive.embedder.dimensions
+        journal, dimensions = self._archive.journal, self._archive.queue.embedder.dimensions
         vectors = np.array(self._vectors, np.float32).reshape(len(self._vectors), dimensions)
         journal.put_passages(journal.mark, self._until, self._passages, vectors)
         self._passages, self._vectors = [], []

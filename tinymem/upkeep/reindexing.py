@@ -145,8 +145,8 @@ def _make_index(folder: Path, embedder: Embedder, store: str | VectorStore, shar
     )
     try:
         archive.index.clear()
-        archive.embed_pending()
-        archive.flush()
+        archive.queue.embed_pending()
+        archive.indexing.flush()
     except StorageError as error:
         logger.warning("the index keeps its old vectors until the memory is opened again: %s", error)
     finally:

@@ -42,7 +42,7 @@ def usefulness(said: Iterable[Sequence[Step]]) -> list[float]:
     are a fair sample (Cohen and Kaplan, Summarizing data using bottom-k sketches, 2007). So 100,000 short ones take six
     seconds or so, and 60 MB at most. `log(1 + N / n)` is inverse document frequency (Spärck Jones 1972); the root is
     between counting a word that n groups have in full for each of them, and as lost with none but the last. What the
-    figures are chosen by, and what they are worth: benchmarks/README.md, Retention.
+    figures are chosen by, and what they are worth: benchmarks/tables/retention.md.
 
     >>> from tinymem import MessageStep
     >>> [low, high] = usefulness([[MessageStep("user", "Hi there!")], [MessageStep("user", "Gate B42, seat 17C")]])

@@ -52,10 +52,10 @@ def semantic_pruning(
 
     Passages are scored as `recall` scores them (cosine, BM25, structure, in a linear fusion with published weights) and
     taken greedily by relevance over a power of their cost. Facility location and maximal marginal relevance, which
-    weigh the passages chosen already, measured the same within chance; benchmarks/README.md has the figures. Tokens are
-    counted on the messages as sent. The same steps give the same window. Each text is embedded once, and vectors are
-    kept for the newest 4,096 steps, or one window where that is longer; one strategy may serve several windows and
-    threads.
+    weigh the passages chosen already, measured the same within chance; benchmarks/tables/pruning.md has the figures.
+    Tokens are counted on the messages as sent. The same steps give the same window. Each text is embedded once, and
+    vectors are kept for the newest 4,096 steps, or one window where that is longer; one strategy may serve several
+    windows and threads.
 
     >>> steps = [TaskStep("Fix the login test"), MessageStep("user", "The login test fails on port 8080."),
     ...          *(MessageStep("user", f"Lunch on day {day} was soup again, with bread.") for day in range(30))]

@@ -93,7 +93,7 @@ def open_memory(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.Mo
 
 def alone(memory: HierarchicalMemory) -> HierarchicalMemory:
     """Return a memory that nothing but its caller's thread works for: what the background asks is counted as well."""
-    memory.long_term.in_background = False
+    memory.long_term.indexing.in_background = False
     background.dismiss(memory.long_term.indexing)
     return memory
 
@@ -208,16 +208,16 @@ def test_one_host_at_a_time_embeds(open_memory: Open) -> None:
     embedders = [Counting(64), Counting(64)]
     one, other = (open_memory(embedder=embedder) for embedder in embedders)
     for memory in (one, other):
-        memory.long_term.in_background = False
+        memory.long_term.indexing.in_background = False
     one.add(MessageStep("user", "The staging server is at 10.0.0.7."))
     with one.long_term.journal.turn(0) as is_ours:
         assert is_ours
-        other.long_term.catch_up(once=True)
+        other.long_term.queue.catch_up(once=True)
         assert embedders[1].documents == 0
         with other.long_term.journal.turn(0.05) as is_ours:
             assert not is_ours
-    other.long_term.catch_up(once=True)
-    one.long_term.catch_up(once=True)
+    other.long_term.queue.catch_up(once=True)
+    one.long_term.queue.catch_up(once=True)
     assert [embedder.documents for embedder in embedders] == [0, 1]
 
 

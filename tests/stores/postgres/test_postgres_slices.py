@@ -71,9 +71,9 @@ def memory(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """A memory of some hundred passages, in a namespace of its own."""
     monkeypatch.setenv("TINYMEM_CACHE", str(tmp_path / "cache"))
     with HierarchicalMemory(postgres.url(), namespace=str(uuid4()), window_tokens=500) as made:
-        made.long_term.in_background = False
+        made.long_term.indexing.in_background = False
         made.add_steps(a_run())
-        made.long_term.catch_up()
+        made.long_term.queue.catch_up()
         yield made
 
 
@@ -154,7 +154,7 @@ def test_the_statistics_follow_what_comes_and_goes(memory: HierarchicalMemory, m
         memory.forget(session=session)
         assert journal.check_terms().fault is None
     memory.add_steps([step.evolve(id=f"again {step.id}") for step in a_run(40)])
-    memory.long_term.catch_up()
+    memory.long_term.queue.catch_up()
     assert journal.check_terms().fault is None
     sliced = found(memory)
     monkeypatch.setattr(SLICED, 20_000)

@@ -193,7 +193,7 @@ class View:
             return {"steps": count, "forgotten": False}
         if count != expected:
             raise InputError(f"there are {pluralize(count, 'step')} now, not {expected:,}: count again")
-        self.memory.long_term.in_background = True  # the index is written again
+        self.memory.long_term.indexing.in_background = True  # the index is written again
         self.memory.forget(ids, **filters)
         with self._lock:
             self._kept.clear()

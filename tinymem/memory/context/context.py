@@ -24,9 +24,9 @@ Kind: TypeAlias = Literal["message", "placeholder", "moved", "note", "episodes",
 class Shares:
     """The share of a context, less the fixed steps, that each part has at most; recall has what they leave.
 
-    The defaults are measured: benchmarks/README.md. Episodes have no share unless they are given one: recall finds more
-    in the same tokens, and they are for a model that is to see what its history was about. Raises InputError unless
-    each is from 0 to 1, all together too.
+    The defaults are measured: benchmarks/tables/episodes.md. Episodes have no share unless they are given one: recall
+    finds more in the same tokens, and they are for a model that is to see what its history was about. Raises InputError
+    unless each is from 0 to 1, all together too.
     """
 
     window: float = 0.5
