@@ -46,7 +46,7 @@ STAGES = {
     "pack": ["recall.search:pack"],
     "near-duplicates": ["recall.diversity:Repetitions.take"],
     "render": ["recall.packing:_Packer.render"],
-    "window": ["window.sending:Sending.__call__"],
+    "window": ["window.sending:MessageRenderer.__call__"],
     "follow the journal": ["archive.durable_window:DurableWindow.catch_up"],
     "the rest": ["memory.hierarchy:HierarchicalMemory.context", "memory.hierarchy:HierarchicalMemory.recall"],
 }  # fmt: skip
