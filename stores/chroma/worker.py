@@ -21,7 +21,7 @@ from tinymem.stores.chroma.store import ChromaStore
 
 __all__ = ["main"]
 
-IDLE = 60.0  # seconds without a request, and without an open store
+IDLE = 15.0  # seconds without a request, and without an open store
 MOST = 100  # stores opened in one life
 
 
