@@ -13,7 +13,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 from tinymem.steps.checks import check_number
 from tinymem.stores.words import CJK, has_cjk
@@ -46,7 +48,8 @@ def wording(text: str) -> str:
     return " ".join(_PUNCTUATION.sub("", folded).split()) or folded.strip()
 
 
-class Utterance(NamedTuple):
+@dataclass(frozen=True)
+class Utterance:
     """A text, who said it, as what, and its `wording` if it is short, else ""."""
 
     text: str
@@ -57,6 +60,12 @@ class Utterance(NamedTuple):
     def of(cls, text: str, by: str = "") -> Utterance:
         """Return a text with its wording."""
         return cls(text, by, wording(text) if len(text) < SHORT else "")
+
+    @cached_property
+    def shingles(self) -> frozenset[int]:
+        """The hashes of its shingles, with who said it before them."""
+        words = [self.by, *(_CJK_WORD if has_cjk(self.text) else _WORD).findall(self.text.lower())]
+        return frozenset(map(hash, zip(words, words[1:], words[2:], strict=False)))
 
 
 class UtteranceCounts:
@@ -116,7 +125,7 @@ class Repetitions:
     def __init__(self, diversity: float = DIVERSITY, asked: str = "") -> None:
         self.diversity = check_number("diversity", diversity, 0, 1)
         self._least = 1 - self.diversity
-        self._taken: list[set[int]] = []  # hashed shingles of each wording
+        self._taken: list[frozenset[int]] = []  # hashed shingles of each wording
         self._known: set[int] = set()  # of all
         self._asked = asked
         self._short: list[Utterance] = []  # what is short,
@@ -133,8 +142,7 @@ class Repetitions:
             return True
         if said.words:
             return self._take_short(said, candidates)
-        words = [said.by, *(_CJK_WORD if has_cjk(said.text) else _WORD).findall(said.text.lower())]
-        shingles = {*map(hash, zip(words, words[1:], words[2:], strict=False))}
+        shingles = said.shingles
         may_repeat = len(shingles & self._known) >= self._least * len(shingles)  # quicker, and few do
         if may_repeat and any(self._resemble(shingles, other) for other in self._taken):
             return False
@@ -167,7 +175,7 @@ class Repetitions:
         alone = Repetitions(self.diversity)
         return alone.take(before) and not alone.take(said)
 
-    def _resemble(self, one: set[int], other: set[int]) -> bool:
+    def _resemble(self, one: frozenset[int], other: frozenset[int]) -> bool:
         size, least = len(one) + len(other), self._least
         if min(len(one), len(other)) < least * max(len(one), len(other)):  # quicker, and true of most
             return False
