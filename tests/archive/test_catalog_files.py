@@ -18,7 +18,7 @@ from memories import chatter, fill, open_archive, python, said, sqlite, without_
 
 from tinymem.archive import archive as archive_module
 from tinymem.archive.archive import Archive
-from tinymem.archive.catalog.files import CATALOG, CatalogFiles
+from tinymem.archive.catalog.files import CATALOG, TAIL, CatalogFiles
 from tinymem.errors import StorageError
 from tinymem.protocols import EmbeddedPassage
 from tinymem.protocols.settings import EMBEDDER_CHANGES
@@ -115,6 +115,24 @@ def column(folder: Path, name: str) -> Path:
     """The file of a column."""
     (found,) = [path for path in generation(folder).iterdir() if path.name.partition("-")[0] == name]
     return found
+
+
+def test_the_newest_passages_reach_the_files_together(archive: Archive, tmp_path: Path) -> None:
+    write(archive, 100)
+    check(archive)
+    state = tmp_path / CATALOG / "state"
+    before = state.read_bytes()
+    for first in range(100, 106, 2):
+        write(archive, 2, first)
+        check(archive)
+    assert state.read_bytes() == before
+    with closing(open_archive(tmp_path)) as other:  # which has a tail of its own, or appends what is there
+        write(other, 3, 106)
+        check(other)
+        check(archive)
+        write(archive, TAIL, 200)
+        assert len(check(archive)) == len(check(other))
+    assert state.read_bytes() != before
 
 
 def test_the_files_hold_what_the_journal_holds_however_it_came(archive: Archive, tmp_path: Path) -> None:

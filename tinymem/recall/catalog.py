@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinymem.errors import describe_type
-from tinymem.protocols import Ids, PassageColumns, Vectors
+from tinymem.protocols import EmbeddedPassage, Ids, PassageColumns, Vectors
 from tinymem.recall.query.identifiers import Codes, Seen, read
 from tinymem.stores.filter import Filter
 
@@ -75,6 +75,10 @@ class Growing:
             data[: self._used] = self._data[: self._used]
             self._data = data
         return self._data[self._used : need]
+
+    def has_room(self, count: int) -> bool:
+        """Return whether `count` rows can be appended without moving those that are there."""
+        return self._used + count <= len(self._data) and self._data.flags.writeable
 
     def keep(self, count: int) -> None:
         """Append the first `count` rows of the room."""
@@ -218,6 +222,14 @@ class Catalog:
         for first, end in chain(zip(*spans, strict=True), self.removed):
             allowed[first:end] = False
         return allowed
+
+    def has_room(self, rows: Sequence[EmbeddedPassage]) -> bool:
+        """Return whether these passages can be appended without moving those that are here."""
+        identifiers = sum(len(row.identifiers) for row in rows) // 4
+        needs = {name: identifiers if name == "identifiers" else len(rows) for name in self.columns}
+        return self.seen.has_room(len(self.identifiers) + identifiers) and all(
+            column.has_room(needs[name]) for name, column in self.columns.items()
+        )
 
     def extend(self, rows: Sequence[Any]) -> None:
         """Append passages as `Journal.passages` returns them.

@@ -87,7 +87,7 @@ class Columns:
         if held is None or len(held) < length:
             try:
                 with open(self.folder / name, "rb") as file:
-                    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    mapped = _map_own(file.fileno())
             except (OSError, ValueError) as error:  # ValueError: it is empty
                 raise DamagedCatalogError(error) from error
             base, shape = dtype.subdtype or (dtype, ())
@@ -260,6 +260,14 @@ def erase(folder: Path) -> None:
                     opened.write(bytes(min(AT_ONCE, size - at)))
         file.unlink()
     gone.rmdir()
+
+
+def _map_own(file: int) -> mmap.mmap:
+    """Map a file; what is written into the mapping is in this process's memory alone, and only the pages it is on."""
+    try:
+        return mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
+    except OSError:  # where all that might be written has to be reserved
+        return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 def _put(path: str, at: int, raw: bytes, length: int) -> int:

@@ -5,6 +5,9 @@ used, once for all processes. A process that finds passages in the journal beyon
 and then replaces the state, which counts what is written. Files that were touched by something else, or written before
 the machine was started again, are compared with their checksums. If anything is wrong, all are made again. When a step
 is forgotten, its rows are overwritten with nothing; when many are empty, the others are copied.
+
+The newest passages, up to TAIL of them, are written into this process's own pages of what it has mapped, and reach the
+files together: an agent's turn adds a few, and writing nine files for them would take a tenth of its context.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 CATALOG = "catalog"  # the folder, in a namespace's
 STATE, LOCK = "state", "lock"
+TAIL = 64  # passages that are in no file yet
 WAIT = 30.0  # seconds for another process that writes, and gets no further
 PAUSE = 0.005
 
@@ -55,6 +59,7 @@ class CatalogFiles:
         self._state: State | None = None
         self._read: tuple[int, int, int] | None = None  # which state was read
         self._catalog: Catalog | None = None
+        self._tail = 0  # its passages that are in no file
         self._is_off = False
         self._is_compared = False
 
@@ -79,7 +84,7 @@ class CatalogFiles:
             with self._thread:
                 is_sound = self._is_sound(journal, origin)
                 known = -1 if self._catalog is None else self._catalog.last_id
-                if not is_sound or journal.last_passage() > known:
+                if not is_sound or (journal.last_passage() > known and not self._extend_tail(journal)):
                     with self._locked():
                         self._follow(journal, origin, progress)
                 return self._catalog
@@ -92,7 +97,7 @@ class CatalogFiles:
         return None
 
     def _release(self) -> None:
-        self._is_compared = False
+        self._is_compared, self._tail = False, 0
         self._columns = self._state = self._read = self._catalog = None
 
     def _is_sound(self, journal: Journal, origin: Origin) -> bool:
@@ -130,7 +135,24 @@ class CatalogFiles:
         return self._columns
 
     def _show(self, state: State) -> None:
+        if self._tail:
+            self._columns, self._tail = None, 0  # mapped again without the tail, and without its names
         self._catalog, self._state = self._columns_of(state).catalog(state), state
+
+    def _extend_tail(self, journal: Journal) -> bool:
+        """Append the newest passages in memory; False where they are many, or there is no room for them."""
+        assert self._catalog is not None
+        rows = journal.passages(self._catalog.last_id, TAIL + 1 - self._tail)
+        if self._tail + len(rows) > TAIL or not self._catalog.has_room(rows):
+            return False
+        try:
+            self._tail += len(rows)
+            self._catalog.extend(rows)
+            self._catalog.seen.know(len(self._catalog))
+        except BaseException:
+            self._release()  # half an extension is never read
+            raise
+        return True
 
     # -- under the lock -----------------------------------------------------------------------------------------------
 
@@ -154,6 +176,9 @@ class CatalogFiles:
             self._extend(now, progress)
 
     def _extend(self, journal: Journal, progress: Progress) -> None:
+        if self._tail:
+            assert self._state is not None
+            self._show(self._state)
         assert self._catalog is not None
         total = 0  # counted where it takes more than one step, since counting takes as long as the memory is large
         try:
@@ -290,6 +315,8 @@ class CatalogFiles:
         if not self.exist:
             return
         with self._thread, self._locked(), journal.reading() as now:
+            if self._tail:
+                self._release()
             try:
                 state = read_state(self._folder / STATE)
                 origin = _origin(now, state.origin.dimensions)

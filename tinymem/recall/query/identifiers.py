@@ -192,6 +192,11 @@ class Seen:
             new = np.flatnonzero((held == 0) | (held > mine + 1))[::-1]
             table[at[new]] = mine[new] + 1  # of several the last one counts, which is the earliest row
 
+    def know(self, rows: int) -> None:
+        """Count the rows before this one, which were taken in, as known."""
+        if self._rows is not None:
+            self._rows = rows
+
     def shared(self, codes: Codes, every: Codes) -> Ids:
         """Return the places in `every` of the identifiers that share a slot with one of `codes`."""
         wanted: npt.NDArray[np.bool_] = np.zeros(len(self._first), np.bool_)
