@@ -71,11 +71,9 @@ def blank_cjk(text: str) -> str:
     >>> blank_cjk("订单ORD-12345在３楼")
     ' ORD-12345 3 '
     """
-    return _RUN.sub(_as_spaces, text) if has_cjk(text) else text
-
-
-def _as_spaces(found: re.Match[str]) -> str:
-    return " " if found[1] else unicodedata.normalize("NFKC", found[0])
+    if not has_cjk(text):
+        return text
+    return _RUN.sub(lambda run: " " if run[1] else unicodedata.normalize("NFKC", run[0]), text)
 
 
 def words(text: str) -> list[str]:

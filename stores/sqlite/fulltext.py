@@ -145,7 +145,7 @@ class FullText:
         end, fresh = self._lengths.end, self._fresh
         removed = self._lengths.refresh()
         if end < self._lengths.end or removed:
-            is_mine = not removed and version == self._version and self._lengths.held_from(end) == fresh.keys()
+            is_mine = not removed and version == self._version and self._lengths.find_ids_from(end) == fresh.keys()
             if is_mine:
                 for id, counted in zip(fresh, self._stems.count_indexed([*fresh.values()]), strict=True):
                     self._note(id, counted)

@@ -43,7 +43,7 @@ class Lengths:
         lengths: Ids = self._known[ids].astype(np.int64) - 1
         return lengths
 
-    def held_from(self, id: int) -> set[int]:
+    def find_ids_from(self, id: int) -> set[int]:
         """Return the ids of the passages from this one on, if they came since the first `refresh`."""
         return {*(id + np.flatnonzero(self._known[id : self.end])).tolist()}
 
