@@ -135,7 +135,8 @@ class ScoredCandidates:
         order = order if budget is None else order[: 64 + budget // 8]
         best = places[order]
         columns = (catalog.step[rows[order]], best["part"], best["start"], best["end"], scores[order])
-        whys = (partial(self._why, i) for i in order.tolist())
+        why = self.fusion.contributions  # of the features alone, so that what comes back holds no catalog
+        whys = (partial(why, self.features[i], int(self.kinds[i])) for i in order.tolist())
         enough = self._mark_related(scores, is_stretch) if least is None else relevance >= least
         shown = relevance[order].tolist(), enough[order].tolist()
         return [*map(RankedPassage, *(column.tolist() for column in columns), whys, *shown)]
@@ -146,6 +147,3 @@ class ScoredCandidates:
             return np.ones(len(scores), np.bool_)
         related: npt.NDArray[np.bool_] = mark_relevant(scores) | (self.features[:, NAMED] > 0)
         return related
-
-    def _why(self, i: int) -> dict[str, float]:
-        return self.fusion.contributions(self.features[i], int(self.kinds[i]))
