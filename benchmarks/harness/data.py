@@ -28,6 +28,7 @@ __all__ = [
     "Question",
     "Recalled",
     "Unit",
+    "claimed",
     "lines_of",
     "read_haystacks",
     "sha256",
@@ -207,3 +208,8 @@ def _moment(text: str | None) -> datetime | None:
         return None
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def claimed(haystack: Haystack, recalled: Recalled) -> list[dict[str, Any]]:
+    """The claims with the ids that only scoring knows."""
+    return [{"id": haystack.ids[place], "start": start, "end": end} for place, start, end in recalled.claims]

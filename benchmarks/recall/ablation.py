@@ -25,12 +25,12 @@ import numpy as np
 
 from benchmarks.fitting.evidence import MEASURED, Asked, Candidates, DataFile, collect
 from benchmarks.fitting.fusion import Settings, fit, rounded
-from benchmarks.harness.data import Haystack, Query, Recalled, read_haystacks, sha256
+from benchmarks.harness.data import Haystack, Query, Recalled, claimed, read_haystacks, sha256
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.scoring import score
 from benchmarks.harness.summary import circumstances
-from benchmarks.recall.run import budgets, claimed
+from benchmarks.recall.run import budgets
 from benchmarks.recall.variants import FULL, VARIANTS, Variant, by_making, constants
 from tinymem import TinymemError
 from tinymem.recall.features import NAMES

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from benchmarks.fitting.evidence import Candidates
-from benchmarks.harness.data import Haystack, Query, read_haystacks
+from benchmarks.harness.data import Haystack, Query, claimed, read_haystacks
 from benchmarks.harness.methods import Setup
 from benchmarks.harness.scoring import SLICE, score
-from benchmarks.recall.run import claimed
 from tinymem import Recall
 from tinymem.errors import InputError
 from tinymem.recall.fusion import ScoredCandidates

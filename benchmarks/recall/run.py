@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from benchmarks.harness.data import Haystack, Method, Recalled, read_haystacks, sha256
+from benchmarks.harness.data import Haystack, Method, claimed, read_haystacks, sha256
 from benchmarks.harness.documents import command_line
 from benchmarks.harness.methods import EMBEDDING, METHODS, Setup, method_from
 from benchmarks.harness.scoring import figures, read_results, report, score
@@ -130,11 +130,6 @@ def timed(call: Callable[..., T], *given: Any) -> tuple[T, float]:
     return call(*given), time.perf_counter() - start
 
 
-def claimed(haystack: Haystack, recalled: Recalled) -> list[dict[str, Any]]:
-    """The claims with the ids that only scoring knows."""
-    return [{"id": haystack.ids[place], "start": start, "end": end} for place, start, end in recalled.claims]
-
-
 def measure_files(run: Run, files: Sequence[Path], out: Path) -> None:
     """Measure every file, then score what was written; print the figures and write the summary."""
     made = circumstances()  # at the start: the working tree may move on while this runs
@@ -226,7 +221,7 @@ def main(given: Sequence[str] | None = None) -> None:
 
             print(*draw(args.plot), sep="\n")
         elif args.explain is not None:
-            from benchmarks.recall.explain import explain  # it is made of what is here
+            from benchmarks.recall.explain import explain
 
             print(explain(args.explain, args.data, args.budgets, args.embedder, args.limit))
         else:

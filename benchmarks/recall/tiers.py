@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.data import Claim, Haystack, Question, Recalled, read_haystacks, sha256
+from benchmarks.harness.data import Claim, Haystack, Question, Recalled, claimed, read_haystacks, sha256
 from benchmarks.harness.documents import parser_of, placed, settle
 from benchmarks.harness.methods import Setup, Tinymem
 from benchmarks.harness.scoring import score
-from benchmarks.recall.run import budgets, claimed
+from benchmarks.recall.run import budgets
 from tinymem import TinymemError
 from tinymem.errors import InputError
 from tinymem.memory.context.contexts import episodes_block
