@@ -93,13 +93,16 @@ class _Rows:
         """Return the row behind the last one of each of `steps`."""
         return np.searchsorted(self.steps, self.steps[steps], "right")
 
+    def spread(self, known: Ids) -> tuple[Ids, Ids]:
+        """Return all rows of steps that ascend, and the place of the first row of each among these."""
+        lengths = self.ends(known) - known
+        before = np.cumsum(lengths) - lengths
+        return np.repeat(known - before, lengths) + np.arange(lengths.sum()), before
+
     def best(self, chosen: Ids, signals: Sequence[Vectors]) -> Iterator[Vectors]:
         """Yield for each signal the best passage of each of the `chosen` steps, of any shape; 0 for step -1."""
         known, which = np.unique(chosen, return_inverse=True)
-        known = known[np.searchsorted(known, 0) :]
-        lengths = self.ends(known) - known
-        before = np.cumsum(lengths) - lengths
-        rows = np.repeat(known - before, lengths) + np.arange(lengths.sum())
+        rows, before = self.spread(known[np.searchsorted(known, 0) :])
         for signal in signals:
             best = np.maximum.reduceat(signal[rows], before)
             yield np.append(np.zeros(int(chosen.min() < 0), np.float32), best)[which.reshape(chosen.shape)]
@@ -119,7 +122,7 @@ def features(query: Query, found: Candidates, catalog: Catalog) -> Vectors:
     before, after = whole.before(at), whole.after(at)
     cosines, bm25s = whole.best(np.stack([at, before, after]), [found.cosine, found.bm25])
     cosines, bm25s = np.maximum(cosines / tops[0], -1), bm25s / tops[1]
-    calls, size = _calls_and_sizes(whole, rows)
+    calls, size = _calls_and_sizes(whole, rows, at)
     columns = [
         cosine,
         bm25,
@@ -158,20 +161,23 @@ def _coverage(found: Candidates, sessions: Ids) -> Vectors:
     return covered
 
 
-def _calls_and_sizes(whole: _Rows, rows: Ids) -> tuple[npt.NDArray[np.bool_], Vectors]:
+def _calls_and_sizes(whole: _Rows, rows: Ids, at: Ids) -> tuple[npt.NDArray[np.bool_], Vectors]:
     """Mark calls among `rows`, and return ln(passages of the text that each is of); 0 for what the agent did.
 
     A call is what the agent did, but for a thought: that is the first text of its step, and a call comes behind it.
+    `at` are the steps of `rows`; no other steps are looked at, or this would take as long as the memory is large.
     """
-    steps, part, kind = whole.steps, whole.places["part"], whole.places["kind"]
-    ends = np.append(np.flatnonzero((np.diff(steps) != 0) | (np.diff(part) != 0)) + 1, len(steps))
-    of_row = np.searchsorted(ends, rows, "right")
-    end, is_act = ends[of_row], kind[rows] == ACT
-    behind = np.minimum(end, len(steps) - 1)
-    is_followed = (end == behind) & (steps[behind] == steps[rows]) & (kind[behind] == ACT)
+    every, _ = whole.spread(np.unique(at))
+    steps, part, kind = whole.steps[every], whole.places["part"][every], whole.places["kind"][every]
+    ends = np.append(np.flatnonzero((np.diff(steps) != 0) | (np.diff(part) != 0)) + 1, len(every))
+    place = np.searchsorted(every, rows)
+    of_row = np.searchsorted(ends, place, "right")
+    end, is_act = ends[of_row], kind[place] == ACT
+    behind = np.minimum(end, len(every) - 1)
+    is_followed = (end == behind) & (steps[behind] == steps[place]) & (kind[behind] == ACT)
     lengths = np.minimum(np.diff(ends, prepend=0)[of_row], LONGEST)
     sizes: Vectors = np.where(is_act, 0, np.log(lengths)).astype(np.float32)
-    return is_act & ~((part[rows] == 0) & is_followed), sizes
+    return is_act & ~((part[place] == 0) & is_followed), sizes
 
 
 def _identifier_features(query: Query, catalog: Catalog, rows: Ids) -> Iterator[Vectors]:
