@@ -27,6 +27,8 @@ PEERS = {  # other memories: what `benchmarks.peers` installs for each, its own 
     "langgraph": ("langgraph-checkpoint==4.3.2", "numpy"),
     "llamaindex": ("llama-index-core==0.14.25",),
     "mempalace": ("mempalace==3.11.0", "chromadb==1.5.9"),
+    "sqlite-vec": ("sqlite-vec==0.1.9", "apsw==3.54.1.0", "numpy"),
+    "lancedb": ("lancedb==0.40.0", "numpy"),
     "txtai": ("txtai==9.14.0", "faiss-cpu==1.15.1", "torch==2.13.0"),
 }
 METHODS = ("tinymem", "recency", "bm25", "dense")

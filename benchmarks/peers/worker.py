@@ -18,6 +18,7 @@ import faulthandler
 import hashlib
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -241,12 +242,75 @@ class Txtai(Memory):
         self._index.close()
 
 
+class SqliteVec(Memory):
+    """`vec0` and FTS5 in one file, by reciprocal rank fusion (k = 60), as its guide to hybrid search has it."""
+
+    def open(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._db = load("apsw").Connection(str(folder / "units.db"))  # many Pythons' own sqlite3 loads no extension
+        self._db.enable_load_extension(True)
+        self._db.load_extension(load("sqlite_vec").loadable_path())
+        width = self.vectors.dimensions
+        self._db.execute(f"CREATE VIRTUAL TABLE vectors USING vec0(embedding float[{width}] distance_metric=cosine)")
+        self._db.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
+
+    def add(self, rows: Sequence[Row]) -> None:
+        with self._db:
+            for row in rows:
+                held = row["place"], self.vectors.of(row["text"]).tobytes()
+                self._db.execute("INSERT INTO vectors (rowid, embedding) VALUES (?, ?)", held)
+                self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row["place"], row["text"]))
+
+    def ask(self, text: str, most: int) -> list[int]:
+        near = "SELECT rowid FROM vectors WHERE embedding MATCH ? AND k = ? ORDER BY distance"
+        said = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
+        terms = " OR ".join(f'"{word}"' for word in dict.fromkeys(re.findall(r"\w+", text.lower())))
+        ranked = [self._db.execute(near, (self.vectors.of(text).tobytes(), most))]
+        ranked += [self._db.execute(said, (terms, most))] if terms else []
+        scores: dict[int, float] = {}
+        for found in ranked:
+            for rank, (place,) in enumerate(found, 1):
+                scores[place] = scores.get(place, 0.0) + 1 / (60 + rank)
+        return sorted(scores, key=lambda place: -scores[place])[:most]
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class LanceDb(Memory):
+    """A table with its own full-text index, and its hybrid search, which fuses by reciprocal rank."""
+
+    def open(self, folder: Path) -> None:
+        self._db, self._table, self._is_indexed = load("lancedb").connect(str(folder)), None, False
+
+    def add(self, rows: Sequence[Row]) -> None:
+        records = [
+            {"place": row["place"], "text": row["text"], "vector": self.vectors.of(row["text"]).tolist()}
+            for row in rows
+        ]
+        if self._table is None:
+            self._table = self._db.create_table("units", records)
+        else:
+            self._table.add(records)
+        self._is_indexed = False
+
+    def ask(self, text: str, most: int) -> list[int]:
+        assert self._table is not None
+        if not self._is_indexed:
+            self._table.create_fts_index("text", replace=True)
+            self._is_indexed = True
+        search = self._table.search(query_type="hybrid").vector(self.vectors.of(text).tolist()).text(text)
+        return [int(one["place"]) for one in search.distance_type("cosine").limit(most).to_list()]
+
+
 MEMORIES: dict[str, type[Memory]] = {
     "chromadb": Chroma,
     "mem0": Mem0,
     "langgraph": LangGraph,
     "llamaindex": LlamaIndex,
     "mempalace": MemPalace,
+    "sqlite-vec": SqliteVec,
+    "lancedb": LanceDb,
     "txtai": Txtai,
 }
 
