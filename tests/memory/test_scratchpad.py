@@ -288,7 +288,7 @@ def test_when_the_archive_fails_nothing_is_lost_and_it_is_tried_again(caplog: py
 
 
 def test_without_an_archive_what_is_dropped_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "tinymem.memory.scratchpad.scratchpad")
+    caplog.set_level(logging.DEBUG, "tinymem.memory.scratchpad")
     memory = AgentMemory(max_observations=1)
     memory.observe("a")
     assert "dropped" not in caplog.text

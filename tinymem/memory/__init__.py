@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
     from tinymem.memory.inspection.report import MemoryReport, debug_memory, draw_memory, visualize_memory
     from tinymem.memory.memories import Memories
-    from tinymem.memory.scratchpad.scratchpad import AgentMemory
+    from tinymem.memory.scratchpad import AgentMemory
     from tinymem.memory.working.execution import ExecutionResult, execution_result
     from tinymem.memory.working.working import WorkingMemory
 else:
@@ -26,7 +26,7 @@ else:
         "hierarchy": "HierarchicalMemory",
         "inspection.report": "MemoryReport debug_memory draw_memory visualize_memory",
         "memories": "Memories",
-        "scratchpad.scratchpad": "AgentMemory",
+        "scratchpad": "AgentMemory",
         "working.execution": "ExecutionResult execution_result",
         "working.working": "WorkingMemory",
     })  # fmt: skip

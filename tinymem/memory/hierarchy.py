@@ -23,8 +23,7 @@ from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.filters import Filters
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
-from tinymem.memory.scratchpad.kept import KeptScratchpad
-from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
 from tinymem.memory.tools import MemoryTool, memory_tools
 from tinymem.memory.tracing import traced
 from tinymem.memory.upkeep import Add, Upkeep

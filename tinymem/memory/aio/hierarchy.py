@@ -9,7 +9,7 @@ from tinymem.memory.aio.facade import Facade, awaited, iterated, opening
 from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Shares
 from tinymem.memory.hierarchy import HierarchicalMemory
-from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.memory.scratchpad import AgentMemory
 from tinymem.steps.content import Content
 from tinymem.steps.step import Step, StepT
 

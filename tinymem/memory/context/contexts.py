@@ -15,7 +15,7 @@ from tinymem.memory.context.assembly import assemble
 from tinymem.memory.context.context import Block, Context, Shares
 from tinymem.memory.context.history import History
 from tinymem.memory.context.window import window_of
-from tinymem.memory.scratchpad.scratchpad import AgentMemory
+from tinymem.memory.scratchpad import AgentMemory
 from tinymem.recall import Recall
 from tinymem.recall.render import fenced
 from tinymem.recall.search import Search

@@ -1,4 +1,4 @@
-"""AgentMemory: the scratchpad of an agent that runs code, with values, observations and failed approaches."""
+"""AgentMemory: the scratchpad of an agent that runs code, and the one that a memory keeps in its journal."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ import keyword
 import logging
 import threading
 import unicodedata
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, dumped, loaded, sorted_out
+from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, dumped, loaded, redacted_dump, sorted_out
 from tinymem.errors import InputError, describe_type, new_log_key, safe_repr, safe_traceback, warn_hourly
-from tinymem.memory.scratchpad.sections import Section, pack_sections
+from tinymem.messages.fitting import longest
 from tinymem.messages.tokens import counter_from
 from tinymem.protocols import TokenCounter
+from tinymem.protocols.settings import SCRATCHPAD
 from tinymem.steps.checks import check_callable, check_non_negative_int, check_str, check_strings, check_token_budget
-from tinymem.steps.display import one_line, short_repr
+from tinymem.steps.content import shorten
+from tinymem.steps.display import hanging, one_line, short_repr
+from tinymem.steps.redaction import Redact
 from tinymem.steps.step import Step
 from tinymem.steps.types import ScratchpadStep
 
-__all__ = ["AgentMemory", "Archiver", "Unsaved"]
+if TYPE_CHECKING:  # a scratchpad alone needs no archive
+    from tinymem.archive.archive import Archive
+
+__all__ = ["AgentMemory", "Archiver", "KeptScratchpad", "Unsaved"]
 
 logger = logging.getLogger(__name__)
 
 Archiver: TypeAlias = Callable[[Sequence[Step]], object]
+NOTED = 100  # observations, and failed approaches, of a kept scratchpad; older ones are archived
 OWN_NAMES = ("memory", "store", "recall", "observe", "fail")
 
 
@@ -85,8 +94,8 @@ class AgentMemory:
         self.failed_approaches: list[str] = check_strings(
             "failed_approaches", () if failed_approaches is None else failed_approaches
         )
-        self._max_observations = _bound("max_observations", max_observations)
-        self._max_failed_approaches = _bound("max_failed_approaches", max_failed_approaches)
+        self._max_observations = _check_bound("max_observations", max_observations)
+        self._max_failed_approaches = _check_bound("max_failed_approaches", max_failed_approaches)
         self._archive, self._on_change = check_callable("archive", archive), check_callable("on_change", on_change)
         self._counter = counter_from(counter)
         self._lost: dict[str, Unsaved] = {}  # values that a dump could not keep
@@ -193,12 +202,8 @@ class AgentMemory:
         if state.lost:
             lost = ", ".join(f"{one_line(name)} ({what.type})" for name, what in state.lost.items())
             values.append(f"Not kept over the restart: {lost}")
-        sections = (
-            Section("Stored Values", values),
-            Section("Observations", list(map(as_text, state.observations)), keeps_newest=True),
-            Section("Failed Approaches (avoid these)", list(map(as_text, state.failed_approaches)), keeps_newest=True),
-        )
-        return pack_sections("Working Memory", sections, (1, 0, 2), room, self._counter)
+        observations, failed = list(map(as_text, state.observations)), list(map(as_text, state.failed_approaches))
+        return _pack(values, observations, failed, room, self._counter)
 
     def _state(self) -> Saved:
         """Copy what is held now, the values by reference."""
@@ -258,6 +263,26 @@ class AgentMemory:
         )
 
 
+class KeptScratchpad:
+    """A scratchpad, `memory`, written to the journal at every update and by `keep`, after `redact`."""
+
+    def __init__(self, archive: Archive, archiver: Archiver, redact: Redact | None = None) -> None:
+        self._journal, self._redact = archive.journal, redact
+        kept = self._journal.setting(SCRATCHPAD)
+        self._kept = AgentMemory().dump() if kept is None else kept
+        self.memory = AgentMemory.load(
+            self._kept, max_observations=NOTED, max_failed_approaches=NOTED, archive=archiver, on_change=self.keep,
+            counter=archive.counter,
+        )  # fmt: skip
+
+    def keep(self) -> None:
+        """Write down what changed; values are held by reference, so that needs no update."""
+        text = redacted_dump(self.memory.dump(), self._redact)
+        if text != self._kept:
+            self._journal.keep({SCRATCHPAD: text})
+            self._kept = text
+
+
 def _check_variable(name: str) -> str:
     """Check and normalise a name as Python does in code (NFKC)."""
     check_str("name", name)
@@ -269,5 +294,45 @@ def _check_variable(name: str) -> str:
     return key
 
 
-def _bound(name: str, most: int | None) -> int | None:
+def _check_bound(name: str, most: int | None) -> int | None:
     return None if most is None else check_non_negative_int(name, most)
+
+
+def _pack(
+    values: Sequence[str], observations: Sequence[str], failed: Sequence[str], room: int | None, counter: TokenCounter
+) -> str:
+    """Render the three sections in at most `room` tokens (None: whole); "" when nothing fits.
+
+    The first line of each text is marked and the others are indented, so that none looks like a heading.
+    """
+    titles = ("Stored Values", "Observations", "Failed Approaches (avoid these)")
+    sections = [[f"- {hanging(text)}" for text in texts] for texts in (values, observations, failed)]
+
+    def render(leavers: Sequence[int] = ()) -> str:
+        """Render the sections, without the oldest text of a section for each time that `leavers` names it."""
+        gone, shown = Counter(leavers), ["## Working Memory"]
+        for at, (title, items) in enumerate(zip(titles, sections, strict=True)):
+            note = [f"({gone[at]} older left out)"] if gone[at] else []
+            if items:
+                shown.append("\n".join([f"### {title}", *note, *items[gone[at] :]]))
+        return "\n\n".join(shown) if len(shown) > 1 else ""
+
+    whole = render()
+    if room is None or counter.count(whole) <= room:
+        return whole
+    sections = [
+        [_shorten_item(item, text, room // 2, counter) for item, text in zip(items, texts, strict=True)]
+        for items, texts in zip(sections, (values, observations, failed), strict=True)
+    ]
+    order = [1] * (len(observations) - 1) + [0] * len(values) + [2] * (len(failed) - 1)
+    order += [1] * bool(observations) + [2] * bool(failed)  # the newest of either leave last
+    fits = range(len(order) + 1)
+    leaving = bisect_left(fits, True, key=lambda count: counter.count(render(order[:count])) <= room)
+    return render(order[:leaving]) if leaving in fits else ""
+
+
+def _shorten_item(item: str, text: str, room: int, counter: TokenCounter) -> str:
+    """Cut the item of a text to head and tail if it has more than `room` tokens."""
+    if 4 * len(item) <= room or counter.count(item) <= room:  # no character has more than four tokens
+        return item
+    return longest(lambda length: f"- {hanging(shorten(text, length))}", room, counter) or "- …"

@@ -1,1 +1,0 @@
-"""AgentMemory: named values, observations and failed approaches."""
