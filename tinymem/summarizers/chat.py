@@ -82,10 +82,8 @@ class ChatSummarizer:
         if not model:
             raise InputError("a model is needed, as gpt-4o-mini")
         self._model, longest = model, threading.TIMEOUT_MAX
-        self._timeout, self._rest = (
-            check_number("timeout", timeout, LEAST, longest),
-            check_number("rest", rest, LEAST, longest),
-        )
+        self._timeout = check_number("timeout", timeout, LEAST, longest)
+        self._rest = check_number("rest", rest, LEAST, longest)
         self._most = check_token_budget("max_input_tokens", max_input_tokens)
         self._counter = counter_from(counter)
         self._extractive = ExtractiveSummarizer(self._counter)
@@ -141,7 +139,7 @@ class ChatSummarizer:
 
         def ask() -> None:
             try:
-                answers.put(self._asked(text, max_tokens))
+                answers.put(self._ask(text, max_tokens))
             except Exception as error:
                 answers.put(("", explained(error, self._who, self._client, "chat", [text])))
 
@@ -153,28 +151,25 @@ class ChatSummarizer:
         except Empty:
             return "", f"{self._who} did not answer within {self._timeout:g} s: raise timeout="
 
-    def _asked(self, text: str, max_tokens: int) -> tuple[str, str]:
+    def _ask(self, text: str, max_tokens: int) -> tuple[str, str]:
         messages = [
             {"role": "system", "content": INSTRUCTIONS.format(words=max(1, max_tokens * 2 // 3))},
             {"role": "user", "content": fenced("steps", "to summarise", text, secrets.token_bytes(16))},
         ]
-        choice = self._completed(messages, max_tokens).choices[0]
+        choice = self._complete(messages, max_tokens).choices[0]
         content = None if getattr(choice.message, "refusal", None) else choice.message.content
         summary = clean(content).strip() if isinstance(content, str) else ""
         return summary, f"{self._who} gave no summary (finish_reason {choice.finish_reason!r})"
 
-    def _completed(self, messages: list[dict[str, str]], max_tokens: int) -> Any:
+    def _complete(self, messages: list[dict[str, str]], max_tokens: int) -> Any:
+        limit: dict[str, Any] = {self._cap: max_tokens}
         try:
-            return self._create(messages, max_tokens)
+            return self._client.chat.completions.create(model=self._model, messages=messages, **limit)
         except Exception as error:
             if self._cap == "max_completion_tokens" or "max_completion_tokens" not in str(error):
                 raise
             self._cap = "max_completion_tokens"  # newer models of OpenAI refuse the older name
-            return self._create(messages, max_tokens)
-
-    def _create(self, messages: list[dict[str, str]], max_tokens: int) -> Any:
-        limit: dict[str, Any] = {self._cap: max_tokens}
-        return self._client.chat.completions.create(model=self._model, messages=messages, **limit)
+            return self._complete(messages, max_tokens)
 
     @property
     def _who(self) -> str:

@@ -103,10 +103,8 @@ class MemoryReport(Shown):
         yield from _rest(self.steps - len(self.listed), "earlier step")
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return (
-            text if self.width is None else "\n".join(truncate_to_cells(line, self.width) for line in text.splitlines())
-        )
+        text, width = super().__str__(), self.width
+        return text if width is None else "\n".join(truncate_to_cells(line, width) for line in text.splitlines())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.constrain import Constrain
@@ -133,17 +131,12 @@ class MemoryReport(Shown):
         room = max(1, (self.width or NARROW) // 5)
         scale = max(1, -(-max(int(row[BAR]) for row in rows) // room))
         titles = [title for title in rows[0] if title not in ([BAR] if self.width is None else DETAILS)]
-        columns = [
-            Column(f"one {BAR} is {pluralize(scale, 'token')}", "blue")
-            if title == BAR
-            else Column(
-                title,
-                STYLES.get(title, ""),
-                right=title == "step" or isinstance(rows[0][title], int),
-                yields=STYLES.get(title) == "dim",
-            )
-            for title in titles
-        ]
+
+        def column(title: str) -> Column:
+            if title == BAR:
+                return Column(f"one {BAR} is {pluralize(scale, 'token')}", "blue")
+            style, right = STYLES.get(title, ""), title == "step" or isinstance(rows[0][title], int)
+            return Column(title, style, right=right, yields=style == "dim")
 
         def cell(title: str, value: str | int) -> str:
             if title == BAR:
@@ -151,7 +144,9 @@ class MemoryReport(Shown):
             return f"{value:,}" if isinstance(value, int) else value
 
         yield []
-        yield Table(columns, [[cell(title, row[title]) for title in titles] for row in rows])
+        yield Table(
+            [column(title) for title in titles], [[cell(title, row[title]) for title in titles] for row in rows]
+        )
 
 
 def _session_row(one: SessionLine) -> dict[str, str | int]:
@@ -305,20 +300,16 @@ def _report_of_journal(memory: HierarchicalMemory, steps: int) -> MemoryReport:
     stats, journal, episodes = memory.stats(), memory.long_term.journal, memory.medium_term.known()
     tokens = {row.id: row.tokens for row in journal.window()}
     fixed = {step.id for step in fixed_steps(memory.short_term.steps)} & tokens.keys()
-
-    def step_lines() -> Iterator[StepLine]:
-        for row in journal.newest(steps)[::-1]:
-            tier = "fixed" if row.id in fixed else "window" if row.id in tokens else "archive"
-            yield step_line(load_step(row.record), tier, row.tokens, row.view is not None)
-
+    archived = Tier("archive", stats.steps - len(tokens), stats.tokens - sum(tokens.values()))
+    tier_of = {id: "fixed" if id in fixed else "window" for id in tokens}
     return MemoryReport(
         type(memory).__name__,
         memory.tokens,
-        (
-            *window_tiers(fixed, tokens),
-            Tier("archive", stats.steps - len(tokens), stats.tokens - sum(tokens.values())),
+        (*window_tiers(fixed, tokens), archived),
+        tuple(
+            step_line(load_step(row.record), tier_of.get(row.id, "archive"), row.tokens, row.view is not None)
+            for row in journal.newest(steps)[::-1]
         ),
-        tuple(step_lines()),
         session_lines(journal.tally()),
         tuple(episode_line(memory, episode) for episode in episodes[-EPISODES:]),
         len(episodes),

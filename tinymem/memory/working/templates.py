@@ -58,13 +58,20 @@ def renderer_from(renderer: Renderer | None) -> Callable[[ActionStep], str]:
     if isinstance(renderer, str) or hasattr(renderer, "render"):
         if importlib.util.find_spec("jinja2") is None:
             raise MissingExtraError("a template for the history", "jinja2")
-        return _from_template(_compiled(renderer) if isinstance(renderer, str) else renderer)
+        return _fill(_compile(renderer) if isinstance(renderer, str) else renderer)
     if not callable(renderer):
         raise InputError(f"renderer must be a callable, a template or None, not {renderer!r:.80}")
-    return _checked(renderer)
+
+    def render(step: ActionStep) -> str:
+        text = renderer(step)
+        if not isinstance(text, str):
+            raise InputError(f"the renderer must return a string, not {type(text).__name__}, for step {step.id}")
+        return clean(text)
+
+    return render
 
 
-def _compiled(source: str) -> Any:
+def _compile(source: str) -> Any:
     """Compile the template in a sandbox: it can neither reach beyond its values nor change them."""
     from jinja2 import StrictUndefined, TemplateSyntaxError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -76,7 +83,7 @@ def _compiled(source: str) -> Any:
         raise InputError(f"the template is wrong in line {error.lineno}: {error.message}") from error
 
 
-def _from_template(template: Any) -> Callable[[ActionStep], str]:
+def _fill(template: Any) -> Callable[[ActionStep], str]:
     """Return a renderer that fills in `template`. Texts of steps are values, so never read as templates."""
     from jinja2 import TemplateError
 
@@ -93,15 +100,5 @@ def _from_template(template: Any) -> Callable[[ActionStep], str]:
             return clean(template.render(values))
         except TemplateError as error:
             raise InputError(f"the template failed on step {step.id}: {error}") from error
-
-    return render
-
-
-def _checked(renderer: Callable[[ActionStep], str]) -> Callable[[ActionStep], str]:
-    def render(step: ActionStep) -> str:
-        text = renderer(step)
-        if not isinstance(text, str):
-            raise InputError(f"the renderer must return a string, not {type(text).__name__}, for step {step.id}")
-        return clean(text)
 
     return render
