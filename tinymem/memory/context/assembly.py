@@ -17,8 +17,7 @@ from typing import TypeAlias
 
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import NOTE, Block, Context, Entry, Item, Kind, Shares
-from tinymem.memory.context.shortening import least, shorten_group, shortened_ids
-from tinymem.memory.context.window import Given, Window, with_request
+from tinymem.memory.context.window import Given, Window, least, shorten_group, shortened_ids, with_request
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Recall
