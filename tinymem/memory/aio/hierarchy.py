@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, overload
 
-from tinymem.memory.aio.facade import Facade, awaited, iterated, opening
-from tinymem.memory.aio.worker import Worker
+from tinymem.memory.aio.worker import Facade, Worker, awaited, iterated, opening
 from tinymem.memory.context.context import Shares
 from tinymem.memory.hierarchy import HierarchicalMemory
 from tinymem.memory.scratchpad import AgentMemory

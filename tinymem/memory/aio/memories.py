@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tinymem.memory.aio.facade import Facade, awaited, opening
 from tinymem.memory.aio.hierarchy import AsyncHierarchicalMemory
-from tinymem.memory.aio.worker import Worker
+from tinymem.memory.aio.worker import Facade, Worker, awaited, opening
 from tinymem.memory.memories import Memories
 
 __all__ = ["AsyncMemories"]
