@@ -29,7 +29,7 @@ from tinymem import (
     WorkingMemory,
     summarize_strategy,
 )
-from tinymem.archive.scratchpad_format import redacted_dump
+from tinymem.archive.scratchpad_format import redact_dump
 from tinymem.errors import InputError
 from tinymem.memory import execution_result
 from tinymem.messages import messages_from_steps, problems
@@ -235,10 +235,10 @@ def test_a_dump_keeps_its_names_and_types() -> None:
     pad.store("when", datetime(2025, 3, 1, tzinfo=timezone.utc))
     pad.store("many", [None, True, 1, b"\xff", frozenset({SECRET})])
     pad.variables["odd"] = object
-    again = AgentMemory.load(redacted_dump(pad.dump(), redact))
+    again = AgentMemory.load(redact_dump(pad.dump(), redact))
     assert again.recall("when") == pad.recall("when")
     assert again.recall("many") == [None, True, 1, b"\xff", frozenset({MARK})]
-    assert again.unsaved == pad.unsaved and redacted_dump(pad.dump(), None) == pad.dump()
+    assert again.unsaved == pad.unsaved and redact_dump(pad.dump(), None) == pad.dump()
 
 
 def test_keys_of_a_native_message_are_redacted_too() -> None:

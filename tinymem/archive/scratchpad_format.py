@@ -13,7 +13,7 @@ from tinymem.steps.display import one_line, short_repr, type_name
 from tinymem.steps.redaction import Redact, redact_json
 from tinymem.steps.values import decode, encode
 
-__all__ = ["FORMAT", "Saved", "Unsaved", "as_text", "dumped", "loaded", "redacted_dump", "sorted_out"]
+__all__ = ["FORMAT", "Saved", "Unsaved", "as_text", "classify_values", "read_dump", "redact_dump", "write_dump"]
 
 FORMAT = 1
 
@@ -39,7 +39,7 @@ def as_text(value: object) -> str:
     return str.__str__(value) if isinstance(value, str) else short_repr(value)
 
 
-def sorted_out(state: Saved) -> tuple[dict[str, Any], dict[str, Unsaved]]:
+def classify_values(state: Saved) -> tuple[dict[str, Any], dict[str, Unsaved]]:
     """Return the values that can be saved, as JSON, and by name those that cannot."""
     values: dict[str, Any] = {}
     unsaved = dict(state.lost)
@@ -58,9 +58,9 @@ def _key(name: object) -> str:
     return key
 
 
-def dumped(state: Saved) -> str:
-    """Return the content as a text that `loaded` reads."""
-    values, unsaved = sorted_out(state)
+def write_dump(state: Saved) -> str:
+    """Return the content as a text that `read_dump` reads."""
+    values, unsaved = classify_values(state)
     record = {
         "format": FORMAT,
         "variables": values,
@@ -71,8 +71,8 @@ def dumped(state: Saved) -> str:
     return json.dumps(record, separators=(",", ":"), allow_nan=False)
 
 
-def loaded(text: str) -> Saved:
-    """Read a text of `dumped`; a FormatError names the place that is wrong."""
+def read_dump(text: str) -> Saved:
+    """Read a text of `write_dump`; a FormatError names the place that is wrong."""
     check_str("text", text)
     try:
         record = json.loads(text)
@@ -114,12 +114,12 @@ def _unsaved(name: str, value: Any) -> Unsaved:
     return Unsaved(one_line(value["type"]), one_line(value["repr"]))
 
 
-def redacted_dump(text: str, redact: Redact | None) -> str:
+def redact_dump(text: str, redact: Redact | None) -> str:
     """Return a scratchpad's dump with `redact` applied to values, observations and failed approaches, not to names."""
     if redact is None:
         return text
-    state = loaded(text)
+    state = read_dump(text)
     change = partial(redact_json, redact=redact)
     values = {name: change(value) for name, value in state.variables.items()}
     lost = {name: Unsaved(what.type, redact(what.repr)) for name, what in state.lost.items()}
-    return dumped(Saved(values, change(state.observations), change(state.failed_approaches), lost))
+    return write_dump(Saved(values, change(state.observations), change(state.failed_approaches), lost))

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tinymem.archive.scratchpad_format import Saved, Unsaved, as_text, dumped, loaded, redacted_dump, sorted_out
+from tinymem.archive.scratchpad_format import (
+    Saved,
+    Unsaved,
+    as_text,
+    classify_values,
+    read_dump,
+    redact_dump,
+    write_dump,
+)
 from tinymem.errors import InputError, describe_type, new_log_key, safe_repr, safe_traceback, warn_hourly
 from tinymem.messages.fitting import longest
 from tinymem.messages.tokens import counter_from
@@ -216,7 +224,7 @@ class AgentMemory:
     @property
     def unsaved(self) -> dict[str, Unsaved]:
         """The values that `dump` cannot keep, and those that an earlier dump could not: (type, short repr) by name."""
-        return sorted_out(self._state())[1]
+        return classify_values(self._state())[1]
 
     def dump(self) -> str:
         """Write everything as ASCII JSON, for `load`.
@@ -224,7 +232,7 @@ class AgentMemory:
         Values of None, bool, int, float, str, bytes, datetime, date, list, tuple, set, frozenset and dict, nested too,
         are kept exactly (an object held twice comes back as two); any other is named under `unsaved`.
         """
-        return dumped(self._state())
+        return write_dump(self._state())
 
     @classmethod
     def load(cls, text: str, **options: Any) -> AgentMemory:
@@ -242,7 +250,7 @@ class AgentMemory:
         Raises:
             FormatError: The text is no dump, or one of a newer version.
         """
-        state = loaded(text)
+        state = read_dump(text)
         memory = cls(**options)
         memory.variables.update(state.variables)
         memory.observations += state.observations
@@ -277,7 +285,7 @@ class KeptScratchpad:
 
     def keep(self) -> None:
         """Write down what changed; values are held by reference, so that needs no update."""
-        text = redacted_dump(self.memory.dump(), self._redact)
+        text = redact_dump(self.memory.dump(), self._redact)
         if text != self._kept:
             self._journal.keep({SCRATCHPAD: text})
             self._kept = text

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from tinymem.archive.rows import row_of
-from tinymem.archive.scratchpad_format import loaded
+from tinymem.archive.scratchpad_format import read_dump
 from tinymem.archive.window_rows import MOST_CALLS
 from tinymem.errors import FormatError, InputError, describe_type, safe_repr
 from tinymem.messages.tokens import EstimatingCounter, count_message
@@ -245,7 +245,7 @@ def scratchpad_of(value: Mapping[str, Any]) -> str:
     """The scratchpad of a line, as the journal keeps it."""
     _Fields(value, "the line", "scratchpad")
     text = json.dumps(value["scratchpad"], separators=(",", ":"))
-    loaded(text)
+    read_dump(text)
     return text
 
 
