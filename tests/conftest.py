@@ -63,9 +63,8 @@ def minilm() -> Path:
 def shared_folder(tmp_path: Path) -> Iterator[Path]:
     """A folder that other users can reach, which pytest's own they cannot."""
     for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_mode & 0o005 == 0o005:
-            break
-        parent.chmod(parent.stat().st_mode | 0o055)
+        if parent.stat().st_mode & 0o005 != 0o005:  # any of them may be closed, below an open one too
+            parent.chmod(parent.stat().st_mode | 0o055)
     yield tmp_path
     tmp_path.chmod(0o755)
 
