@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ class UsearchStore:
     """
 
     def __init__(self, path: Path | str) -> None:
+        with suppress(ImportError):  # first: usearch makes its symbols global, and onnxruntime dies of them
+            import_module("onnxruntime")
         try:
             from usearch.index import Index
         except ImportError as error:

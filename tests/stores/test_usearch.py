@@ -6,17 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from memories import printed
 
 from tinymem import HierarchicalMemory
 from tinymem.errors import FormatError, StorageError
 from tinymem.stores import UsearchStore, usearch
 from tinymem.testing import check_persistence, unit_vectors
 
-pytest.importorskip("usearch", reason="the extra usearch is not installed")
+pytestmark = pytest.mark.skipif(find_spec("usearch") is None, reason="the extra usearch is not installed")
 
 WRITER = """
 import sys
@@ -145,3 +147,8 @@ def test_a_memory_recalls_from_it_and_forgets_in_it(tmp_path: Path, monkeypatch:
         memory.flush()
         assert memory.stats().store == "usearch"
         assert "95028" not in memory.recall("What opens locker 12?", max_tokens=60).text
+
+
+def test_onnxruntime_can_be_loaded_behind_it(tmp_path: Path) -> None:
+    program = "import sys; from tinymem.stores import UsearchStore; UsearchStore(sys.argv[1]); import onnxruntime"
+    assert printed(program, tmp_path / "index") == ""
