@@ -15,10 +15,10 @@ from rich.console import Console
 
 from tinymem import ActionStep, HierarchicalMemory
 from tinymem.cli.demo import BUDGET, QUESTIONS, RECORDING, Report, run_demo, show
-from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
 from tinymem.messages.tokens import count_tokens, default_counter
 from tinymem.messages.validity import problems
+from tinymem.runs.readers import read_runs
 from tinymem.steps.content import as_text
 
 recorder = pytest.importorskip("benchmarks.demo.record", reason="benchmarks/ is not in the wheel")

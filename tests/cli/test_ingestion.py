@@ -18,8 +18,8 @@ from memories import python
 
 from tinymem import HierarchicalMemory
 from tinymem.cli.demo import RECORDING
-from tinymem.cli.ingestion.ingest import BATCH, ingest_files
 from tinymem.messages.conversion import messages_from_steps
+from tinymem.runs.ingest import BATCH, ingest_files
 from tinymem.stores.filter import Filter
 
 unix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of Unix")
@@ -30,7 +30,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tinymem import HierarchicalMemory
-from tinymem.cli.ingestion.ingest import ingest_files
+from tinymem.runs.ingest import ingest_files
 path, file, batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 def advance(done, total):
     global batches

@@ -17,7 +17,7 @@ from commands import tinymem as tinymem  # the fixture
 from test_transcripts import CLAUDE, CODEX, claude, write
 
 from tinymem import HierarchicalMemory
-from tinymem.cli.ingestion.growing import WatchedFolder
+from tinymem.runs.growing import WatchedFolder
 
 
 @pytest.fixture

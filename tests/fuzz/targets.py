@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from tinymem import ActionStep, AgentMemory, HierarchicalMemory, Step, WorkingMemory, count_tokens
-from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import TinymemError
 from tinymem.messages import messages_from_steps, problems, repair, steps_from_messages
 from tinymem.messages.tokens import EstimatingCounter
 from tinymem.recall.passages import passages_of
 from tinymem.recall.query.dates import spans
+from tinymem.runs.readers import read_runs
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.types import STEP_TYPES
 from tinymem.steps.values import decode, encode

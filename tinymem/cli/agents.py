@@ -70,7 +70,7 @@ def hook(
 
     Example: tinymem hook stop --path ~/memory
     """
-    from tinymem.cli.ingestion.hooks import LONGEST, add_transcript, greeting, read_event
+    from tinymem.runs.hooks import LONGEST, add_transcript, greeting, read_event
 
     target = replace(target, path=os.path.expanduser(target.path))
     try:

@@ -20,7 +20,7 @@ from tinymem.steps.terminal import pluralize
 
 if TYPE_CHECKING:
     from tinymem.archive.stats import Stats
-    from tinymem.cli.ingestion.ingest import Ingested
+    from tinymem.runs.ingest import Ingested
 
 __all__ = ["demo", "ingest", "watch"]
 
@@ -91,7 +91,7 @@ def ingest(
 
 
 def _ingest(target: Target, files: Sequence[Path]) -> None:
-    from tinymem.cli.ingestion.ingest import ingest_files
+    from tinymem.runs.ingest import ingest_files
     from tinymem.steps.progress import show_progress
     from tinymem.upkeep.forgetting import cleanup_on_failure
 
@@ -140,7 +140,7 @@ def watch(
 
     Example: tinymem watch ~/.claude/projects --path ~/memory
     """
-    from tinymem.cli.ingestion.growing import WatchedFolder
+    from tinymem.runs.growing import WatchedFolder
 
     watched = WatchedFolder(folder)
     try:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tinymem.cli.begin import RECORDING
-from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
 from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.runs.readers import read_runs
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinymem import ActionStep, HierarchicalMemory
-from tinymem.cli.ingestion.harness import ABOUT, own_words
-from tinymem.cli.ingestion.ingest import ingest_files
-from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
 from tinymem.messages import problems
+from tinymem.runs.harness import ABOUT, own_words
+from tinymem.runs.ingest import ingest_files
+from tinymem.runs.readers import read_runs
 
 TIME = "2026-03-01T12:00:00.000Z"
 Line = dict[str, Any]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from test_transcripts import CLAUDE, CODEX, claude, result, use, write
 
 from tinymem import HierarchicalMemory
-from tinymem.cli.ingestion import growing
-from tinymem.cli.ingestion.growing import WatchedFolder, ingest_growing
-from tinymem.cli.ingestion.ingest import ingest_files
+from tinymem.runs import growing
+from tinymem.runs.growing import WatchedFolder, ingest_growing
+from tinymem.runs.ingest import ingest_files
 
 Line = dict[str, Any]
 

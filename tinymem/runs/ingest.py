@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
-from tinymem.cli.ingestion.readers import Run, read_runs
 from tinymem.errors import InputError
 from tinymem.messages.recognition import Arrival, Node, new_of
 from tinymem.protocols.rows import LinkRow
+from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.progress import Progress, no_progress
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tinymem import ActionStep, SystemPromptStep
-from tinymem.cli.ingestion.readers import read_runs
+from tinymem.runs.readers import read_runs
 
 LOOKING = [{"type": "text", "text": "Looking."}, {"type": "tool_use", "id": "t1"}]
 CALL = {"name": "scan", "args": {"host": "h"}, "id": "t1", "type": "tool_call"}

@@ -1,7 +1,7 @@
 """Session files of coding agents: JSON lines with an event each, of which some hold messages.
 
 Claude Code writes Anthropic's messages, Codex writes items of the Responses API. An event without a message is left
-out, and counted by its type; so are notes that the agent's program sends along (`tinymem.cli.ingestion.harness`).
+out, and counted by its type; so are notes that the agent's program sends along (`tinymem.runs.harness`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tinymem.cli.ingestion.harness import own_words, program_line
 from tinymem.errors import InputError
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.sendable import raw_calls
+from tinymem.runs.harness import own_words, program_line
 
 __all__ = ["Event", "Thread", "Transcript", "is_event"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tinymem.cli.ingestion.growing import ingest_growing
-from tinymem.cli.ingestion.harness import ABOUT
 from tinymem.errors import InputError
 from tinymem.memory.inspection.recent import newest_steps
+from tinymem.runs.growing import ingest_growing
+from tinymem.runs.harness import ABOUT
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.standins import is_request
 

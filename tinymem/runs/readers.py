@@ -6,8 +6,8 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - JSON lines with a list of messages, or with `{"messages": [...]}`, each (a run a line);
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
 - mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
-- session files of coding agents: see `tinymem.cli.ingestion.transcripts`;
-- dumps of LangChain and smolagents: see `tinymem.cli.ingestion.dumps`.
+- session files of coding agents: see `tinymem.runs.transcripts`;
+- dumps of LangChain and smolagents: see `tinymem.runs.dumps`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from tinymem.cli.ingestion.dumps import chat_of
-from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
 from tinymem.errors import InputError, MessageError, describe_type
 from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.formats import chat_messages
+from tinymem.runs.dumps import chat_of
+from tinymem.runs.transcripts import Thread, Transcript, is_event
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
 from tinymem.upkeep.lines import Line, parse_json_line, text_lines

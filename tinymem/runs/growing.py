@@ -15,11 +15,11 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from tinymem.cli.ingestion.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
-from tinymem.cli.ingestion.readers import runs_of
-from tinymem.cli.ingestion.transcripts import Thread, Transcript, is_event
 from tinymem.errors import InputError
 from tinymem.protocols.settings import TRANSCRIPT
+from tinymem.runs.ingest import Ingested, add_run, ingest_files, is_being_written, is_json
+from tinymem.runs.readers import runs_of
+from tinymem.runs.transcripts import Thread, Transcript, is_event
 from tinymem.upkeep.lines import parse_json_line, text_lines
 
 if TYPE_CHECKING:

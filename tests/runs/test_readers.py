@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, Step, SystemPromptStep, TaskStep
-from tinymem.cli.ingestion.readers import read_runs
 from tinymem.errors import InputError
+from tinymem.runs.readers import read_runs
 
 Write = Callable[..., Path]
 

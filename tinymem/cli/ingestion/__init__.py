@@ -1,1 +1,0 @@
-"""Ingestion of recorded conversations and agent runs into a memory."""
