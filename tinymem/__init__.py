@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from tinymem.messages import count_tokens
     from tinymem.recall import Recall
+    from tinymem.runs import replay
     from tinymem.steps import (
         ActionStep,
         FinalAnswerStep,
@@ -90,6 +91,7 @@ else:
         "ExecutionResult HierarchicalMemory Memories Message WorkingMemory debug_memory visualize_memory",
         "messages": "count_tokens",
         "recall": "Recall",
+        "runs": "replay",
         "steps": "ActionStep FinalAnswerStep MessageStep PlanningStep ScratchpadStep Signal Step SummaryStep "
         "SystemPromptStep TaskStep ToolCall",
         "upkeep": "Retention",
@@ -105,6 +107,6 @@ __all__ = [
     "MemoryManager", "Message", "MessageStep", "PlanningStep", "PruneStrategy", "Recall", "Retention",
     "ScratchpadStep", "Signal", "Step", "SummaryStep", "SystemPromptStep", "TaskStep", "TinymemError", "ToolCall",
     "WorkingMemory", "compose", "count_tokens", "debug_memory", "keep_last_n_steps", "keep_system_and_recent",
-    "no_pruning", "prune_old_observations", "semantic_pruning", "summarize_strategy", "token_budget",
+    "no_pruning", "prune_old_observations", "replay", "semantic_pruning", "summarize_strategy", "token_budget",
     "visualize_memory",
 ]  # fmt: skip

@@ -8,13 +8,13 @@ have had to bring it back then. The query is those four messages.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tinymem.errors import InputError
 from tinymem.messages import TiktokenCounter
+from tinymem.runs.needles import DISTANCE, IDENTIFIER, RARE, values_in
 
 __all__ = ["mini_swe_agent", "tau_bench"]
 
@@ -22,15 +22,6 @@ Record = dict[str, Any]
 
 SHOWN = 4  # newest messages that the agent still sees,
 LENGTH = 1_500  # so many characters of each
-DISTANCE = 2_000  # tokens from the newest step that has the needle to the call
-RARE = 3  # steps that may have it
-IDENTIFIER = re.compile(
-    r"(?<![\w.-])[\w.-]+(?:/[\w.-]+)*/[\w-]+\.\w+"  # a path
-    r"|\b\d{4}-\d\d-\d\d\b"
-    r"|\b(?=\w{6})(?=\w*\d)[A-Za-z]\w*"  # HAT136, gift_card_1646646
-    r"|\b(?=\w{8})[A-Za-z]\w*_\w*[A-Za-z]"  # check_framework
-    r"|\b(?=\w{8})[A-Z][a-z]+(?:[A-Z]\w*)+"  # TranslationCheckTests
-)
 
 
 def tau_bench(path: Path) -> Iterator[Record]:
@@ -80,7 +71,7 @@ def _queries(run: str, units: Sequence[Record]) -> Iterator[Record]:
         ends.append(ends[-1] + counter.count(text))
     number = 0
     for at in range(SHOWN + 1, len(units)):
-        typed = "\n".join(value for call in units[at].get("tool_calls", ()) for value in _values(call["arguments"]))
+        typed = "\n".join(values_in(units[at]))
         cutoff = at - SHOWN
         for needle in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(typed)):
             holding = [place for place in range(at) if needle in texts[place]]
@@ -98,20 +89,6 @@ def _queries(run: str, units: Sequence[Record]) -> Iterator[Record]:
 def _shown(unit: Record) -> str:
     calls = " ".join(f"{call['name']}({call['arguments']})" for call in unit.get("tool_calls", ()))
     return f"{unit['text']} {calls}"
-
-
-def _values(arguments: str) -> Iterator[str]:
-    """Yield the texts in the arguments of a call, which are JSON as a rule."""
-    try:
-        left = [json.loads(arguments)]
-    except ValueError:
-        left = [arguments]
-    while left:
-        value = left.pop(0)
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, (dict, list)):
-            left += value.values() if isinstance(value, dict) else value
 
 
 def _json(path: Path) -> Any:

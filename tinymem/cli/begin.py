@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tinymem.archive.stats import Stats
     from tinymem.runs.ingest import Ingested
 
-__all__ = ["demo", "ingest", "watch"]
+__all__ = ["check_readable", "demo", "ingest", "watch"]
 
 RECORDING = Path(__file__).parents[1] / "data" / "demo.jsonl"
 STDIN = Path("-")
 INTERRUPTED = 130  # exit status after Ctrl-C
 
 
-def _check_readable(files: list[Path] | None) -> list[Path]:
+def check_readable(files: list[Path] | None) -> list[Path]:
     """Check that all files are there before anything is added; a missing one is a usage error."""
     for file in files or ():
         if file != STDIN and (file.is_dir() or not os.access(file, os.R_OK)):
@@ -67,7 +67,7 @@ def ingest(
     target: Target,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", callback=_check_readable, help="The files to add; - is standard input."),
+        typer.Argument(metavar="FILE", callback=check_readable, help="The files to add; - is standard input."),
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Add the recorded run of the demo.")] = False,
 ) -> None:

@@ -20,6 +20,7 @@ from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import demo, ingest, watch
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
 from tinymem.cli.move import export, import_file, migrate, schema, scrub
+from tinymem.cli.replay import replay
 from tinymem.cli.shared import say
 from tinymem.cli.upkeep import doctor, forget, rebuild, reindex, retain
 from tinymem.errors import (
@@ -39,6 +40,7 @@ FIRST = "Begin here"
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the help
     FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
     "Look inside": {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
+    "Measure your own runs": {"replay": replay},
     "Connect agents": {"mcp": mcp, "hook": hook},
     "Move it": {"export": export, "import": import_file},
     "Forget": {"forget": forget, "retain": retain},
@@ -55,6 +57,7 @@ tinymem ingest --sample
 tinymem recall which test was flaky
 tinymem context why did the tills fail --max-tokens 4000
 tinymem ingest run.jsonl trajectories/*.json.gz --path ./runs
+tinymem replay session.jsonl
 """
 
 

@@ -1,0 +1,120 @@
+"""Bills: what a provider takes for a run's prompts, of which its prefix cache serves a part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tinymem.errors import InputError, safe_repr
+from tinymem.protocols import TokenCounter
+
+__all__ = ["PRICES", "Piece", "PrefixCache", "Prices", "Sent", "prices_from"]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of input tokens as ratios to a fresh one, and which tokens a provider's cache can hold.
+
+    Attributes:
+        cached: Of a token that the cache serves.
+        written: Of a token that is written to the cache.
+        block: The cache holds whole blocks of so many tokens.
+        minimum: Prompts with fewer tokens are not cached.
+    """
+
+    cached: float = 0.1
+    written: float = 1.25
+    block: int = 1
+    minimum: int = 1_024
+
+
+# As of November 2026; the usual model of each provider. Prices of output are the same whatever is sent.
+PRICES: Mapping[str, Prices] = MappingProxyType({
+    "anthropic": Prices(),  # writes that live five minutes
+    "openai": Prices(0.1, 1, 128),  # since GPT-5
+    "gpt-4.1": Prices(0.25, 1, 128),
+    "gpt-4o": Prices(0.5, 1, 128),
+    "gemini": Prices(0.1, 1, 1, 2_048),  # implicit caching
+    "deepseek": Prices(0.02, 1, 64, 64),
+})  # fmt: skip
+
+
+class Piece(NamedTuple):
+    """A part of a prompt: its exact form, which decides whether it is the same as before, its text and its tokens."""
+
+    form: str
+    text: str
+    tokens: int
+
+
+class Sent(NamedTuple):
+    """The tokens of one prompt, those of them that the cache served, and what all cost in fresh tokens."""
+
+    tokens: int
+    cached: int
+    bill: float
+
+
+class PrefixCache:
+    """A provider's cache, as far as one run sees it: the longest common prefix with the prompt before."""
+
+    def __init__(self, prices: Prices, counter: TokenCounter) -> None:
+        self._prices, self._counter = prices, counter
+        self._last: Sequence[Piece] = ()
+
+    def send(self, prompt: Sequence[Piece], beside: int = 0) -> Sent:
+        """Send a prompt with `beside` tokens that stand in no piece."""
+        prices, tokens = self._prices, sum(piece.tokens for piece in prompt) + beside
+        if tokens < prices.minimum:
+            self._last = ()
+            return Sent(tokens, 0, tokens)
+        cached = self._common(prompt) // prices.block * prices.block
+        cached = cached if cached >= prices.minimum else 0
+        written = tokens // prices.block * prices.block - cached
+        self._last = prompt
+        return Sent(tokens, cached, prices.cached * cached + prices.written * written + tokens - cached - written)
+
+    def _common(self, prompt: Sequence[Piece]) -> int:
+        """Count the tokens that a prompt begins with as the last one did."""
+        tokens = 0
+        for before, piece in zip(self._last, prompt, strict=False):
+            if before is not piece and before.form != piece.form:
+                common = _common_length(before.form, piece.form)
+                return tokens + min(piece.tokens, self._counter.count(piece.form[:common]))
+            tokens += piece.tokens
+        return tokens
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return the number of characters that two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low
+
+
+def prices_from(prices: Prices | str) -> Prices:
+    """Return prices, or those of the name: `"anthropic"`, `"openai"` ..., or ratios as in `"1:0.1:1.25"`.
+
+    >>> prices_from("1:.5:1").cached
+    0.5
+
+    Raises:
+        InputError: There is no such name, and it is no three numbers.
+    """
+    if isinstance(prices, Prices):
+        return prices
+    if prices in PRICES:
+        return PRICES[prices]
+    try:
+        fresh, cached, written = map(float, prices.split(":"))
+        if min(cached, written) >= 0 < fresh:
+            return Prices(cached / fresh, written / fresh)
+    except (ValueError, AttributeError):
+        pass
+    names = ", ".join(PRICES)
+    raise InputError(f'prices must be {names}, or ratios as in "1:0.1:1.25" (fresh, cached, written), '
+                     f"not {safe_repr(prices)}")  # fmt: skip

@@ -1,0 +1,298 @@
+"""Replay: recorded runs again, call by call, to see what each way to prune costs and what it leaves in sight.
+
+What the agent did is held fixed. For each call of its model, the prompt that a policy would have sent gives three
+figures that need no model: its tokens, the part of them that the provider's prefix cache serves, and whether what the
+agent copied into that call stood in it. What they cannot say: whether the agent would have done the same, and how many
+calls it would have needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from tinymem.errors import BudgetError, InputError, MissingExtraError
+from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
+from tinymem.protocols import TokenCounter
+from tinymem.runs.billing import PrefixCache, Prices, prices_from
+from tinymem.runs.needles import Needles
+from tinymem.runs.policies import MAKERS, WHOLE, Policy, Setting, of_strategy
+from tinymem.runs.readers import Run, read_runs
+from tinymem.steps.checks import check_choice, check_token_budget
+from tinymem.steps.progress import Progress, no_progress
+from tinymem.steps.step import Message, Step
+from tinymem.window.strategy import Pruner, check_strategy
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Figures", "Replay", "Turn", "replay", "turns_of"]
+
+SHARES = {"1/8 of the run": 8, "1/4 of the run": 4}  # budgets, unless they are given
+LEAST = 4_000  # tokens of such a budget
+
+Files: TypeAlias = str | Path | Iterable[str | Path | Run]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures of one policy at one budget, on one run or as means over several.
+
+    Attributes:
+        run: The name of the run; "" for means.
+        policy: The name of the policy.
+        budget: The tokens that it may send, as a share of the run or a number; "" for the whole history.
+        calls: The calls of the model.
+        tokens: Tokens sent in all calls.
+        cached: Those of them that the prefix cache served.
+        bill: The price of all, in fresh tokens.
+        share: The bill as a share of that of the whole history.
+        needed: The identifiers and lines that calls copied from far back (`tinymem.runs.needles`).
+        visible: The share of them that stood in the prompt; None if nothing was needed.
+        ms: Milliseconds that making a prompt took, on average.
+    """
+
+    run: str
+    policy: str
+    budget: str
+    calls: float
+    tokens: float
+    cached: float
+    bill: float
+    share: float
+    needed: float
+    visible: float | None
+    ms: float
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The outcome of `replay`.
+
+    Attributes:
+        figures: Figures of each run, policy and budget.
+        prices: What tokens cost.
+        unfit: Policies that could not be replayed on a run, and why: a budget too small for what must be sent.
+    """
+
+    figures: tuple[Figures, ...]
+    prices: Prices
+    unfit: tuple[str, ...] = ()
+
+    def means(self) -> list[Figures]:
+        """Return means over runs, each run with the same weight, for every policy and budget."""
+        found: defaultdict[tuple[str, str], list[Figures]] = defaultdict(list)
+        for one in self.figures:
+            found[one.policy, one.budget].append(one)
+        return [_mean(same) for same in found.values()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as JSON values."""
+        each = {"figures": [*map(asdict, self.figures)], "means": [*map(asdict, self.means())]}
+        return {"prices": asdict(self.prices), **each, "unfit": [*self.unfit]}
+
+    def table(self) -> Table:
+        """Return the means as a table, to be printed by rich."""
+        from rich.table import Table
+
+        table = Table("policy", "budget")
+        for name in ("calls", "tokens sent", "cached", "bill", "of the whole", "visible", "ms a call"):
+            table.add_column(name, justify="right")
+        for one in self.means():
+            visible = "-" if one.visible is None else f"{one.visible:.2f}"
+            cached = f"{one.cached / one.tokens:.2f}" if one.tokens else "-"
+            numbers = f"{one.calls:,.0f}", f"{one.tokens:,.0f}", cached, f"{one.bill:,.0f}", f"{one.share:.2f}"
+            table.add_row(one.policy, one.budget, *numbers, visible, f"{one.ms:.1f}")
+        return table
+
+    def plot(self, path: str | Path) -> None:
+        """Draw bill against what was visible, a point for each policy and budget, into an SVG or PNG file.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingExtraError("the plot", "plots") from error
+        figure = Figure(figsize=(8, 5), layout="constrained")
+        axes = figure.subplots()
+        points: defaultdict[str, list[Figures]] = defaultdict(list)
+        for one in self.means():
+            points[one.policy].append(one)
+        for at, (policy, found) in enumerate(points.items()):
+            seen = [one.visible or 0 for one in found]
+            axes.plot([one.share for one in found], seen, "ovs^Dp*X"[at % 8] + "-", label=policy)
+        axes.set_xlabel("bill, of that of the whole history")
+        axes.set_ylabel("needed and visible")
+        axes.legend(fontsize="small")
+        figure.savefig(path)
+
+
+class Turn(NamedTuple):
+    """A call of the model: the `new` steps since the one before, and what the model answered."""
+
+    new: Sequence[Step]
+    answer: Sequence[Message]
+
+
+def replay(
+    files: Files,
+    *,
+    budgets: Sequence[int] = (),
+    policies: Sequence[str] = (),
+    strategies: Mapping[str, Pruner] | None = None,
+    prices: Prices | str = "anthropic",
+    embedder: str = "static",
+    counter: TokenCounter | str | None = None,
+    progress: Progress = no_progress,
+) -> Replay:
+    """Replay recorded runs under each policy: what would have been sent, what that costs, and what stays in sight.
+
+    Args:
+        files: A file that `tinymem ingest` reads, several, or runs.
+        budgets: Tokens that a policy may send; an eighth and a quarter of each run unless given.
+        policies: Names of policies; all unless given.
+        strategies: Strategies of your own, by name; they are replayed as they are, beside the policies.
+        prices: A provider's name, ratios as in `"1:0.1:1.25"` (fresh, cached, written), or Prices.
+        embedder: The embedder of policies that have one.
+        counter: A TokenCounter, or the name of an encoding or of a model.
+        progress: Hears of how many calls were replayed, and of how many there are.
+
+    Returns:
+        The figures, for each run, policy and budget.
+
+    Raises:
+        InputError: A file cannot be read, a name is unknown, or no run has a call of a model.
+
+    >>> from tinymem import replay
+    >>> found = replay("session.jsonl", budgets=[16_000])  # doctest: +SKIP
+    >>> [(one.policy, one.share, one.visible) for one in found.means()]  # doctest: +SKIP
+    """
+    for budget in budgets:
+        check_token_budget("budgets", budget)
+    for policy in policies:
+        check_choice("policies", policy, *MAKERS)
+    for name, strategy in (strategies or {}).items():
+        check_strategy(name, strategy)
+    price, count = prices_from(prices), counter_from(counter)
+    runs = [(run, turns) for run in _runs(files) if (turns := turns_of(run.steps))]
+    if not runs:
+        raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
+    names = [name for name in MAKERS if name != WHOLE and (not policies or name in policies)]
+    own = {name: of_strategy(strategy) for name, strategy in (strategies or {}).items()}
+    total = sum(len(turns) for _, turns in runs) * (1 + len(own) + len(names) * (len(budgets) or len(SHARES)))
+    figures: list[Figures] = []
+    unfit: list[str] = []
+    done = 0
+    for run, turns in runs:
+        whole = _whole(turns, count, embedder)
+        labelled = {f"{budget:,}": budget for budget in budgets}
+        labelled = labelled or {label: max(LEAST, whole.budget // part) for label, part in SHARES.items()}
+        settings = {label: replace(whole, budget=budget) for label, budget in labelled.items()}
+        jobs = [(WHOLE, "", partial(MAKERS[WHOLE], whole))]
+        jobs += [(name, label, partial(MAKERS[name], one)) for name in names for label, one in settings.items()]
+        jobs += [(name, "", partial(maker, whole)) for name, maker in own.items()]
+        needed = _needed(turns, count)
+        bill = 1.0
+        for name, label, make in jobs:
+            tell = partial(_tell, progress, done, total)
+            try:
+                found = _replayed(make, turns, needed, PrefixCache(price, count), tell)
+                bill = found.bill if name == WHOLE else bill
+                figures.append(replace(found, run=run.name, policy=name, budget=label, share=found.bill / bill))
+            except BudgetError as error:
+                unfit.append(f"{run.name}: {name}, {label}: {error}")
+            done += len(turns)
+    return Replay(tuple(figures), price, tuple(unfit))
+
+
+def _tell(progress: Progress, done: int, total: int, more: int) -> None:
+    progress(done + more, total)
+
+
+def _whole(turns: Sequence[Turn], counter: TokenCounter, embedder: str) -> Setting:
+    """Return the setting of the whole history."""
+    steps = [step for turn in turns for step in turn.new]
+    tokens = sum(count_message(message, counter) for step in steps for message in step.to_messages(style="tools"))
+    return Setting(tokens, tokens / len(steps), counter, embedder)
+
+
+def turns_of(steps: Sequence[Step]) -> list[Turn]:
+    """Return the calls of the model in a run; what it said in a row, with no answer between, is one call."""
+    turns: list[Turn] = []
+    new: list[Step] = []
+    waits = False
+    for step in steps:
+        messages = step.to_messages(style="tools")
+        if messages and messages[0]["role"] == "assistant":
+            if waits:
+                turns[-1] = turns[-1]._replace(answer=[*turns[-1].answer, messages[0]])
+            elif new:
+                turns.append(Turn(new, messages[:1]))
+                new = []
+            waits = bool(turns) and len(messages) == 1
+        else:
+            waits = False
+        new.append(step)
+    return turns
+
+
+def _runs(files: Files) -> Iterator[Run]:
+    for one in [files] if isinstance(files, (str, Path)) else files:
+        for run in [one] if isinstance(one, Run) else read_runs(one):
+            if run.fault is not None:
+                raise run.fault
+            yield run
+
+
+def _needed(turns: Sequence[Turn], counter: TokenCounter) -> list[list[str]]:
+    """Return what each call copied from far back."""
+    needles, found = Needles(), []
+    for turn in turns:
+        for step in turn.new:
+            for message in step.to_messages(style="tools"):
+                needles.add(message, count_message(message, counter))
+        found.append([needle for message in turn.answer for needle in needles.copied(message)])
+    return found
+
+
+def _replayed(
+    make: Callable[[], Policy],
+    turns: Sequence[Turn],
+    needed: Sequence[Sequence[str]],
+    cache: PrefixCache,
+    tell: Callable[[int], object],
+) -> Figures:
+    """Replay a run under one policy. Raises BudgetError where its budget is too small."""
+    tokens = cached = visible = 0
+    bill = seconds = 0.0
+    policy = make()
+    try:
+        for at, (turn, needles) in enumerate(zip(turns, needed, strict=True)):
+            begun = time.perf_counter()
+            policy.add(turn.new)
+            prompt = policy.prompt()
+            seconds += time.perf_counter() - begun
+            sent = cache.send(prompt, PER_REPLY)
+            tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
+            visible += sum(any(needle in piece.text for piece in prompt) for needle in needles)
+            tell(at + 1)
+    finally:
+        policy.close()
+    count, ms = sum(map(len, needed)), 1000 * seconds / len(turns)
+    return Figures("", "", "", len(turns), tokens, cached, bill, 1, count, visible / count if count else None, ms)
+
+
+def _mean(same: Sequence[Figures]) -> Figures:
+    """Return means of figures; what was visible by those that needed something."""
+    names = ("calls", "tokens", "cached", "bill", "share", "needed", "ms")
+    means: dict[str, Any] = {name: fmean(getattr(one, name) for one in same) for name in names}
+    seen = [one.visible for one in same if one.visible is not None]
+    return replace(same[0], run="", visible=fmean(seen) if seen else None, **means)
