@@ -106,6 +106,8 @@ class HierarchicalMemory(StepCollection):
             `session` and `speaker` that are asked for. It must give the same for the same text; when it raises, the add
             is refused.
         extra_keys: Keys of messages that the provider wants back (see `tinymem.messages.repair`).
+        cache: The price of a token that the provider's prompt cache serves, as a ratio to a fresh one. It decides how
+            far the prompts of a session jump between which they only grow; 1 where nothing is cached.
         create: Make the memory if it is not there.
 
     Raises:
@@ -138,6 +140,7 @@ class HierarchicalMemory(StepCollection):
         retention: Retention | None = None,
         redact: Redact | None = None,
         extra_keys: Collection[str] = (),
+        cache: float = 0.1,
         create: bool = True,
     ) -> None:
         self.max_tokens = check_token_budget("max_tokens", max_tokens)
@@ -147,7 +150,7 @@ class HierarchicalMemory(StepCollection):
         self.shares = check_instance("shares", shares, Shares)
         check_instance("retention", retention, Retention, or_none=True)
         counter, redact = counter_from(counter), redact_from(redact)
-        keys = check_strings("extra_keys", extra_keys)
+        keys, cache = check_strings("extra_keys", extra_keys), check_number("cache", cache, 0, 1)
         if prune_strategy is not None:
             check_strategy("prune_strategy", prune_strategy)
         strategy = prune_strategy or default_strategy(self.window_tokens, counter)
@@ -179,7 +182,9 @@ class HierarchicalMemory(StepCollection):
                 self._search = Search(archive, held=self._while_open)
                 self._fitting = Fitting(window, archive.key, counter)
                 scratchpad = self._scratchpad.memory
-                self._contexts = Contexts(window, episodes, archive, scratchpad, self._search, keys, self._while_open)
+                self._contexts = Contexts(
+                    window, episodes, archive, scratchpad, self._search, keys, self._while_open, cache
+                )
                 self._upkeep = Upkeep(window, archive, retention)
                 if prompt is not None:
                     window.begin_with(prompt)
@@ -435,6 +440,7 @@ class HierarchicalMemory(StepCollection):
         """
         with self._while_open():
             report = self.short_term.prune(strategy)
+            self._contexts.forget_prompts()
             self._upkeep.settle(0)
             return report
 
@@ -442,6 +448,7 @@ class HierarchicalMemory(StepCollection):
         """Empty the window, or all but its system prompts; what is in the archive stays, as the report says."""
         with self._while_open():
             report = self.short_term.clear(keep_system)
+            self._contexts.forget_prompts()
             self._upkeep.settle(0)
             return replace(report, archived=self.long_term.journal.counts()["steps"] - report.kept)
 
@@ -449,6 +456,7 @@ class HierarchicalMemory(StepCollection):
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._while_open():
             self.short_term.restore(report)
+            self._contexts.forget_prompts()
 
     @property
     def scratchpad(self) -> AgentMemory:
@@ -466,6 +474,7 @@ class HierarchicalMemory(StepCollection):
         self,
         query: str | None = None,
         *,
+        session: str | None = None,
         max_tokens: int | None = None,
         now: Time | None = None,
         style: Style = "auto",
@@ -479,6 +488,9 @@ class HierarchicalMemory(StepCollection):
 
         Args:
             query: The current task and the newest steps unless given.
+            session: The name of the conversation with a model whose next prompt this is. It then goes on from the last
+                one: what was sent stays as it was sent, recalled text too, and what is new stands behind it, so that
+                the provider's prompt cache holds; where it is over the budget, all is made anew.
             max_tokens: The budget, the memory's own unless given.
             now: When it is asked.
             style: How steps are rendered; see `Step.to_messages`.
@@ -490,7 +502,9 @@ class HierarchicalMemory(StepCollection):
         self._check_open()
         budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         asked, when = None if query is None else check_str("query", query), to_utc("now", now) or utc_now()
-        context = self._contexts.of_window(asked, budget, when, style, self.shares)
+        if session is not None:
+            check_str("session", session)
+        context = self._contexts.of_window(asked, budget, when, style, self.shares, session)
         self._callbacks.recalled(context.recalled)
         return context
 

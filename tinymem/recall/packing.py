@@ -7,6 +7,7 @@ checked on the text as it is sent, so it holds exactly.
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,6 +48,7 @@ class Limits:
         k: The most passages; None does not limit.
         ids: Every excerpt begins with the number of its step.
         left_out: The number of passages to name that were not chosen.
+        shown: Excerpts that stand in front of the model already; what lies in one does not come back.
     """
 
     diversity: float = DIVERSITY
@@ -54,6 +56,7 @@ class Limits:
     k: int | None = None
     ids: bool = False
     left_out: int = 0
+    shown: Sequence[Excerpt] = ()
 
 
 class RankedPassage(NamedTuple):
@@ -144,6 +147,7 @@ class _Packer:
     diversity: float
     every: Every
     asked: str
+    shown: Sequence[Excerpt]
     chosen: list[_Chosen] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
@@ -152,6 +156,14 @@ class _Packer:
 
     def __post_init__(self) -> None:
         self.repetitions = Repetitions(self.diversity, self.asked)
+        self.spans: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for one in self.shown:
+            self.spans[one.step.step_number or 0, one.part].append((one.start, one.end))
+
+    def _is_shown(self, at: RankedPassage) -> bool:
+        """Return whether a passage lies in an excerpt that stands in front of the model already."""
+        spans = self.spans.get((at.number, at.part), ())
+        return any(start <= at.start and at.end <= end for start, end in spans)
 
     def _read_short(self) -> list[Utterance]:
         """Return the short ones of all candidates that may come back."""
@@ -167,7 +179,7 @@ class _Packer:
         for i in count():
             if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most or (at := self._at(i)) is None:
                 break
-            if i in self.taken or not at.is_relevant:
+            if i in self.taken or not at.is_relevant or self._is_shown(at):
                 continue
             if at.end - at.start > DENSEST * left:
                 misses += 1
@@ -312,7 +324,9 @@ def pack(
     """
     most = len(ranked) if limits.k is None else limits.k
     every = every or (lambda below=sys.maxsize: [at for at in ranked if at.end - at.start < below])
-    packer = _Packer(ranked, fetch, counter, opened or OpenedSteps(), most, limits.diversity, every, asked)
+    packer = _Packer(
+        ranked, fetch, counter, opened or OpenedSteps(), most, limits.diversity, every, asked, limits.shown
+    )
     packer.fill(budget - FENCE)
     for more in range(ROUNDS, -1, -1):
         text, tokens = packer.render(key, limits.ids)

@@ -17,7 +17,7 @@ from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, RankedPassage, pack
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.query.identifiers import labels
-from tinymem.recall.results import Explanation, Recall
+from tinymem.recall.results import Excerpt, Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
@@ -61,13 +61,15 @@ class Search:
         ids: bool = False,
         k: int | None = None,
         min_relevance: float | None = None,
+        shown: Sequence[Excerpt] = (),
     ) -> Recall:
-        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers).
+        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers) and what lies in
+        the excerpts `shown`.
 
         With `ids`, every excerpt begins with the number of its step. At most `k` passages come back, each at least of
         `min_relevance`; where it is None, what has nothing to do with the question is left out.
         """
-        limits = Limits(diversity, min_relevance, k, ids)
+        limits = Limits(diversity, min_relevance, k, ids, shown=shown)
         return self._explained(text, budget, now, limits, hidden, only).recalled
 
     def explain(self, text: str, budget: int, now: datetime, next_best: int = NEXT_BEST) -> Explanation:
@@ -139,7 +141,7 @@ class Search:
         blind = limits.min_relevance is None and past.queue.trouble  # words alone tell little of what is unrelated
         least = 0 if blind else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
-        ranked = scored.ranked(budget, least)
+        ranked = scored.ranked(budget + sum(one.tokens for one in limits.shown), least)
         if catalog.is_gone():
             return None
 

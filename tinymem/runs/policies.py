@@ -97,7 +97,7 @@ class OfContexts:
 
     def prompt(self) -> list[Piece]:
         """Make the next prompt."""
-        context = self._memory.context(now=self._now, style="tools")
+        context = self._memory.context(session="run", now=self._now, style="tools")
         return [piece_of(message, self._setting.counter) for message in context.messages]
 
     def close(self) -> None:

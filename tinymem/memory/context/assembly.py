@@ -4,118 +4,258 @@
     [newest group]
 
 The window's start moves in jumps and does not depend on what is recalled, and episodes change when one is closed, so
-everything before the scratchpad stays the same from call to call and prompt caches hold.
+everything before the scratchpad stays the same from call to call and prompt caches hold. A prompt that goes on from the
+one before leaves all of that as it was sent (`extend`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import TypeAlias
 
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import NOTE, Block, Context, Entry, Item, Kind, Shares
 from tinymem.memory.context.window import Given, Window, least, shorten_group, shortened_ids, with_request
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
-from tinymem.recall import Recall
+from tinymem.recall import Excerpt, Recall
 from tinymem.steps.content import to_mutable
 from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.sending import MessageRenderer, RenderedGroup
 
-__all__ = ["assemble"]
+__all__ = ["Blocks", "Part", "Prompt", "assemble", "extend"]
 
+TIERS = ("fixed", "episodes", "window", "scratchpad", "recall")  # as a report lists them
+PROMPTS = ("system", "developer")  # roles of what stands before the conversation
 LEAST_BLOCK = 64  # tokens below which a block is not worth its fence
 
-Priced: TypeAlias = Sequence[tuple[Step, int]]  # steps, each with its tokens
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a prompt, each made in so many tokens.
+
+    Attributes:
+        recall: Makes the block of recall, without the steps of the numbers that are shown; in a prompt that goes on
+            without the excerpts that stand in it, else given as None.
+        episodes: Makes the block of episodes.
+        scratchpad: Makes the block of the scratchpad.
+    """
+
+    recall: Callable[[int, Collection[int], Sequence[Excerpt] | None], Recall]
+    episodes: Callable[[int], Block] | None = None
+    scratchpad: Callable[[int], Block] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a prompt: a group of the window, or a message that the memory adds.
+
+    Attributes:
+        kind: The kind of its messages.
+        tokens: What it costs.
+        tier: The tier of its steps.
+        group: The group as it is sent.
+        whole: The same as the window has it; another one where it is shortened.
+        message: The message that the memory adds.
+        steps: The steps that this stands for.
+        recalled: The excerpts in it.
+    """
+
+    kind: Kind
+    tokens: int
+    tier: str
+    group: RenderedGroup | None = None
+    whole: RenderedGroup | None = None
+    message: Message | None = None
+    steps: tuple[Step, ...] = ()
+    recalled: tuple[Excerpt, ...] = ()
+
+    @property
+    def role(self) -> str:
+        """The role of its first message; "" where it has none."""
+        messages = self.group.messages if self.group else [self.message] if self.message else []
+        return str(messages[0]["role"]) if messages else ""
+
+    @property
+    def cut(self) -> set[str]:
+        """The ids of the steps that are shortened here."""
+        return shortened_ids(self.group, self.whole) if self.group and self.whole else set()
+
+    def entries(self, given: Given | None, partial: Collection[str]) -> list[Entry]:
+        """Return its messages as entries; those of the steps in `partial` are not whole."""
+        if self.group is None or self.whole is None:
+            return [Entry(dict(self.message or {}), self.kind, None, self.steps)]
+        whole = () if self.whole is self.group else (self.whole,)
+        return entries_of([self.group], given, {*partial, *self.cut}, whole)
+
+    def items(self) -> Iterator[Item]:
+        """Yield the place of each of its steps; the first of a group has all of the group's tokens."""
+        for one in self.recalled:
+            why = ", ".join(f"{name} {value:+.2f}" for name, value in list(one.why.items())[:3])
+            yield Item("recall", one.step, one.tokens, one.score, why)
+        if self.group is not None:
+            yield from (Item(self.tier, step, 0 if at else self.tokens) for at, step in enumerate(self.group.group))
+        elif not self.recalled:  # the steps share what the block costs by their length
+            length = sum(len(step.text) for step in self.steps) or 1
+            yield from (Item(self.tier, step, self.tokens * len(step.text) // length) for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as it is sent: its parts, of which the first `stable` do not depend on what is asked.
+
+    `recalled` is what recall gave when it was made.
+    """
+
+    parts: tuple[Part, ...]
+    stable: int
+    recalled: Recall
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all."""
+        return PER_REPLY + sum(part.tokens for part in self.parts)
+
+    def numbers(self, partial: Collection[str], given: Given | None) -> set[int]:
+        """Return the numbers of the steps that are shown with all that was said in them."""
+        groups = [part.group for part in self.parts if part.group]
+        return _numbers_shown(groups, {id for part in self.parts for id in part.cut} | {*partial}, given)
+
+    def context(self, window: Window, budget: int) -> Context:
+        """Return the messages, and the report of them."""
+        each = [part.entries(window.given, window.partial) for part in self.parts]
+        entries = tuple(entry for some in each for entry in some)
+        stable = sum(map(len, each[: self.stable]))
+        messages = [one.message for one in entries]
+        items = partial(_report, self.parts, window.steps)
+        return Context(messages, self.tokens, budget, self.recalled, entries, stable, report=items)
 
 
 def assemble(
-    window: Window,
-    budget: int,
-    recall: Callable[[int, Collection[int]], Recall],
-    shares: Shares,
-    whole: float,
-    episodes: Callable[[int], Block] | None = None,
-    scratchpad: Callable[[int], Block] | None = None,
-) -> Context:
-    """Assemble the context of at most `budget` tokens.
+    window: Window, budget: int, blocks: Blocks, shares: Shares, whole: float, *, moves_in_jumps: bool = True
+) -> Prompt:
+    """Assemble a prompt of at most `budget` tokens.
 
     Args:
         window: What may be shown of the steps.
-        budget: The most tokens of the context.
-        recall: Gives the block of recall, of so many tokens, without the steps of the numbers that are shown.
+        budget: The most tokens of the prompt.
+        blocks: The parts that are no steps of the window.
         shares: The shares of the parts.
         whole: The share up to which a window is shown whole that fits; 1 where there is nothing else.
-        episodes: Gives the block of episodes, of so many tokens.
-        scratchpad: Gives the block of the scratchpad, of so many tokens.
+        moves_in_jumps: The window's start moves in jumps, so that prompts begin alike that do not go on from each
+            other; else it has as much of its share as there is.
 
     Raises:
         BudgetError: The fixed steps alone do not fit.
     """
     sending, given = window.sending, window.given
-    counter = sending.counter
     fixed = [one for one in window.groups if one.first in window.fixed]
     room = budget - (cost := _fixed_cost(fixed, budget))
-    choice = choose(window, room, int(shares.window * room), whole)
+    choice = choose(window, room, int(shares.window * room), whole, moves_in_jumps)
     if window.request and window.request not in {one.first for one in [*fixed, *choice.earlier, *choice.newest]}:
-        return assemble(with_request(window, room), budget, recall, shares, whole, episodes, scratchpad)
+        window = with_request(window, room)
+        return assemble(window, budget, blocks, shares, whole, moves_in_jumps=moves_in_jumps)
     if given is not None and window.groups and not choice.newest:
         needed = least(window.groups[-1], sending).tokens
         raise BudgetError(cost + needed, budget, {"reply, system prompt and task": cost, "newest messages": needed})
-    wanted = {*window.fixed, *(one.first for one in choice.earlier)} - {one.first for one in choice.newest}
-    before = [one for one in window.groups if one.first in wanted]
-    lead = [*takewhile(lambda one: one.first in window.fixed, before)]
-    cut = {*window.partial}
-    for newest, original in zip(choice.newest, choice.whole, strict=False):
-        cut |= shortened_ids(newest, original)
-    start, middle = entries_of(lead, given, cut), entries_of(before[len(lead) :], given, cut)
-    tail = entries_of(choice.newest, given, cut, choice.whole)
-    used = PER_REPLY + sum(one.tokens for one in [*before, *choice.newest])
-    opening = _note([*start, *middle], choice.note, budget - used)
-    left = budget - used - opening
-    noted, pad = _block(scratchpad, min(left, int(shares.scratchpad * room)), sending)
-    left -= sum(count_message(message, counter) for message in pad)
-    covered, history = _block(None if whole == 1 else episodes, min(left, int(shares.episodes * room)), sending)
-    left -= sum(count_message(message, counter) for message in history)
-    hidden = _numbers_shown([*before, *choice.newest], cut, given)
-    recalled = recall(left - _overhead(sending), hidden) if left >= LEAST_BLOCK else Recall("", 0, ())
-    block: list[Message] = [{"role": "user", "content": recalled.text}] if recalled.text else []
-    used += sum(count_message(message, counter) for message in (*history, *pad, *block))
-    found = {item.step.id: item.step for item in recalled.items}
-    stable = [*start, *_block_entries("episodes", history, covered), *middle]
-    changing = [
-        *_block_entries("scratchpad", pad, noted),
-        *_block_entries("recalled", block, found.values()),
-        *tail,
-    ]
-    if opening := _note([*stable, *changing], choice.note, budget - used):
-        stable[(at := _start_of_conversation(stable)) : at] = _block_entries("note", [dict(NOTE)])
-    visible = [one for one in [*choice.earlier, *choice.newest] if one.first not in window.fixed]
-    tiers = {
-        "fixed": _priced(fixed),
-        "episodes": _shared(covered, history, sending),
-        "window": _priced(visible),
-        "scratchpad": _shared(noted, pad, sending),
-    }
-    entries = (*stable, *changing)
-    messages = [one.message for one in entries]
-    items = partial(_report, tiers, window.steps, recalled)
-    return Context(messages, used + opening, budget, recalled, entries, len(stable), report=items)
+    newest = {one.first for one in choice.newest}
+    wanted = {*window.fixed, *(one.first for one in choice.earlier)} - newest
+    before = [_group(one, one, window.fixed) for one in window.groups if one.first in wanted]
+    lead = [*takewhile(lambda part: part.tier == "fixed", before)]
+    pairs = zip(choice.newest, choice.whole, strict=False)
+    prompt = Prompt((*before, *(_group(one, other, window.fixed) for one, other in pairs)), 0, Recall("", 0, ()))
+    left = budget - prompt.tokens - _note(before, choice.note, budget - prompt.tokens)
+    pad = _block("scratchpad", blocks.scratchpad, min(left, int(shares.scratchpad * room)), sending)
+    left -= sum(part.tokens for part in pad)
+    history = _block(
+        "episodes", None if whole == 1 else blocks.episodes, min(left, int(shares.episodes * room)), sending
+    )
+    left -= sum(part.tokens for part in history)
+    recalled = Recall("", 0, ())
+    if left >= LEAST_BLOCK:
+        recalled = blocks.recall(left - _overhead(sending), prompt.numbers(window.partial, given), None)
+    tail = prompt.parts[len(before) :]
+    stable = [*lead, *history, *before[len(lead) :]]
+    changing = [*pad, *_recalled(recalled, sending), *tail]
+    opening = _note([*stable, *changing], choice.note, budget - PER_REPLY - _tokens([*stable, *changing]))
+    if opening:
+        at = next((i for i, part in enumerate(stable) if part.role not in PROMPTS), len(stable))
+        stable.insert(at, Part("note", opening, "", message=dict(NOTE)))
+    return Prompt((*stable, *changing), len(stable), recalled)
 
 
-def _block(
-    make: Callable[[int], Block] | None, room: int, sending: MessageRenderer
-) -> tuple[Sequence[Step], list[Message]]:
-    """Return the steps of a block of at most `room` tokens, and its message, if there is one."""
+def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Shares, most: int) -> Prompt | None:
+    """Return the prompt that goes on from the `last` one: all of that as it was sent, and what is new behind it.
+
+    What is new are the groups that came since, the scratchpad if it says something else now, and what recall finds that
+    does not stand in front of the model yet, in at most `most` tokens, before the newest group.
+
+    Returns:
+        None where it cannot go on: over the budget, or steps changed that were sent, or must be shown and were not.
+    """
+    groups = {one.first: one for one in window.groups}
+    sent = {part.whole.first: part.whole for part in last.parts if part.whole}
+    stays = [at for at, one in enumerate(window.groups) if one.first in sent]
+    if not stays or (window.given is not None and sent.keys() - groups.keys()):
+        return None
+    if any(not _are_same(sent[first], one) for first, one in groups.items() if first in sent):
+        return None
+    old, new = window.groups[: stays[-1] + 1], window.groups[stays[-1] + 1 :]
+    if any(one.first in {*window.fixed, window.request} and one.first not in sent for one in old):
+        return None
+    added = [_group(one, one, window.fixed) for one in new]
+    left = budget - last.tokens - _tokens(added)
+    pad = _block("scratchpad", blocks.scratchpad, min(left, int(shares.scratchpad * budget)), window.sending)
+    before = [part.message for part in last.parts if part.kind == "scratchpad"]
+    if left < 0 or (before and not pad):
+        return None
+    pad = pad if [part.message for part in pad] != before[-1:] else []
+    left -= _tokens(pad)
+    recalled = Recall("", 0, ())
+    if min(left, most) >= LEAST_BLOCK:
+        shown = Prompt((*last.parts, *added), 0, recalled).numbers(window.partial, window.given)
+        excerpts = [one for part in last.parts for one in part.recalled]
+        recalled = blocks.recall(min(left, most) - _overhead(window.sending), shown, excerpts)
+    block = _recalled(recalled, window.sending)
+    parts = (*last.parts, *added[:-1], *pad, *block, *added[-1:])
+    return Prompt(parts, len(parts), recalled)
+
+
+def _are_same(sent: RenderedGroup, group: RenderedGroup) -> bool:
+    """Return whether a group is the one that was sent; a call may have got a result since."""
+    return [step.id for step in sent.group] == [step.id for step in group.group]
+
+
+def _group(shown: RenderedGroup, whole: RenderedGroup, fixed: Collection[str]) -> Part:
+    return Part("message", shown.tokens, "fixed" if shown.first in fixed else "window", shown, whole)
+
+
+def _recalled(recalled: Recall, sending: MessageRenderer) -> list[Part]:
+    if not recalled.text:
+        return []
+    message: Message = {"role": "user", "content": recalled.text}
+    steps = {item.step.id: item.step for item in recalled.items}
+    tokens = count_message(message, sending.counter)
+    return [Part("recalled", tokens, "recall", message=message, steps=(*steps.values(),), recalled=recalled.items)]
+
+
+def _tokens(parts: Iterable[Part]) -> int:
+    return sum(part.tokens for part in parts)
+
+
+def _block(kind: Kind, make: Callable[[int], Block] | None, room: int, sending: MessageRenderer) -> list[Part]:
+    """Return the part that is a block of at most `room` tokens, if there is one."""
     if make is None or room < LEAST_BLOCK:
-        return (), []
+        return []
     block = make(room - _overhead(sending))
-    return (block.steps, [{"role": "user", "content": block.text}]) if block.text else ((), [])
+    if not block.text:
+        return []
+    message: Message = {"role": "user", "content": block.text}
+    return [Part(kind, count_message(message, sending.counter), kind, message=message, steps=tuple(block.steps))]
 
 
 def _overhead(sending: MessageRenderer) -> int:
@@ -123,23 +263,10 @@ def _overhead(sending: MessageRenderer) -> int:
     return PER_MESSAGE + sending.counter.count("user")
 
 
-def _start_of_conversation(entries: Sequence[Entry]) -> int:
-    """Return the place where the conversation begins, behind what the system says."""
-    roles = (one.message["role"] for one in entries)
-    return next((i for i, role in enumerate(roles) if role not in ("system", "developer")), len(entries))
-
-
-def _note(entries: Sequence[Entry], note: int, room: int) -> int:
+def _note(parts: Sequence[Part], note: int, room: int) -> int:
     """Return `note` if it fits `room` and the messages begin with the assistant, which not every API takes; else 0."""
-    begun = entries[_start_of_conversation(entries) :]
-    return note if 0 <= note <= room and begun and begun[0].message["role"] == "assistant" else 0
-
-
-def _cut(window: Choice) -> set[str]:
-    """Return the ids of the steps of the newest group that are not shown whole."""
-    return {
-        id for newest, whole in zip(window.newest, window.whole, strict=False) for id in shortened_ids(newest, whole)
-    }
+    begun = next((part.role for part in parts if part.role and part.role not in PROMPTS), "")
+    return note if 0 <= note <= room and begun == "assistant" else 0
 
 
 def _numbers_shown(sent: Iterable[RenderedGroup], cut: Collection[str], given: Given | None) -> set[int]:
@@ -178,7 +305,7 @@ class Choice:
     note: int
 
 
-def choose(window: Window, room: int, share: int, whole_up_to: float) -> Choice:
+def choose(window: Window, room: int, share: int, whole_up_to: float, moves_in_jumps: bool) -> Choice:
     """Choose the groups of the window that fit `room` tokens beside the fixed ones.
 
     Unless all groups fit the share `whole_up_to` of it, those before the newest one have at most `share` tokens. A
@@ -200,15 +327,16 @@ def choose(window: Window, room: int, share: int, whole_up_to: float) -> Choice:
         newest = [one for one in newest if one.tokens <= left]
         room -= sum(one.tokens for one in newest)
     end = max((window.positions[step.id] for one in whole for step in one.group), default=0)
-    return Choice(_from_start(earlier, end, window.positions, room - note, share), newest, whole, note)
+    jump = max(1, share // 2) if moves_in_jumps else 1
+    return Choice(_from_start(earlier, end, window.positions, room - note, share, jump), newest, whole, note)
 
 
 def _from_start(
-    rest: Sequence[RenderedGroup], end: int, positions: Mapping[str, int], room: int, share: int
+    rest: Sequence[RenderedGroup], end: int, positions: Mapping[str, int], room: int, share: int, jump: int
 ) -> list[RenderedGroup]:
     """The groups that the window shows before the newest one, which is at `end`.
 
-    The start is the first group behind a multiple of half the share: it stays while steps come in, until what is
+    The start is the first group behind a multiple of `jump`, which is half the share: it stays while steps come in, until what is
     shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than the window, so
     they do not go with its start.
     """
@@ -216,8 +344,7 @@ def _from_start(
     taken = sum(one.tokens for one in summaries)
     if summaries and taken <= min(room, share):
         others = [one for one in rest if one not in summaries]
-        return [*summaries, *_from_start(others, end, positions, room - taken, share - taken)]
-    jump = max(1, share // 2)
+        return [*summaries, *_from_start(others, end, positions, room - taken, share - taken, jump)]
     start = -(-(end - share) // jump) * jump
     first = next((i for i, one in enumerate(rest) if positions[one.first] >= start), len(rest))
     shown = sum(one.tokens for one in rest[first:])
@@ -228,11 +355,6 @@ def _from_start(
 
 
 # -- the messages of the groups, and the report of their steps
-
-
-def _block_entries(kind: Kind, messages: Iterable[Message], steps: Iterable[Step] = ()) -> list[Entry]:
-    """Return the entries of messages that the memory adds."""
-    return [Entry(message, kind, None, tuple(steps)) for message in messages]
 
 
 def entries_of(
@@ -268,24 +390,10 @@ def entries_of(
     return entries
 
 
-def _priced(shown: Iterable[RenderedGroup]) -> Priced:
-    """Return the steps that are shown, with their tokens: the first of a group has all of the group's."""
-    return [(step, 0 if at else one.tokens) for one in shown for at, step in enumerate(one.group)]
-
-
-def _shared(steps: Sequence[Step], block: Iterable[Message], sending: MessageRenderer) -> Priced:
-    """Return the steps of a block, which is one message: they share what that costs by their length."""
-    total = sum(count_message(message, sending.counter) for message in block)
-    length = sum(len(step.text) for step in steps) or 1
-    return [(step, total * len(step.text) // length) for step in steps]
-
-
-def _report(tiers: Mapping[str, Priced], steps: Sequence[Step], found: Recall) -> tuple[Item, ...]:
+def _report(parts: Iterable[Part], steps: Sequence[Step]) -> tuple[Item, ...]:
     """Return an item for every step that is shown or recalled, or is not."""
-    items = [Item(tier, step, tokens) for tier, shown in tiers.items() for step, tokens in shown]
-    for one in found.items:
-        why = ", ".join(f"{name} {value:+.2f}" for name, value in list(one.why.items())[:3])
-        items.append(Item("recall", one.step, one.tokens, one.score, why))
+    items = [item for part in parts for item in part.items()]
+    items.sort(key=lambda item: TIERS.index(item.tier))
     seen = {item.step.id for item in items}
     items += [Item("out", step, 0, None, "over the window's share") for step in steps if step.id not in seen]
     return tuple(items)
