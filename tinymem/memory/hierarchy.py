@@ -440,7 +440,7 @@ class HierarchicalMemory(StepCollection):
         """
         with self._while_open():
             report = self.short_term.prune(strategy)
-            self._contexts.forget_prompts()
+            self._contexts.prompts.clear()
             self._upkeep.settle(0)
             return report
 
@@ -448,7 +448,7 @@ class HierarchicalMemory(StepCollection):
         """Empty the window, or all but its system prompts; what is in the archive stays, as the report says."""
         with self._while_open():
             report = self.short_term.clear(keep_system)
-            self._contexts.forget_prompts()
+            self._contexts.prompts.clear()
             self._upkeep.settle(0)
             return replace(report, archived=self.long_term.journal.counts()["steps"] - report.kept)
 
@@ -456,7 +456,7 @@ class HierarchicalMemory(StepCollection):
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
         with self._while_open():
             self.short_term.restore(report)
-            self._contexts.forget_prompts()
+            self._contexts.prompts.clear()
 
     @property
     def scratchpad(self) -> AgentMemory:
@@ -914,6 +914,7 @@ class HierarchicalMemory(StepCollection):
                 self._closed = True
                 try:
                     self._scratchpad.keep()
+                    self._contexts.prompts.keep()
                 finally:
                     if self._place.remove is not None:  # what is gone in a moment
                         self.long_term.indexing.in_background = False

@@ -21,7 +21,18 @@ from tinymem.recall.results import Excerpt, LeftOut, Recall, Shares
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
-__all__ = ["BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "RankedPassage", "pack"]
+__all__ = [
+    "BELOW",
+    "ENOUGH",
+    "REPEATS",
+    "TOO_LONG",
+    "UNRELATED",
+    "Limits",
+    "OpenedSteps",
+    "RankedPassage",
+    "block_of",
+    "pack",
+]
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
@@ -179,7 +190,11 @@ class _Packer:
         for i in count():
             if left < SMALLEST or misses >= MISSES or len(self.chosen) >= self.most or (at := self._at(i)) is None:
                 break
-            if i in self.taken or not at.is_relevant or self._is_shown(at):
+            if i in self.taken or not at.is_relevant:
+                continue
+            if self._is_shown(at):
+                self.most -= 1  # it counts among the best
+                self.taken.add(i)
                 continue
             if at.end - at.start > DENSEST * left:
                 misses += 1
@@ -338,6 +353,15 @@ def pack(
             break
     recalled = Recall(text, tokens, tuple(packer.excerpt(run) for run in _unite(packer.chosen)))
     return recalled, tuple(islice(packer.left_out(), min(limits.left_out, sys.maxsize)))
+
+
+def block_of(items: Iterable[Excerpt], key: bytes) -> str:
+    """Return the block of these excerpts again, as it stood in a prompt."""
+    lines = []
+    for one in items:
+        shown = line(one.step, one.step.parts()[one.part], one.start, one.end)
+        lines.append((header(one.step), shown + format_times(one.times, one.varied) if one.times > 1 else shown))
+    return block(lines, key)
 
 
 def _unite(chosen: Sequence[_Chosen]) -> list[list[_Chosen]]:

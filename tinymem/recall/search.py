@@ -63,11 +63,11 @@ class Search:
         min_relevance: float | None = None,
         shown: Sequence[Excerpt] = (),
     ) -> Recall:
-        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers) and what lies in
-        the excerpts `shown`.
+        """Return what bears on `text`, in at most `budget` tokens, without the steps `hidden` (numbers).
 
         With `ids`, every excerpt begins with the number of its step. At most `k` passages come back, each at least of
-        `min_relevance`; where it is None, what has nothing to do with the question is left out.
+        `min_relevance`; where it is None, what has nothing to do with the question is left out. What lies in the
+        excerpts `shown` does not come back, and counts among the `k`.
         """
         limits = Limits(diversity, min_relevance, k, ids, shown=shown)
         return self._explained(text, budget, now, limits, hidden, only).recalled

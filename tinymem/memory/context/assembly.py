@@ -11,7 +11,7 @@ one before leaves all of that as it was sent (`extend`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 
@@ -84,6 +84,13 @@ class Part:
     def cut(self) -> set[str]:
         """The ids of the steps that are shortened here."""
         return shortened_ids(self.group, self.whole) if self.group and self.whole else set()
+
+    def follow(self, groups: Mapping[str, RenderedGroup]) -> Part:
+        """Return the part with the group as the window has it now, by its first step, where it is sent the same."""
+        now = groups.get(self.group.first) if self.group else None
+        if now is None or now is self.group or self.cut or (self.group and now.messages != self.group.messages):
+            return self
+        return replace(self, group=now, whole=now)
 
     def entries(self, given: Given | None, partial: Collection[str]) -> list[Entry]:
         """Return its messages as entries; those of the steps in `partial` are not whole."""
@@ -221,7 +228,7 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
         excerpts = [one for part in last.parts for one in part.recalled]
         recalled = blocks.recall(min(left, most) - _overhead(window.sending), shown, excerpts)
     block = _recalled(recalled, window.sending)
-    parts = (*last.parts, *added[:-1], *pad, *block, *added[-1:])
+    parts = (*(part.follow(groups) for part in last.parts), *added[:-1], *pad, *block, *added[-1:])
     return Prompt(parts, len(parts), recalled)
 
 
@@ -336,9 +343,9 @@ def _from_start(
 ) -> list[RenderedGroup]:
     """The groups that the window shows before the newest one, which is at `end`.
 
-    The start is the first group behind a multiple of `jump`, which is half the share: it stays while steps come in, until what is
-    shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than the window, so
-    they do not go with its start.
+    The start is the first group behind a multiple of `jump`, which is half the share: it stays while steps come in,
+    until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
+    the window, so they do not go with its start.
     """
     summaries = [one for one in rest if covers_of(one.group[0])]
     taken = sum(one.tokens for one in summaries)

@@ -19,7 +19,7 @@ from tinymem.errors import InputError, MessageError, safe_repr
 from tinymem.memory.context.context import NOTE
 from tinymem.memory.context.history import History
 from tinymem.messages.answers import OpenCall, open_calls, pending_calls
-from tinymem.messages.chains import bodies_of, body_of
+from tinymem.messages.chains import bodies_of, body_of, linked
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.recognition import Arrival, Node, arrivals, new_steps, recognised, words
@@ -181,12 +181,14 @@ class Fitting:
 def _prompts(
     messages: Sequence[Message], before: Sequence[tuple[Message, Step]], about: About
 ) -> list[tuple[Message, Step]]:
-    """Return the prompts with their steps; those that are the same stay."""
-    found = []
+    """Return the prompts with their steps, whose ids say what they say; those that are the same stay."""
+    found: list[tuple[Message, Step]] = []
     for at, message in enumerate(messages):
-        is_known = at < len(before) and before[at][0] == message
-        (step,) = [before[at][1]] if is_known else _convert([message], [at], about)
-        found.append((message, step))
+        if at < len(before) and before[at][0] == message:
+            found.append(before[at])
+        else:
+            (step,) = _convert([message], [at], about)
+            found.append((message, step.evolve(id=linked(found[-1][1].id if found else "", body_of(message)))))
     return found
 
 

@@ -1,0 +1,168 @@
+"""Prompts of a session, each of which goes on from the one before, so that a provider's prompt cache holds."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tinymem import ActionStep, Context, HierarchicalMemory, MessageStep, Step, TaskStep, count_tokens
+from tinymem.messages import problems
+from tinymem.messages.tokens import default_counter
+from tinymem.runs import PRICES
+from tinymem.runs.billing import PrefixCache
+from tinymem.runs.policies import piece_of
+
+open_memory = partial(HierarchicalMemory, embedder="hashing:64", store="exact")
+FRUIT = ["apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel"]
+
+
+def work(count: int, length: int = 6) -> list[Step]:
+    """A task, and calls whose results name a fruit each."""
+    steps: list[Step] = [TaskStep("Watch the fields.")]
+    for at in range(count):
+        found = f"Field {at}: the {FRUIT[at * 5 % 8]} of row {at * 7} is ripe. " * (1 + at % length)
+        steps.append(ActionStep(f"Look {at}.", tool_name="look", tool_args={"at": f"field {at}"}, observation=found))
+    return steps
+
+
+def prompts_of_window(steps: list[Step], budget: int, **options: Any) -> list[Context]:
+    with open_memory(max_tokens=budget, **options) as memory:
+        found = []
+        for step in steps:
+            memory.add(step)
+            found.append(memory.context(session="s"))
+        return found
+
+
+def prompts_of_history(steps: list[Step], budget: int, **options: Any) -> list[Context]:
+    with open_memory(max_tokens=budget, **options) as memory:
+        history: list[Any] = []
+        found = []
+        for step in steps:
+            history += step.to_messages(style="tools")
+            found.append(memory.fit(history, session="s"))
+        return found
+
+
+MAKERS = pytest.mark.parametrize("make", [prompts_of_window, prompts_of_history])
+
+
+def jumps(prompts: list[Context]) -> int:
+    return sum(after.messages[: len(before.messages)] != before.messages for before, after in pairwise(prompts))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(0, 400), min_size=3, max_size=25), st.integers(300, 1200))
+@MAKERS
+def test_a_prompt_is_valid_and_within_its_budget_and_has_nothing_twice(
+    make: Any, lengths: list[int], budget: int
+) -> None:
+    steps: list[Step] = [TaskStep("Watch.")]
+    for at, length in enumerate(lengths):
+        found = f"Field {at} " + "ripe " * length
+        steps.append(ActionStep("Look.", tool_name="look", tool_args={"at": str(at)}, observation=found))
+    for prompt in make(steps, budget):
+        assert problems(prompt.messages) == []
+        assert count_tokens(prompt.messages) == prompt.tokens <= budget
+        shown, cut = ids_of(prompt, "message"), {s.id for e in prompt.entries if e.shortened for s in e.steps}
+        assert (shown - cut).isdisjoint(step.id for step in newest_recalled(prompt))
+
+
+def ids_of(prompt: Context, kind: str) -> set[str]:
+    return {step.id for entry in prompt.entries if entry.kind == kind for step in entry.steps}
+
+
+def newest_recalled(prompt: Context) -> tuple[Step, ...]:
+    return next((entry.steps for entry in reversed(prompt.entries) if entry.kind == "recalled"), ())
+
+
+@MAKERS
+def test_a_prompt_begins_as_the_one_before_but_for_jumps(make: Any) -> None:
+    prompts = make(work(150), 2_000)
+    assert 2 <= jumps(prompts) <= 40
+    assert all(prompt.stable == len(prompt.messages) for prompt in prompts)
+    assert any(entry.kind == "recalled" for entry in prompts[-1].entries)
+
+
+@MAKERS
+def test_a_cache_serves_most_of_what_is_sent(make: Any) -> None:
+    cache = PrefixCache(PRICES["anthropic"], default_counter())
+    sent = [cache.send([piece_of(m, default_counter()) for m in one.messages]) for one in make(work(250), 6_000)]
+    assert sum(one.cached for one in sent) >= 0.85 * sum(one.tokens for one in sent)
+
+
+@MAKERS
+def test_where_nothing_is_cached_every_prompt_is_made_anew(make: Any) -> None:
+    assert jumps(make(work(60), 1_000, cache=1)) > 20
+
+
+def test_what_the_agent_asks_for_now_is_recalled_behind_what_was_sent() -> None:
+    with open_memory(max_tokens=3_000) as memory:
+        memory.add_steps([TaskStep("Keep the books."), MessageStep("user", "The vault's code is 4711-Q.")])
+        memory.add_steps(
+            [MessageStep("user", f"Invoice {at} of the {FRUIT[at % 8]} farm is paid. " * 4) for at in range(150)]
+        )
+        before = memory.context(session="s").messages
+        memory.add_message("user", "What is the code of the vault?")
+        after = memory.context(session="s").messages
+    assert after[: len(before)] == before
+    assert any("4711-Q" in str(message["content"]) for message in after)
+
+
+def test_without_a_session_a_context_depends_on_nothing_that_was_sent() -> None:
+    steps = work(80)
+    with open_memory(max_tokens=1_500) as one, open_memory(max_tokens=1_500) as other:
+        for step in steps:
+            one.add(step)
+            one.context(session="s")
+        other.add_steps(steps)
+        assert [m for m in one.context().messages if "recalled-" not in str(m)] == [
+            m for m in other.context().messages if "recalled-" not in str(m)
+        ]
+
+
+def test_what_is_forgotten_or_cleared_is_sent_no_longer() -> None:
+    with open_memory(max_tokens=2_000) as memory:
+        memory.add_steps([TaskStep("Watch."), MessageStep("user", "The vault's code is 4711-Q."), *work(5)[1:]])
+        assert "4711-Q" in str(memory.context(session="s").messages)
+        memory.forget(memory.get(2).id)
+        assert "4711-Q" not in str(memory.context(session="s").messages)
+        memory.clear()
+        assert "Field 3" not in str([entry.message for entry in memory.context("x", session="s").entries])
+
+
+def test_another_filter_begins_anew() -> None:
+    history = [{"role": "user", "content": "What is the code of the vault?"}]
+    with open_memory() as memory:
+        memory.archive([MessageStep("user", "The vault's code is 4711-Q.", session="ann")])
+        assert "4711-Q" in str(memory.fit(history, session="s").messages)
+        assert memory.fit(history, session="s", sessions="ben").messages == history
+
+
+def test_a_session_goes_on_after_a_restart_and_its_file_has_no_text_of_prompts(tmp_path: Path) -> None:
+    history = [message for step in work(60) for message in step.to_messages(style="tools")]
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        for end in range(1, len(history), 2):
+            before = memory.fit(history[:end], session="s").messages
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        kept = memory.long_term.journal.setting("prompts") or ""
+        assert "recalled" in str(before) and "ripe" not in kept
+        assert memory.fit(history[:end], session="s").messages == before
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        memory.forget(memory.get(3).id)
+        assert memory.fit(history[:end], session="s").messages != before
+
+
+def test_a_history_that_was_edited_begins_anew() -> None:
+    history = [message for step in work(10) for message in step.to_messages(style="tools")]
+    with open_memory(max_tokens=4_000) as memory:
+        memory.fit(history, session="s")
+        edited = [*history[:2], {**history[2], "content": "[cleared]"}, *history[3:]]
+        shown = [m for m in memory.fit(edited, session="s").messages if "recalled-" not in str(m)]
+        assert shown == edited

@@ -1,0 +1,192 @@
+"""Prompts: the last one of each session, from which the next one goes on, so that a provider's prompt cache holds.
+
+A prompt only grows until it is over its budget: then it jumps, which is to say that all is made anew, in fewer tokens.
+What is kept over a restart has no text in it: steps are named by their ids, excerpts by their places.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from math import sqrt
+from typing import Any, TypeAlias
+
+from tinymem.archive.archive import Archive
+from tinymem.memory.context.assembly import Blocks, Part, Prompt, assemble, extend
+from tinymem.memory.context.context import NOTE, Shares
+from tinymem.memory.context.window import Window
+from tinymem.messages.tokens import count_message
+from tinymem.protocols.settings import PROMPTS, REWRITES
+from tinymem.recall import Excerpt, Recall
+from tinymem.recall.packing import block_of
+from tinymem.stores.filter import Filter
+from tinymem.window.sending import RenderedGroup
+
+__all__ = ["Prompts"]
+
+Key: TypeAlias = tuple[str, str, str]  # of a prompt: its session, style and format
+State: TypeAlias = tuple[str | None, Filter | None]  # under which it was made: the memory's rewrites, and the filter
+
+MORE = 0.25  # share of a budget that is recalled at most in a prompt that goes on
+WRITTEN = 1.25  # the price of a token that is written to a provider's cache
+LEAST_CACHE = 0.01
+LOWEST, HIGHEST = 0.5, 0.8  # shares of a budget that a prompt has which is made anew
+FENCE = 32  # tokens of a block's fence, about
+REMEMBERED = 256  # prompts that are held,
+KEPT = 16  # and that are kept over a restart
+
+
+class Prompts:
+    """The last prompts of a memory's sessions.
+
+    Args:
+        archive: The memory's archive.
+        cache: The price of a token that a provider's cache serves, as a ratio to a fresh one.
+    """
+
+    def __init__(self, archive: Archive, cache: float) -> None:
+        self._archive, self._cache = archive, cache
+        self._last: OrderedDict[Key, tuple[Prompt, State]] = OrderedDict()
+        self._kept: dict[Key, Any] | None = None  # of an earlier process, until it is read
+
+    @property
+    def goes_on(self) -> bool:
+        """False where nothing is cached, so that a prompt that goes on would save nothing."""
+        return self._cache < 1
+
+    def clear(self) -> None:
+        """Let every session begin anew with its next prompt, since its window was changed by hand."""
+        self._last.clear()
+        self._kept = {}
+
+    def follow(
+        self,
+        key: Key,
+        window: Window,
+        budget: int,
+        blocks: Blocks,
+        shares: Shares,
+        whole: float,
+        only: Filter | None = None,
+    ) -> Prompt:
+        """Return the next prompt: one that goes on from the last one of its session where that can be.
+
+        It cannot where steps were forgotten since, or where others may be recalled now, as `only` says.
+        """
+        state, prompt = (self._archive.journal.setting(REWRITES), only), None
+        last, before = self._last.pop(key) if key in self._last else (self._restore(key, window), state)
+        if last is not None and before == state:
+            prompt = extend(last, window, budget, blocks, shares, int(MORE * budget))
+        if prompt is None:
+            is_full = last is not None and last.tokens + sum(one.tokens for one in window.groups[-1:]) > budget
+            goal = self._goal(window, budget, whole if not is_full else 0)
+            prompt = assemble(window, goal, blocks, shares, whole, moves_in_jumps=False)
+            prompt = replace(prompt, stable=len(prompt.parts))
+        self._last[key] = prompt, state
+        while len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+        return prompt
+
+    def _goal(self, window: Window, budget: int, whole: float) -> int:
+        """Return the tokens of a prompt that is made anew, less than the budget, so that others can go on from it.
+
+        A jump takes out as much as pays for what it writes anew until the next one: with n tokens a group on average,
+        (1 - low)^2 / low = (written - cached) n / (cached budget). What is in anyway is added. A window that has up to
+        the share `whole` of the budget is sent whole.
+        """
+        groups = window.groups
+        total = sum(one.tokens for one in groups)
+        fixed = sum(one.tokens for one in groups if one.first in window.fixed)
+        newest = groups[-1].tokens if groups else 0
+        ratio = (WRITTEN - self._cache) * total / max(len(groups), 1) / (max(self._cache, LEAST_CACHE) * budget)
+        low = min(max(1 + ratio / 2 - sqrt(ratio + ratio * ratio / 4), LOWEST), HIGHEST)
+        goal = max(low * budget, fixed + newest + low * budget / 2)
+        if 0 < total <= whole * budget:
+            goal = max(goal, total / whole + FENCE)
+        return min(budget, int(goal))
+
+    # -- over a restart
+
+    def keep(self) -> None:
+        """Write down the last prompts, but for those with shortened steps or a scratchpad."""
+        if not self._last:
+            return
+        rewrites = self._archive.journal.setting(REWRITES)
+        held = [
+            [*key, [_record(part) for part in prompt.parts]]
+            for key, (prompt, (made, only)) in islice(reversed(self._last.items()), KEPT)
+            if prompt is not None
+            and made == rewrites
+            and only in (None, Filter())
+            and all(map(_has_record, prompt.parts))
+        ]
+        self._archive.journal.keep({PROMPTS: json.dumps({"rewrites": rewrites, "prompts": held})})
+
+    def _restore(self, key: Key, window: Window) -> Prompt | None:
+        """Return the last prompt of a session as an earlier process kept it; None where that cannot be."""
+        if self._kept is None:
+            self._kept = self._read()
+        records = self._kept.pop(key, None)
+        groups = {one.first: one for one in window.groups}
+        try:
+            parts = [self._part(record, groups, window) for record in records or ()]
+        except (KeyError, TypeError, ValueError, IndexError):  # steps are gone, or the record is damaged
+            return None
+        return Prompt(tuple(parts), len(parts), Recall("", 0, ())) if parts else None
+
+    def _read(self) -> dict[Key, Any]:
+        journal = self._archive.journal
+        try:
+            kept = json.loads(journal.setting(PROMPTS) or "{}")
+            if not kept or kept["rewrites"] != journal.setting(REWRITES):
+                return {}
+            return {(str(session), str(style), str(format)): parts for session, style, format, parts in kept["prompts"]}
+        except (ValueError, KeyError, TypeError):
+            return {}
+
+    def _part(self, record: Any, groups: Mapping[str, RenderedGroup], window: Window) -> Part:
+        """Make a part again. Raises KeyError, TypeError, ValueError or IndexError where it would be another one."""
+        if record == "note":
+            return Part("note", count_message(NOTE, window.sending.counter), "", message=dict(NOTE))
+        if isinstance(record, str):
+            group = groups[record]
+            return Part("message", group.tokens, "fixed" if record in window.fixed else "window", group, group)
+        digest, spans = record
+        steps = self._archive.fetch([number for number, *_ in spans])
+        items = tuple(
+            Excerpt(
+                steps[number], part, start, end, steps[number].parts()[part].text[start:end], tokens, 0, 0, {}, *said
+            )
+            for number, part, start, end, tokens, *said in spans
+        )
+        text = block_of(items, self._archive.key)
+        if _digest(text) != digest:
+            raise ValueError(digest)
+        message = {"role": "user", "content": text}
+        own = {item.step.id: item.step for item in items}
+        cost = count_message(message, window.sending.counter)
+        return Part("recalled", cost, "recall", message=message, steps=(*own.values(),), recalled=(*items,))
+
+
+def _has_record(part: Part) -> bool:
+    return part.kind in ("note", "recalled") or (part.kind == "message" and not part.cut)
+
+
+def _record(part: Part) -> Any:
+    """Write down a part without its text: a group by its first step, a block by the places of its excerpts."""
+    if part.group is not None:
+        return part.group.first
+    if part.kind == "note":
+        return "note"
+    spans = [
+        (one.step.step_number, one.part, one.start, one.end, one.tokens, one.times, one.varied) for one in part.recalled
+    ]
+    return [_digest(str((part.message or {}).get("content"))), spans]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
