@@ -50,9 +50,9 @@ COMMANDS = {
     "export": ["out.jsonl"], "import": ["exported.jsonl", "--path", "imported"], "forget": ["--session", "nobody"],
     "retain": ["--max-steps", "11"], "doctor": [], "rebuild": [], "reindex": ["--embedder", "hashing:32"],
     "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],
-    "hook": ["session-start"],
+    "hook": ["session-start"], "replay": ["run.jsonl"],
 }  # fmt: skip
-WITHOUT_MEMORY = {"demo", "ingest", "import", "namespaces", "schema", "migrate", "scrub"}
+WITHOUT_MEMORY = {"demo", "ingest", "import", "namespaces", "schema", "migrate", "scrub", "replay"}
 SERVES = {"mcp", "watch"}  # these run until they are stopped
 
 

@@ -20,6 +20,7 @@ from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
+from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.filters import Filters
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
@@ -106,8 +107,8 @@ class HierarchicalMemory(StepCollection):
             `session` and `speaker` that are asked for. It must give the same for the same text; when it raises, the add
             is refused.
         extra_keys: Keys of messages that the provider wants back (see `tinymem.messages.repair`).
-        cache: The price of a token that the provider's prompt cache serves, as a ratio to a fresh one. It decides how
-            far the prompts of a session jump between which they only grow; 1 where nothing is cached.
+        cache: The price of a token that the provider's prompt cache serves, as a ratio to a fresh one: how far the
+            prompts of a session jump follows from it. 1 where nothing is cached.
         create: Make the memory if it is not there.
 
     Raises:
@@ -182,9 +183,8 @@ class HierarchicalMemory(StepCollection):
                 self._search = Search(archive, held=self._while_open)
                 self._fitting = Fitting(window, archive.key, counter)
                 scratchpad = self._scratchpad.memory
-                self._contexts = Contexts(
-                    window, episodes, archive, scratchpad, self._search, keys, self._while_open, cache
-                )
+                parts = window, episodes, archive, scratchpad, self._search
+                self._contexts = Contexts(*parts, keys, self._while_open, Prompts(archive, cache))
                 self._upkeep = Upkeep(window, archive, retention)
                 if prompt is not None:
                     window.begin_with(prompt)
@@ -488,9 +488,8 @@ class HierarchicalMemory(StepCollection):
 
         Args:
             query: The current task and the newest steps unless given.
-            session: The name of the conversation with a model whose next prompt this is. It then goes on from the last
-                one: what was sent stays as it was sent, recalled text too, and what is new stands behind it, so that
-                the provider's prompt cache holds; where it is over the budget, all is made anew.
+            session: The conversation with a model whose next prompt this is. What was sent stays as it was, and what is
+                new stands behind it, so that the provider's cache holds, until that is over the budget.
             max_tokens: The budget, the memory's own unless given.
             now: When it is asked.
             style: How steps are rendered; see `Step.to_messages`.
@@ -502,9 +501,8 @@ class HierarchicalMemory(StepCollection):
         self._check_open()
         budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         asked, when = None if query is None else check_str("query", query), to_utc("now", now) or utc_now()
-        if session is not None:
-            check_str("session", session)
-        context = self._contexts.of_window(asked, budget, when, style, self.shares, session)
+        name = None if session is None else check_str("session", session)
+        context = self._contexts.of_window(asked, budget, when, style, self.shares, name)
         self._callbacks.recalled(context.recalled)
         return context
 

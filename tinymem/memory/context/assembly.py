@@ -17,12 +17,11 @@ from itertools import takewhile
 
 from tinymem.errors import BudgetError
 from tinymem.memory.context.context import NOTE, Block, Context, Entry, Item, Kind, Shares
-from tinymem.memory.context.window import Given, Window, least, shorten_group, shortened_ids, with_request
+from tinymem.memory.context.window import Given, Window, choose, least, shortened_ids, with_request
 from tinymem.messages.chains import NATIVE
 from tinymem.messages.tokens import PER_MESSAGE, PER_REPLY, count_message
 from tinymem.recall import Excerpt, Recall
 from tinymem.steps.content import to_mutable
-from tinymem.steps.standins import covers_of
 from tinymem.steps.step import Message, Step
 from tinymem.steps.types import SystemPromptStep
 from tinymem.window.sending import MessageRenderer, RenderedGroup
@@ -294,71 +293,6 @@ def _fixed_cost(fixed: Sequence[RenderedGroup], budget: int) -> int:
     if (needed := sum(costs.values())) > budget:
         raise BudgetError(needed, budget, costs)
     return needed
-
-
-# -- the groups of the window that are shown
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The window as it is shown: earlier groups, and the newest one, shortened if the `whole` does not fit.
-
-    `newest` is empty if there is no window. `note` has the tokens of the note that steps are missing; -1 without it.
-    """
-
-    earlier: list[RenderedGroup]
-    newest: list[RenderedGroup]
-    whole: list[RenderedGroup]
-    note: int
-
-
-def choose(window: Window, room: int, share: int, whole_up_to: float, moves_in_jumps: bool) -> Choice:
-    """Choose the groups of the window that fit `room` tokens beside the fixed ones.
-
-    Unless all groups fit the share `whole_up_to` of it, those before the newest one have at most `share` tokens. A
-    newest one that does not fit is cut to half of the room, so that recall has the rest, or as far as its files need.
-    """
-    others = [one for one in window.groups if one.first not in window.fixed]
-    whole = [*window.groups[-1:]]
-    is_free = bool(whole) and whole[0].first not in window.fixed
-    earlier = others[:-1] if is_free else others
-    total = sum(one.tokens for one in others)
-    if whole_up_to == 1 and total <= room:
-        return Choice(earlier, whole, whole, -1)
-    note, newest = count_message(NOTE, window.sending.counter), whole
-    if total <= int(whole_up_to * room) - note:
-        return Choice(earlier, whole, whole, note)
-    if is_free:
-        left = room - note
-        newest = whole if whole[0].tokens <= left else [shorten_group(whole[0], left // 2, left, window.sending)]
-        newest = [one for one in newest if one.tokens <= left]
-        room -= sum(one.tokens for one in newest)
-    end = max((window.positions[step.id] for one in whole for step in one.group), default=0)
-    jump = max(1, share // 2) if moves_in_jumps else 1
-    return Choice(_from_start(earlier, end, window.positions, room - note, share, jump), newest, whole, note)
-
-
-def _from_start(
-    rest: Sequence[RenderedGroup], end: int, positions: Mapping[str, int], room: int, share: int, jump: int
-) -> list[RenderedGroup]:
-    """The groups that the window shows before the newest one, which is at `end`.
-
-    The start is the first group behind a multiple of `jump`, which is half the share: it stays while steps come in,
-    until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
-    the window, so they do not go with its start.
-    """
-    summaries = [one for one in rest if covers_of(one.group[0])]
-    taken = sum(one.tokens for one in summaries)
-    if summaries and taken <= min(room, share):
-        others = [one for one in rest if one not in summaries]
-        return [*summaries, *_from_start(others, end, positions, room - taken, share - taken, jump)]
-    start = -(-(end - share) // jump) * jump
-    first = next((i for i, one in enumerate(rest) if positions[one.first] >= start), len(rest))
-    shown = sum(one.tokens for one in rest[first:])
-    while first < len(rest) and shown > min(room, share):
-        shown -= rest[first].tokens
-        first += 1
-    return [*rest[first:]]
 
 
 # -- the messages of the groups, and the report of their steps

@@ -45,7 +45,7 @@ class Contexts:
         search: Finds what bears on a query.
         extra_keys: Keys of messages that the provider wants back.
         while_open: Holds the lock of a memory that is open.
-        cache: The price of a token that a provider's cache serves, as a ratio to a fresh one.
+        prompts: The last prompts of its sessions.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Contexts:
         search: Search,
         extra_keys: Sequence[str],
         while_open: Callable[[], AbstractContextManager[None]],
-        cache: float,
+        prompts: Prompts,
     ) -> None:
         self._window, self._archive, self._search, self._while_open = window, archive, search, while_open
-        self.prompts = Prompts(archive, cache)
+        self.prompts = prompts
         self._sending = {style: MessageRenderer(archive.counter, style, extra_keys) for style in STYLES}
         self._episodes = partial(episodes_block, episodes, archive)
         self._scratchpad = partial(scratchpad_block, scratchpad, archive)
