@@ -1,7 +1,7 @@
 """Bills: what each way to prune costs on agent runs, and what the agent still sees, by `tinymem.replay`.
 
-    python -m benchmarks.pruning.bills --data FILE...             # to benchmarks/results/bills.json
-    python -m benchmarks.pruning.bills --write | --check          # the table of benchmarks/tables/bills.md, and its plot
+    python -m benchmarks.pruning.bills --data FILE...         # to benchmarks/results/bills.json
+    python -m benchmarks.pruning.bills --write | --check      # the table of benchmarks/tables/bills.md, and its plot
 
 Of each file the first RUNS runs of LONG tokens or more are replayed, at prices 1 : .1 : 1.25, with weights of the
 recall that were fitted without each run. Masking is `prune_old_observations` of all but the newest ten outputs.
@@ -36,8 +36,9 @@ HERE = Path(__file__).parents[1]
 RESULTS, PAGE, PLOT = HERE / "results" / "bills.json", HERE / "tables" / "bills.md", HERE / "plots" / "bills.svg"
 PROGRAM = "benchmarks.pruning.bills"
 MARKS = "<!-- bills: python -m benchmarks.pruning.bills --write -->", "<!-- end of bills -->"
-LONG, RUNS = 50_000, 4
-POLICIES = ("token_budget, in jumps", "summarize_strategy", "semantic_pruning", "context", "fit", "fit without recall")
+LONG, RUNS = 50_000, 3
+BUDGETS = (8_000, 16_000, 32_000, 48_000)
+POLICIES = ("token_budget", "summarize_strategy", "semantic_pruning", "context", "fit", "fit without recall")
 MASKING = {
     "masking, at every call": prune_old_observations(10),
     "masking, in jumps of 20": prune_old_observations(10, batch=20),
@@ -100,7 +101,13 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = parser_of(PROGRAM, __doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", default=[], metavar="FILE", help="haystacks that are agent runs")
-    add("--budgets", type=budgets, default=(16_000, 32_000, 64_000), metavar="N,N", help="default: 16000,32000,64000")
+    add(
+        "--budgets",
+        type=budgets,
+        default=(8_000, 16_000, 32_000, 48_000),
+        metavar="N,N",
+        help="default: 8000,16000,32000,48000",
+    )
     add("--out", type=Path, default=RESULTS, metavar="RESULTS.json", help="the file to write")
     args = parser.parse_args(given)
     args.page = PAGE

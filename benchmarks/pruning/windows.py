@@ -135,12 +135,14 @@ def semantic(shorten: bool = True) -> Maker:
 # Each is made again for each run. The first four are what semantic_pruning is held against; behind it stands a part.
 STRATEGIES: dict[str, Callable[[], Maker]] = {
     "keep_last_n_steps": lambda: last_n,
-    "token_budget": lambda: lambda window, budget: token_budget(budget),
+    "token_budget": lambda: lambda window, budget: token_budget(budget, low_water=budget),
     "prune_old_observations + token_budget": lambda: (
-        lambda window, budget: compose(prune_old_observations(), token_budget(budget))
+        lambda window, budget: compose(prune_old_observations(), token_budget(budget, low_water=budget))
     ),
     "prune_old_observations(2, 400) + token_budget": lambda: (
-        lambda window, budget: compose(prune_old_observations(keep_last_n=2, max_length=400), token_budget(budget))
+        lambda window, budget: compose(
+            prune_old_observations(keep_last_n=2, max_length=400), token_budget(budget, low_water=budget)
+        )
     ),
     "semantic_pruning": semantic,
     "semantic_pruning, whole groups": lambda: semantic(shorten=False),

@@ -102,6 +102,16 @@ def test_where_nothing_is_cached_every_prompt_is_made_anew(make: Any) -> None:
     assert jumps(make(work(60), 1_000, cache=1)) > 20
 
 
+def test_the_same_call_again_has_the_same_prompt() -> None:
+    steps = work(40)
+    with open_memory(max_tokens=1_500) as memory:
+        memory.add_steps(steps)
+        history = [message for step in steps for message in step.to_messages(style="tools")]
+        for _ in range(2):
+            assert memory.context(session="s").messages == memory.context(session="s").messages
+            assert memory.fit(history, session="f").messages == memory.fit(history, session="f").messages
+
+
 def test_what_the_agent_asks_for_now_is_recalled_behind_what_was_sent() -> None:
     with open_memory(max_tokens=3_000) as memory:
         memory.add_steps([TaskStep("Keep the books."), MessageStep("user", "The vault's code is 4711-Q.")])

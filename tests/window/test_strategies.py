@@ -250,7 +250,7 @@ def test_older_tasks_go_first_when_critical_steps_alone_are_too_much() -> None:
 def test_with_tasks_current_an_older_task_is_a_step_like_any_other() -> None:
     steps = [TaskStep("old task"), *said("a", "b"), TaskStep("new task"), *said("c")]
     assert texts(token_budget(24, counter=WORDS)(steps)) == ["old task", "new task", "c"]
-    assert texts(token_budget(24, counter=WORDS, tasks="current")(steps)) == ["a", "b", "new task", "c"]
+    assert texts(token_budget(24, counter=WORDS, low_water=24, tasks="current")(steps)) == ["a", "b", "new task", "c"]
 
 
 def test_a_budget_that_cannot_hold_says_what_needs_how_much() -> None:
@@ -282,7 +282,7 @@ def test_a_shortened_step_is_counted_anew() -> None:
 
 
 def test_one_strategy_can_serve_several_windows() -> None:
-    strategy = token_budget(13, counter=WORDS)
+    strategy = token_budget(13, counter=WORDS, low_water=13)
     first, second = said("a", "b", "c"), said("d", "e", "f")
     for _ in range(3):
         assert texts(strategy(first)) == ["b", "c"]

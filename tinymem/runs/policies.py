@@ -31,12 +31,13 @@ NOBODY = "(nobody)"  # a session that nothing was said in
 
 @dataclass(frozen=True)
 class Setting:
-    """The budget of a policy in tokens, and the mean length of the run's steps, by which those that count steps go."""
+    """The setting of a policy: its budget in tokens, the mean length of a step, and the price of a cached token."""
 
     budget: int
     mean: float
     counter: TokenCounter
     embedder: str
+    cache: float = 0.1
 
     @property
     def steps(self) -> int:
@@ -131,8 +132,9 @@ class OfFits:
 
 def _memory(setting: Setting) -> HierarchicalMemory:
     """Make a memory that leaves nothing behind; its index is exact, so that no process is started."""
+    cache = min(setting.cache, 1)
     return HierarchicalMemory(
-        max_tokens=setting.budget, counter=setting.counter, embedder=setting.embedder, store="exact"
+        max_tokens=setting.budget, counter=setting.counter, embedder=setting.embedder, store="exact", cache=cache
     )
 
 
@@ -154,8 +156,8 @@ MAKERS: Mapping[str, Callable[[Setting], Policy]] = MappingProxyType({
     "prune_old_observations": lambda s: OfWindow(prune_old_observations(s.steps), s.counter),
     "prune_old_observations, in jumps": lambda s: OfWindow(prune_old_observations(s.steps, batch=JUMP), s.counter),
     "token_budget": lambda s: OfWindow(token_budget(s.budget, counter=s.counter, style="tools"), s.counter),
-    "token_budget, in jumps": lambda s: OfWindow(
-        token_budget(s.budget, low_water=s.budget // 2, counter=s.counter, style="tools"), s.counter
+    "token_budget, at every call": lambda s: OfWindow(
+        token_budget(s.budget, low_water=s.budget, counter=s.counter, style="tools"), s.counter
     ),
     "summarize_strategy": lambda s: OfWindow(
         summarize_strategy(max_tokens=s.budget, counter=s.counter, style="tools"), s.counter

@@ -192,7 +192,7 @@ def replay(
     unfit: list[str] = []
     done = 0
     for run, turns in runs:
-        whole = _whole(turns, count, embedder)
+        whole = replace(_whole(turns, count, embedder), cache=price.cached)
         labelled = {f"{budget:,}": budget for budget in budgets}
         labelled = labelled or {label: max(LEAST, whole.budget // part) for label, part in SHARES.items()}
         settings = {label: replace(whole, budget=budget) for label, budget in labelled.items()}

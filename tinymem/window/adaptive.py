@@ -13,10 +13,9 @@ from tinymem.steps.checks import check_choice, check_non_negative_int, check_str
 from tinymem.steps.content import Content
 from tinymem.steps.standins import newest_request
 from tinymem.steps.step import STYLES, Message, Step, Style
-from tinymem.window.defaults import LOW_WATER
 from tinymem.window.manager import MemoryManager, PruneReport
 from tinymem.window.sending import MessageRenderer, RenderedGroup, copies
-from tinymem.window.strategy import REQUEST, Group, critical, low_mark, newest_within, split, tokens_needed
+from tinymem.window.strategy import LOW_WATER, REQUEST, Group, critical, low_mark, newest_within, split, tokens_needed
 from tinymem.window.window import Change
 
 __all__ = ["AdaptiveMemoryManager"]
@@ -63,9 +62,7 @@ class AdaptiveMemoryManager(MemoryManager):
         self._sending = MessageRenderer(counter_from(counter), style, check_strings("extra_keys", extra_keys))
         self.max_tokens = check_non_negative_int("max_tokens", max_tokens)
         tokens_needed([], {}, max_tokens)  # the reply alone
-        self.low_water = low_mark(
-            int(max_tokens * LOW_WATER) if low_water is None else low_water, "max_tokens", max_tokens
-        )
+        self.low_water = low_mark(low_water, "max_tokens", max_tokens, LOW_WATER)
         super().__init__(system_prompt, self._newest, None, steps=steps, on_prune=on_prune)
 
     def _begin_with(self, steps: Iterable[Step]) -> None:

@@ -18,12 +18,10 @@ __all__ = ["default_strategy", "with_fallback"]
 
 logger = logging.getLogger(__name__)
 
-LOW_WATER = 2 / 3  # of the window's tokens, to which a pruning goes, so that its start moves in jumps
-
 
 def default_strategy(window_tokens: int, counter: TokenCounter) -> PruneStrategy:
     """Make a `token_budget` in jumps; the newest group stays, however large, since the agent works on it."""
-    within = token_budget(window_tokens, low_water=int(window_tokens * LOW_WATER), counter=counter, tasks="current")
+    within = token_budget(window_tokens, counter=counter, tasks="current")
 
     def pruned(steps: Sequence[Step]) -> list[Step]:
         after = within(steps)

@@ -18,6 +18,7 @@ from tinymem.steps.step import Step, Style
 from tinymem.window.observations import prune_old_observations
 from tinymem.window.outcome import Outcomes
 from tinymem.window.strategy import (
+    LOW_WATER,
     Pruner,
     PruneStrategy,
     Tasks,
@@ -108,13 +109,13 @@ def token_budget(
     goes alone; otherwise the window is cut at one point. If critical steps alone are over, the oldest tasks go first.
 
     >>> steps = [TaskStep("t"), *(MessageStep("user", str(i)) for i in range(5))]
-    >>> [step.text for step in token_budget(20)(steps)]
+    >>> [step.text for step in token_budget(20, low_water=20)(steps)]
     ['t', '3', '4']
 
     Args:
         max_tokens: The most tokens of the window.
-        low_water: The tokens to which a pruning goes; by default `max_tokens`. With fewer, the window's start moves in
-            jumps, and prompt caches hold between them.
+        low_water: The tokens to which a pruning goes; by default two thirds of `max_tokens`, so that the window's start
+            moves in jumps, and prompt caches hold between them. `max_tokens` keeps as much as there is room for.
         counter: A TokenCounter, the name of an encoding or a model, or None for the default.
         tasks: `"all"` keeps every task while there is room; with `"current"` earlier ones count as any other step.
         style: The style in which steps are sent, and so counted; see `Step.to_messages`.
@@ -125,7 +126,7 @@ def token_budget(
             `max_tokens`.
     """
     check_non_negative_int("max_tokens", max_tokens)
-    target = low_mark(low_water, "max_tokens", max_tokens)
+    target = low_mark(low_water, "max_tokens", max_tokens, LOW_WATER)
     check_choice("tasks", tasks, "all", "current")
     check_choice("style", style, "auto", "tools", "observation")
     price = Prices(counter_from(counter), style)

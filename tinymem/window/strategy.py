@@ -24,6 +24,7 @@ __all__ = ["Group", "PruneReport", "PruneStrategy", "Pruner", "Tasks", "check_st
 
 PruneStrategy: TypeAlias = Callable[[Sequence[Step]], list[Step]]
 Pruner: TypeAlias = Callable[[list[Step]], Iterable[Step]]  # the least that can be one: any function over a list
+LOW_WATER = 2 / 3  # of a window's tokens, to which a pruning goes, so that its start moves in jumps
 REQUEST = 0.5  # share of the tokens beside the critical steps that the newest request has at most, as in a context
 PrunesT = TypeVar("PrunesT", bound=Pruner)
 Tasks: TypeAlias = Literal["all", "current"]
@@ -174,9 +175,9 @@ def in_order(steps: Sequence[Step], kept: Iterable[Group]) -> list[Step]:
     return [held[step.id] for step in steps if step.id in held]
 
 
-def low_mark(low_water: int | None, name: str, high: int) -> int:
-    """Return the low-water mark, by default the high one; InputError if it is above that."""
-    target = high if low_water is None else check_non_negative_int("low_water", low_water)
+def low_mark(low_water: int | None, name: str, high: int, share: float = 1) -> int:
+    """Return the low-water mark, by default this share of the high one; InputError if it is above that."""
+    target = int(share * high) if low_water is None else check_non_negative_int("low_water", low_water)
     if target > high:
         raise InputError(f"low_water must be at most {name} ({high}), not {target}")
     return target

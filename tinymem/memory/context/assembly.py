@@ -42,11 +42,13 @@ class Blocks:
             without the excerpts that stand in it, else given as None.
         episodes: Makes the block of episodes.
         scratchpad: Makes the block of the scratchpad.
+        is_asked: True if the caller asks for something, and not the newest steps.
     """
 
     recall: Callable[[int, Collection[int], Sequence[Excerpt] | None], Recall]
     episodes: Callable[[int], Block] | None = None
     scratchpad: Callable[[int], Block] | None = None
+    is_asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,8 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     """Return the prompt that goes on from the `last` one: all of that as it was sent, and what is new behind it.
 
     What is new are the groups that came since, the scratchpad if it says something else now, and what recall finds that
-    does not stand in front of the model yet, in at most `most` tokens, before the newest group.
+    does not stand in front of the model yet, in at most `most` tokens, before the newest group. Where nothing came and
+    nothing is asked, the prompt is the same.
 
     Returns:
         None where it cannot go on: over the budget, or steps changed that were sent, or must be shown and were not.
@@ -222,7 +225,7 @@ def extend(last: Prompt, window: Window, budget: int, blocks: Blocks, shares: Sh
     pad = pad if [part.message for part in pad] != before[-1:] else []
     left -= _tokens(pad)
     recalled = Recall("", 0, ())
-    if min(left, most) >= LEAST_BLOCK:
+    if min(left, most) >= LEAST_BLOCK and (added or blocks.is_asked):
         shown = Prompt((*last.parts, *added), 0, recalled).numbers(window.partial, window.given)
         excerpts = [one for part in last.parts for one in part.recalled]
         recalled = blocks.recall(min(left, most) - _overhead(window.sending), shown, excerpts)

@@ -76,7 +76,7 @@ class Contexts:
             whole = 0 if self._archive.journal.any_archived() else 1
         recall = self._recall(default_query(steps) if query is None else query, when, None)
         window = window_of(steps, self._sending[style], positions, partial)
-        blocks = Blocks(recall, self._episodes, self._scratchpad)
+        blocks = Blocks(recall, self._episodes, self._scratchpad, query is not None)
         if session is None or not self.prompts.goes_on:
             prompt = assemble(window, budget, blocks, shares, whole)
         else:
@@ -96,7 +96,7 @@ class Contexts:
         """Build the context of a history, with what is recalled of the steps that `only` lets through."""
         recall = self._recall(history.query() if query is None else query, when, only)
         window = history.window(budget, self._sending[style])
-        blocks = Blocks(recall, scratchpad=self._scratchpad)
+        blocks = Blocks(recall, scratchpad=self._scratchpad, is_asked=query is not None)
         if self.prompts.goes_on:
             key = history.session, style, window.sending.format or ""
             prompt = self.prompts.follow(key, window, budget, blocks, shares, WHOLE, only)

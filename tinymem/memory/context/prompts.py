@@ -34,7 +34,7 @@ State: TypeAlias = tuple[str | None, Filter | None]  # under which it was made: 
 MORE = 0.25  # share of a budget that is recalled at most in a prompt that goes on
 WRITTEN = 1.25  # the price of a token that is written to a provider's cache
 LEAST_CACHE = 0.01
-LOWEST, HIGHEST = 0.5, 0.8  # shares of a budget that a prompt has which is made anew
+LOWEST, HIGHEST = 0.3, 0.8  # shares of a budget that a prompt has which is made anew
 FENCE = 32  # tokens of a block's fence, about
 REMEMBERED = 256  # prompts that are held,
 KEPT = 16  # and that are kept over a restart
@@ -104,7 +104,7 @@ class Prompts:
         newest = groups[-1].tokens if groups else 0
         ratio = (WRITTEN - self._cache) * total / max(len(groups), 1) / (max(self._cache, LEAST_CACHE) * budget)
         low = min(max(1 + ratio / 2 - sqrt(ratio + ratio * ratio / 4), LOWEST), HIGHEST)
-        goal = max(low * budget, fixed + newest + low * budget / 2)
+        goal = fixed + newest + low * budget
         if 0 < total <= whole * budget:
             goal = max(goal, total / whole + FENCE)
         return min(budget, int(goal))
