@@ -216,6 +216,7 @@ def test_reindexing_is_what_the_error_says(tinymem: Run, memory: Path) -> None:
 # on a terminal
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="terminals of Unix")
 @pytest.mark.parametrize(
     ("args", "doing"),

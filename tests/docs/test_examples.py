@@ -116,6 +116,7 @@ def needing(one: Run) -> list[dict[str, Any]]:
     return next(messages for messages in one.requests if any("# Checklist" in text for text in texts(messages)))
 
 
+@pytest.mark.slow
 def test_an_agent_uses_what_it_saw_100_steps_ago(runs: dict[str, Run], world: World, agent: str) -> None:
     done = runs[agent]
     assert (done.status, done.out) == (0, world.word), done.err

@@ -183,6 +183,7 @@ ERRORS_TOO = "import os; os.dup2(1, 2)"  # on standard output
 FILLING = "while not memory.long_term.index.watermark > 100: pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["", f"{FILLING}\nimport chromadb", "memory.close()"])
 def test_an_interpreter_ends_well_while_the_background_works(tmp_path: Path, then: str) -> None:
     process = started(tmp_path, f"{ERRORS_TOO}\n{then}")

@@ -50,6 +50,7 @@ print(json.dumps({name: sorted(found) for name, found in modes.items()}))
 """
 
 
+@pytest.mark.slow
 def test_what_is_made_is_for_its_owner_only_whatever_the_umask(tmp_path: Path) -> None:
     out, _ = python(FILLING, tmp_path / "made" / "memory", "000").communicate(timeout=600)
     modes = json.loads(out)

@@ -286,6 +286,7 @@ def test_the_beginning_and_the_end_of_a_huge_text_are_looked_at() -> None:
     assert "/opt/gcc-13/bin" in found and "FATAL: disk /dev/sdb1 full" in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

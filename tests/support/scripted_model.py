@@ -35,7 +35,7 @@ Open the tunnel to the staging database: read tunnels/PORT.txt, where PORT is th
 on. Report the word that stands there.
 """
 LOST = "I no longer know."
-BUDGET = 2_500  # tokens of a prompt
+BUDGET = 2_000  # tokens of a prompt
 QUESTION = "Which port does the staging database listen on?"
 
 

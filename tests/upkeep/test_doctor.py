@@ -223,6 +223,7 @@ def test_what_is_wrong_with_an_index_is_told_in_numbers(memory: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_index_of_another_memory_is_found_out(memory: Path, other: Path, tmp_path: Path) -> None:
     shutil.rmtree(index_of(memory))
     shutil.copytree(index_of(other), index_of(memory))
@@ -391,6 +392,7 @@ def test_a_journal_that_is_no_database_any_more_is_a_finding(journal_only: Path)
         assert not found.sound and RESTORE in {finding.advice for finding in found.findings}, content[:20]
 
 
+@pytest.mark.slow
 def test_whatever_bytes_of_a_journal_are_wrong_doctor_says_something_or_nothing_but_never_fails(tmp_path: Path) -> None:
     with open_memory(tmp_path) as opened:
         opened.archive([MessageStep("user", text) for text in sentences(60)])

@@ -107,6 +107,7 @@ migrate(sys.argv[1], sys.argv[2], namespace=sys.argv[3])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 @pytest.mark.parametrize("to_database", [True, False])
 def test_a_copy_that_is_killed_early_goes_on(

@@ -16,6 +16,7 @@ def memory(tmp_path: Path) -> Path:
     return made(tmp_path / "memory")
 
 
+@pytest.mark.slow
 def test_on_the_command_line_the_status_says_whether_it_is_sound(memory: Path, tinymem: Run) -> None:
     at = ("--path", str(memory))
     done = tinymem("doctor", *at)

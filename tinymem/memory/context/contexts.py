@@ -30,7 +30,7 @@ __all__ = ["Contexts", "episodes_block"]
 
 
 FENCE = 32  # tokens of a fence, about: what it really takes is counted
-BEST = 5  # passages that are recalled at most in a prompt that goes on, with those that stand in it
+BEST = 8  # passages that are recalled at most in a prompt that goes on, with those that stand in it
 WHOLE = 0.85  # share of a context up to which a history is shown whole; the rest is for recall
 
 

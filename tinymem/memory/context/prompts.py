@@ -78,7 +78,8 @@ class Prompts:
         It cannot where steps were forgotten since, or where others may be recalled now, as `only` says.
         """
         state, prompt = (self._archive.journal.setting(REWRITES), only), None
-        last, before = self._last.pop(key) if key in self._last else (self._restore(key, window), state)
+        kept = self._last.pop(key, None)
+        last, before = (self._restore(key, window), state) if kept is None else kept
         if last is not None and before == state:
             prompt = extend(last, window, budget, blocks, shares, int(MORE * budget))
         if prompt is None:
