@@ -13,7 +13,8 @@ from tinymem.errors import InputError
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PROGRAMS = (
-    "recall.table", "recall.ablation_table", "recall.curves", "pruning.table", "pruning.bills", "pruning.retention_table",
+    "recall.table", "recall.ablation_table", "recall.curves", "pruning.table", "pruning.bills",
+    "pruning.retention_table",
     "speed.table", "speed.loop", "speed.fit", "speed.embedders_table", "reliability.table", "stores.table",
 )  # fmt: skip
 WITH_OUT = ("tiers", "coarse", "languages")
