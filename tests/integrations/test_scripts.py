@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sources import syntax_tree
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((REPOSITORY / "examples" / "frameworks").glob("*.py"))
@@ -51,7 +52,7 @@ def is_installed(module: str) -> bool:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_runs_without_a_key_and_knows_what_another_conversation_was_told(script: Path, tmp_path: Path) -> None:
-    tree = ast.parse(script.read_text("utf-8"))
+    tree = syntax_tree(script)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not is_installed(str(node.module)):
             pytest.skip(f"{node.module} is not installed")

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from sources import syntax_tree
 
 import tinymem
 from tinymem.errors import MissingExtraError
@@ -25,7 +26,7 @@ def sources() -> list[str]:
 
 @pytest.mark.parametrize("name", sources())
 def test_docstrings_open_plainly(name: str) -> None:
-    tree = ast.parse((ROOT / name).read_text("utf-8"))
+    tree = syntax_tree(ROOT / name)
     nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))]
     openings = [(ast.get_docstring(node) or "").partition("\n")[0] for node in nodes]
     assert [opening for opening in openings if OPENING.match(opening)] == []

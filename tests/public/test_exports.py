@@ -11,6 +11,7 @@ from typing import get_origin
 
 import pytest
 from public import PACKAGES
+from sources import syntax_tree
 
 import tinymem
 from tinymem.errors import MissingExtraError
@@ -18,7 +19,7 @@ from tinymem.errors import MissingExtraError
 
 def homes_of(package: str) -> dict[str, str]:
     """Return name -> module, as the package imports its public names, at once or for type checkers."""
-    tree = ast.parse(Path(str(import_module(package).__file__)).read_text("utf-8"))
+    tree = syntax_tree(Path(str(import_module(package).__file__)))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     own = [node for node in imports if (node.module or "").startswith("tinymem.")]
     return {alias.name: node.module or "" for node in own for alias in node.names}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from public import PACKAGES
+from sources import syntax_tree
 from test_packaging import PYPROJECT
 from typer.main import get_command
 
@@ -46,7 +47,7 @@ def messages() -> list[tuple[str, str]]:
         for path in (ROOT / folder).glob("**/*.py"):
             if "testing" in path.parts:  # for those who write adapters
                 continue
-            texts = _texts(ast.parse(path.read_text("utf-8")))
+            texts = _texts(syntax_tree(path))
             found += [(path.name, text) for text in texts if " " in text and not QUERY.search(text)]
     return found
 
@@ -93,7 +94,7 @@ def test_each_extra_that_is_told_is_declared() -> None:
         call.args[1].value
         for folder in ("tinymem", "stores", "embedders")
         for path in (ROOT / folder).glob("**/*.py")
-        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        for call in ast.walk(syntax_tree(path))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "MissingExtraError"
         if isinstance(call.args[1], ast.Constant)
     }
