@@ -169,6 +169,21 @@ def test_a_session_goes_on_after_a_restart_and_its_file_has_no_text_of_prompts(t
         assert memory.fit(history[:end], session="s").messages != before
 
 
+def test_a_session_that_one_process_did_not_use_goes_on_in_the_next_but_not_after_clear(tmp_path: Path) -> None:
+    history = [message for step in work(60) for message in step.to_messages(style="tools")]
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        for end in range(1, len(history), 2):
+            before = memory.fit(history[:end], session="s").messages
+    with open_memory(tmp_path) as memory:
+        memory.fit(history[:1], session="other")
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        assert memory.fit(history[:end], session="s").messages == before
+    with open_memory(tmp_path) as memory:
+        memory.clear()
+    with open_memory(tmp_path, max_tokens=2_000) as memory:
+        assert memory.fit(history[:end], session="s").messages != before
+
+
 def test_a_history_that_was_edited_begins_anew() -> None:
     history = [message for step in work(10) for message in step.to_messages(style="tools")]
     with open_memory(max_tokens=4_000) as memory:

@@ -10,12 +10,14 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from math import sqrt
 from typing import Any, TypeAlias
 
 from tinymem.archive.archive import Archive
+from tinymem.errors import StorageError
 from tinymem.memory.context.assembly import Blocks, Part, Prompt, assemble, extend
 from tinymem.memory.context.context import NOTE, Shares
 from tinymem.memory.context.window import Window
@@ -113,19 +115,21 @@ class Prompts:
     # -- over a restart
 
     def keep(self) -> None:
-        """Write down the last prompts, but for those with shortened steps or a scratchpad."""
-        if not self._last:
+        """Write down the last prompts, but for those with shortened steps or a scratchpad.
+
+        Those that an earlier process kept, and nobody asked for since, stay.
+        """
+        if self._kept is None:  # nothing was asked or cleared
             return
         rewrites = self._archive.journal.setting(REWRITES)
         held = [
             [*key, [_record(part) for part in prompt.parts]]
             for key, (prompt, (made, only)) in islice(reversed(self._last.items()), KEPT)
-            if prompt is not None
-            and made == rewrites
-            and only in (None, Filter())
-            and all(map(_has_record, prompt.parts))
+            if made == rewrites and only in (None, Filter()) and all(map(_has_record, prompt.parts))
         ]
-        self._archive.journal.keep({PROMPTS: json.dumps({"rewrites": rewrites, "prompts": held})})
+        held += [[*key, parts] for key, parts in self._kept.items()]
+        with suppress(StorageError):  # without it, a session begins anew
+            self._archive.journal.keep({PROMPTS: json.dumps({"rewrites": rewrites, "prompts": held[:KEPT]})})
 
     def _restore(self, key: Key, window: Window) -> Prompt | None:
         """Return the last prompt of a session as an earlier process kept it; None where that cannot be."""
