@@ -1,7 +1,7 @@
 """Bills: what each way to prune costs on agent runs, and what the agent still sees, by `tinymem.replay`.
 
     python -m benchmarks.pruning.bills --data FILE...         # to benchmarks/results/bills.json
-    python -m benchmarks.pruning.bills --write | --check      # the table of benchmarks/tables/bills.md, and its plot
+    python -m benchmarks.pruning.bills --write | --check      # the table of tables/bills.md; --write its plot too
 
 Of each file the first RUNS runs of LONG tokens or more are replayed, at prices 1 : .1 : 1.25, with weights of the
 recall that were fitted without each run. Masking is `prune_old_observations` of all but the newest ten outputs.
@@ -101,13 +101,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = parser_of(PROGRAM, __doc__)
     add = parser.add_argument
     add("--data", type=Path, nargs="+", default=[], metavar="FILE", help="haystacks that are agent runs")
-    add(
-        "--budgets",
-        type=budgets,
-        default=(8_000, 16_000, 32_000, 48_000),
-        metavar="N,N",
-        help="default: 8000,16000,32000,48000",
-    )
+    add("--budgets", type=budgets, default=BUDGETS, metavar="N,N", help="tokens (default: 8000 to 48000)")
     add("--out", type=Path, default=RESULTS, metavar="RESULTS.json", help="the file to write")
     args = parser.parse_args(given)
     args.page = PAGE

@@ -22,17 +22,8 @@ from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step
 
 __all__ = [
-    "BELOW",
-    "ENOUGH",
-    "REPEATS",
-    "TOO_LONG",
-    "UNRELATED",
-    "Limits",
-    "OpenedSteps",
-    "RankedPassage",
-    "block_of",
-    "pack",
-]
+    "BELOW", "ENOUGH", "REPEATS", "TOO_LONG", "UNRELATED", "Limits", "OpenedSteps", "RankedPassage", "block_of", "pack",
+]  # fmt: skip
 
 FETCHED = 24  # steps that are read from the journal at once
 MISSES = 24  # passages in a row that did not fit, after which the budget counts as full
