@@ -91,6 +91,17 @@ def test_a_prompt_begins_as_the_one_before_but_for_jumps(make: Any) -> None:
 
 
 @MAKERS
+def test_no_excerpt_is_recalled_twice_into_a_prompt(make: Any) -> None:
+    blocks = 0
+    for prompt in make(work(80), 2_500):
+        texts = [str(entry.message["content"]) for entry in prompt.entries if entry.kind == "recalled"]
+        excerpts = [line for text in texts for line in text.splitlines() if "is ripe" in line]
+        assert len(excerpts) == len(set(excerpts))
+        blocks = max(blocks, len(texts))
+    assert blocks > 1
+
+
+@MAKERS
 def test_a_cache_serves_most_of_what_is_sent(make: Any) -> None:
     cache = PrefixCache(PRICES["anthropic"], default_counter())
     sent = [cache.send([piece_of(m, default_counter()) for m in one.messages]) for one in make(work(250), 6_000)]
