@@ -8,11 +8,11 @@ from tinymem import lazy_names
 
 if TYPE_CHECKING:
     from tinymem.runs.billing import PRICES, Prices
-    from tinymem.runs.readers import Run, read_runs
+    from tinymem.runs.readers import Compaction, Run, read_runs
     from tinymem.runs.replaying import Figures, Replay, replay
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
-        "billing": "PRICES Prices", "readers": "Run read_runs", "replaying": "Figures Replay replay",
+        "billing": "PRICES Prices", "readers": "Compaction Run read_runs", "replaying": "Figures Replay replay",
     })  # fmt: skip
 
-__all__ = ["PRICES", "Figures", "Prices", "Replay", "Run", "read_runs", "replay"]
+__all__ = ["PRICES", "Compaction", "Figures", "Prices", "Replay", "Run", "read_runs", "replay"]

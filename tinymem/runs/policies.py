@@ -22,9 +22,10 @@ from tinymem.window.strategies import keep_last_n_steps, no_pruning, token_budge
 from tinymem.window.strategy import Pruner
 from tinymem.window.summarize import summarize_strategy
 
-__all__ = ["MAKERS", "WHOLE", "Policy", "Setting", "of_strategy"]
+__all__ = ["COMPACTED", "MAKERS", "WHOLE", "AsCompacted", "Policy", "Setting", "of_strategy"]
 
 WHOLE = "whole history"
+COMPACTED = "as it was compacted"  # only of a run that was
 JUMP = 20  # outputs that are masked at once
 NOBODY = "(nobody)"  # a session that nothing was said in
 
@@ -79,6 +80,29 @@ class OfWindow:
 
     def _pieces(self, group: RenderedGroup) -> list[Piece]:
         return [piece_of(message, self._render.counter) for message in group.messages]
+
+    def close(self) -> None:
+        """Release what it has."""
+
+
+class AsCompacted:
+    """The history as the agent's program sent it: all of it until the program put a summary in its place."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._counter = setting.counter
+        self._pieces: list[Piece] = []
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Take what was said."""
+        self._pieces += [piece_of(one, self._counter) for step in steps for one in step.to_messages(style="tools")]
+
+    def prompt(self) -> list[Piece]:
+        """Make the next prompt."""
+        return [*self._pieces]
+
+    def compact(self, summary: str) -> None:
+        """Put a summary in the place of all that was said."""
+        self._pieces = [piece_of({"role": "user", "content": summary}, self._counter)]
 
     def close(self) -> None:
         """Release what it has."""
@@ -149,9 +173,10 @@ def of_strategy(strategy: Pruner) -> Callable[[Setting], Policy]:
     return lambda setting: OfWindow(strategy, setting.counter)
 
 
-# By name. The whole history has no budget; the others get one in tokens, or the number of steps that it holds.
+# By name. The first two have no budget; the others get one in tokens, or the number of steps that it holds.
 MAKERS: Mapping[str, Callable[[Setting], Policy]] = MappingProxyType({
     WHOLE: of_strategy(no_pruning()),
+    COMPACTED: AsCompacted,
     "keep_last_n_steps": lambda s: OfWindow(keep_last_n_steps(s.steps), s.counter),
     "prune_old_observations": lambda s: OfWindow(prune_old_observations(s.steps), s.counter),
     "prune_old_observations, in jumps": lambda s: OfWindow(prune_old_observations(s.steps, batch=JUMP), s.counter),

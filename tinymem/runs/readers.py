@@ -13,7 +13,7 @@ The shape of a file is recognised by its content; each may be gzip'd:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import chain
@@ -30,9 +30,16 @@ from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
 from tinymem.upkeep.lines import Line, parse_json_line, text_lines
 
-__all__ = ["Run", "read_runs", "runs_of"]
+__all__ = ["Compaction", "Run", "read_runs", "runs_of"]
 
 SHAPES = "a list of chat messages, {'messages': [...]}, {'traj': [...]} or a message"
+
+
+class Compaction(NamedTuple):
+    """A summary that the agent's program put in the place of the first `steps` steps of a run."""
+
+    steps: int
+    summary: str
 
 
 @dataclass(frozen=True)
@@ -44,12 +51,14 @@ class Run:
         steps: Its steps; where it is damaged, those before the first malformed message.
         skipped: The number of lines without a message, by their type.
         fault: The damage.
+        compactions: Where the agent's program compacted the conversation, in order.
     """
 
     name: str
     steps: list[Step] = field(repr=False)
     skipped: Mapping[str, int] = field(default_factory=dict)
     fault: InputError | None = None
+    compactions: Sequence[Compaction] = ()
 
 
 def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
@@ -96,7 +105,7 @@ def _runs_in(path: Path, lines: Iterator[Line]) -> Iterator[Run]:
     if is_event(value):
         transcript = Transcript(path.stem)
         yield from runs_of(path, values, transcript)
-        if not transcript.threads:
+        if not any(thread.events for thread in transcript.threads.values()):
             types = ", ".join(map(repr, transcript.skipped))
             raise InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
     elif _is_message(value):
@@ -253,10 +262,14 @@ def _run(
             at = error.index or 0
             what = str(error).removeprefix(f"message {error.index}: ")
             said, fault = said[:at], InputError(f"{said[at].place}: {what}")
-    at, steps = 0, []
+    at, steps = 0, list[Step]()
+    left = [*thread.compactions] if thread is not None else []
+    compactions: list[Compaction] = []
     for step in made:
+        while left and left[0][0] <= at:  # one before all steps was of a session that this file goes on with
+            compactions.append(Compaction(len(steps), left.pop(0)[1]))
         moment = said[at].moment
         at += len(step.to_messages(style="tools"))
         own = as_message(step) if thread is not None and thread.goes_on else step
         steps.append(own if moment is None else own.evolve(timestamp=moment))
-    return Run(name, steps, skipped or {}, fault)
+    return Run(name, steps, skipped or {}, fault, compactions)

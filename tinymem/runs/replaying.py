@@ -22,7 +22,7 @@ from tinymem.messages.tokens import PER_REPLY, count_message, counter_from
 from tinymem.protocols import TokenCounter
 from tinymem.runs.billing import PrefixCache, Prices, prices_from
 from tinymem.runs.needles import Needles
-from tinymem.runs.policies import MAKERS, WHOLE, Policy, Setting, of_strategy
+from tinymem.runs.policies import COMPACTED, MAKERS, WHOLE, AsCompacted, Policy, Setting, of_strategy
 from tinymem.runs.readers import Run, read_runs
 from tinymem.steps.checks import check_choice, check_token_budget
 from tinymem.steps.progress import Progress, no_progress
@@ -136,10 +136,14 @@ class Replay:
 
 
 class Turn(NamedTuple):
-    """A call of the model: the `new` steps since the one before, and what the model answered."""
+    """A call of the model: the `new` steps since the one before, and what the model answered.
+
+    Or a call for a `summary`, which the agent's program put in the place of all that was said so far.
+    """
 
     new: Sequence[Step]
     answer: Sequence[Message]
+    summary: str = ""
 
 
 def replay(
@@ -182,26 +186,22 @@ def replay(
     for name, strategy in (strategies or {}).items():
         check_strategy(name, strategy)
     price, count = prices_from(prices), counter_from(counter)
-    runs = [(run, turns) for run in _runs(files) if (turns := turns_of(run.steps))]
+    runs = [(run, turns_of(run)) for run in _runs(files)]
+    runs = [(run, turns) for run, turns in runs if any(turn.answer for turn in turns)]
     if not runs:
         raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
-    names = [name for name in MAKERS if name != WHOLE and (not policies or name in policies)]
-    own = {name: of_strategy(strategy) for name, strategy in (strategies or {}).items()}
-    total = sum(len(turns) for _, turns in runs) * (1 + len(own) + len(names) * (len(budgets) or len(SHARES)))
+    wholes = [replace(_whole(run, count, embedder), cache=price.cached) for run, _ in runs]
+    jobs = [
+        _jobs(run, whole, budgets, policies, strategies or {}) for (run, _), whole in zip(runs, wholes, strict=True)
+    ]
+    total = sum(len(turns) * len(own) for (_, turns), own in zip(runs, jobs, strict=True))
     figures: list[Figures] = []
     unfit: list[str] = []
     done = 0
-    for run, turns in runs:
-        whole = replace(_whole(turns, count, embedder), cache=price.cached)
-        labelled = {f"{budget:,}": budget for budget in budgets}
-        labelled = labelled or {label: max(LEAST, whole.budget // part) for label, part in SHARES.items()}
-        settings = {label: replace(whole, budget=budget) for label, budget in labelled.items()}
-        jobs = [(WHOLE, "", partial(MAKERS[WHOLE], whole))]
-        jobs += [(name, label, partial(MAKERS[name], one)) for name in names for label, one in settings.items()]
-        jobs += [(name, "", partial(maker, whole)) for name, maker in own.items()]
+    for (run, turns), own in zip(runs, jobs, strict=True):
         needed = _needed(turns, count)
         bill = 1.0
-        for name, label, make in jobs:
+        for name, label, make in own:
             tell = partial(_tell, progress, done, total)
             try:
                 found = _replayed(make, turns, needed, PrefixCache(price, count), tell)
@@ -213,23 +213,52 @@ def replay(
     return Replay(tuple(figures), price, tuple(unfit))
 
 
+class _Job(NamedTuple):
+    """A policy with the label of its budget, and how to make it."""
+
+    policy: str
+    label: str
+    make: Callable[[], Policy]
+
+
+def _jobs(
+    run: Run, whole: Setting, budgets: Sequence[int], policies: Sequence[str], strategies: Mapping[str, Pruner]
+) -> list[_Job]:
+    """Return what to replay of a run; the whole history comes first, since bills are shares of its bill."""
+    labelled = {f"{budget:,}": budget for budget in budgets}
+    labelled = labelled or {label: max(LEAST, whole.budget // part) for label, part in SHARES.items()}
+    jobs = [_Job(WHOLE, "", partial(MAKERS[WHOLE], whole))]
+    for name, maker in MAKERS.items():
+        if name == WHOLE or (policies and name not in policies):
+            continue
+        if name != COMPACTED:
+            jobs += [_Job(name, at, partial(maker, replace(whole, budget=one))) for at, one in labelled.items()]
+        elif run.compactions:
+            jobs.append(_Job(name, "", partial(maker, whole)))
+    return jobs + [_Job(name, "", partial(of_strategy(one), whole)) for name, one in strategies.items()]
+
+
 def _tell(progress: Progress, done: int, total: int, more: int) -> None:
     progress(done + more, total)
 
 
-def _whole(turns: Sequence[Turn], counter: TokenCounter, embedder: str) -> Setting:
+def _whole(run: Run, counter: TokenCounter, embedder: str) -> Setting:
     """Return the setting of the whole history."""
-    steps = [step for turn in turns for step in turn.new]
-    tokens = sum(count_message(message, counter) for step in steps for message in step.to_messages(style="tools"))
-    return Setting(tokens, tokens / len(steps), counter, embedder)
+    messages = (message for step in run.steps for message in step.to_messages(style="tools"))
+    tokens = sum(count_message(message, counter) for message in messages)
+    return Setting(tokens, tokens / len(run.steps), counter, embedder)
 
 
-def turns_of(steps: Sequence[Step]) -> list[Turn]:
+def turns_of(run: Run) -> list[Turn]:
     """Return the calls of the model in a run; what it said in a row, with no answer between, is one call."""
     turns: list[Turn] = []
     new: list[Step] = []
     waits = False
-    for step in steps:
+    summaries = {one.steps: one.summary for one in run.compactions if one.steps}
+    for at, step in enumerate(run.steps):
+        if at in summaries:
+            turns.append(Turn(new, (), summaries[at]))
+            new, waits = [], False
         messages = step.to_messages(style="tools")
         if messages and messages[0]["role"] == "assistant":
             if waits:
@@ -271,23 +300,27 @@ def _replayed(
     tell: Callable[[int], object],
 ) -> Figures:
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
-    tokens = cached = visible = 0
+    calls = tokens = cached = visible = 0
     bill = seconds = 0.0
     policy = make()
     try:
         for at, (turn, needles) in enumerate(zip(turns, needed, strict=True)):
             begun = time.perf_counter()
             policy.add(turn.new)
-            prompt = policy.prompt()
+            if turn.summary and not isinstance(policy, AsCompacted):
+                continue  # a policy that prunes needs no such call
+            calls, prompt = calls + 1, policy.prompt()
             seconds += time.perf_counter() - begun
             sent = cache.send(prompt, PER_REPLY)
             tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
             visible += sum(any(needle in piece.text for piece in prompt) for needle in needles)
+            if turn.summary and isinstance(policy, AsCompacted):
+                policy.compact(turn.summary)
             tell(at + 1)
     finally:
         policy.close()
-    count, ms = sum(map(len, needed)), 1000 * seconds / len(turns)
-    return Figures("", "", "", len(turns), tokens, cached, bill, 1, count, visible / count if count else None, ms)
+    count, ms = sum(map(len, needed)), 1000 * seconds / calls
+    return Figures("", "", "", calls, tokens, cached, bill, 1, count, visible / count if count else None, ms)
 
 
 def _mean(same: Sequence[Figures]) -> Figures:

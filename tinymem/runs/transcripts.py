@@ -15,6 +15,7 @@ from tinymem.errors import InputError
 from tinymem.messages.formats import conversation_from
 from tinymem.messages.sendable import raw_calls
 from tinymem.runs.harness import own_words, program_line
+from tinymem.steps.content import as_text
 
 __all__ = ["Event", "Thread", "Transcript", "is_event"]
 
@@ -39,6 +40,8 @@ class Thread:
         goes_on: It has messages in lines that were read before.
         events: Its new messages.
         waiting: The calls of those lines that waited for their results.
+        compactions: Summaries that the agent's program put in the place of all before them, each with the number of
+            `events` before it.
     """
 
     session: str
@@ -46,6 +49,7 @@ class Thread:
     goes_on: bool = False
     events: list[Event] = field(default_factory=list)
     waiting: Sequence[str] = ()
+    compactions: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.waiting = tuple(self.calls)
@@ -81,17 +85,23 @@ class Transcript:
                 notes: Counter[str] = Counter()
                 messages = _messages(value, notes)
                 self.skipped += notes
-                if not messages:
-                    if not notes:
-                        self.skipped[_kind(value)] += 1
+                if messages:
+                    self._add(self._thread_of(value), place, messages, value.get("timestamp"))
                     continue
-                own = _text(value.get("sessionId")) or self.session
-                if value.get("isSidechain"):  # a subagent has a session of its own
-                    own = f"{own}/{_text(value.get('agentId')) or 'subagent'}"
-                self._add(self.threads.setdefault(own, Thread(own)), place, messages, value.get("timestamp"))
+                if not notes:
+                    self.skipped[_kind(value)] += 1
+                if summary := _summary(value):
+                    thread = self._thread_of(value)
+                    thread.compactions.append((len(thread.events), summary))
         except InputError as error:
             return error
         return None
+
+    def _thread_of(self, line: Mapping[str, Any]) -> Thread:
+        session = _text(line.get("sessionId")) or self.session
+        if line.get("isSidechain"):  # a subagent has a session of its own
+            session = f"{session}/{_text(line.get('agentId')) or 'subagent'}"
+        return self.threads.setdefault(session, Thread(session))
 
     def _add(self, thread: Thread, place: str, messages: Sequence[Mapping[str, Any]], clock: Any) -> None:
         for message in messages:
@@ -130,6 +140,22 @@ def _messages(value: Any, notes: Counter[str]) -> list[Mapping[str, Any]]:
     except InputError:
         return []
     return [one for one in messages if one.get("content") or raw_calls(one)]
+
+
+def _summary(value: Any) -> str:
+    """Return the summary that a line puts in the place of all before it; "" where it does not."""
+    if not isinstance(value, Mapping):
+        return ""
+    if value.get("type") == "compacted":  # Codex
+        return _text(_payload(value).get("message"))
+    message = value.get("message")
+    if value.get("isCompactSummary") is not True or not isinstance(message, Mapping):
+        return ""
+    try:
+        chat = conversation_from([{"role": "user", "content": message.get("content")}], "anthropic").messages
+    except InputError:
+        return ""
+    return "\n".join(as_text(one.get("content")) for one in chat)
 
 
 def _kind(value: Any) -> str:
