@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tinymem import keep_last_n_steps, replay
 from tinymem.errors import InputError
 from tinymem.messages import count_tokens, steps_from_messages
 from tinymem.messages.tokens import PER_REPLY, count_message, default_counter
-from tinymem.runs import PRICES, Figures, Prices, Run
+from tinymem.runs import PRICES, Figures, Prices, Run, replaying
 from tinymem.runs.billing import Piece, PrefixCache, prices_from
 from tinymem.runs.needles import DISTANCE, Needles
 from tinymem.runs.policies import COMPACTED, MAKERS, WHOLE, Setting
@@ -142,6 +143,14 @@ def test_prices_have_names_and_ratios() -> None:
 def test_a_run_without_a_call_is_an_error_that_says_so() -> None:
     with pytest.raises(InputError, match="no call of a model"):
         replay([Run("run", steps_from_messages([{"role": "user", "content": "Hi."}]))])
+
+
+def test_processes_share_the_work_and_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "MANY", 1)
+    alone, shared = (figures_of(run_of(["word " * 300] * 6), workers=workers) for workers in (1, 2))
+    assert {name: replace(one, ms=0) for name, one in shared.items()} == {
+        name: replace(one, ms=0) for name, one in alone.items()
+    }
 
 
 def test_a_budget_that_cannot_hold_what_must_be_sent_is_named() -> None:

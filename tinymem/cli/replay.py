@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,13 @@ def replay(
 
     with show_progress(sys.stderr, "replaying", "calls") as progress:
         found = run(
-            files, budgets=budgets or (), policies=policies or (), prices=prices, embedder=embedder, progress=progress
+            files,
+            budgets=budgets or (),
+            policies=policies or (),
+            prices=prices,
+            embedder=embedder,
+            workers=os.cpu_count() or 1,
+            progress=progress,
         )
     if plot is not None:
         found.plot(plot)

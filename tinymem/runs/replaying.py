@@ -11,8 +11,11 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -24,7 +27,7 @@ from tinymem.runs.billing import PrefixCache, Prices, prices_from
 from tinymem.runs.needles import Needles
 from tinymem.runs.policies import COMPACTED, MAKERS, WHOLE, AsCompacted, Policy, Setting, of_strategy
 from tinymem.runs.readers import Run, read_runs
-from tinymem.steps.checks import check_choice, check_token_budget
+from tinymem.steps.checks import check_choice, check_number, check_token_budget
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Message, Step
 from tinymem.window.strategy import Pruner, check_strategy
@@ -36,6 +39,7 @@ __all__ = ["Figures", "Replay", "Turn", "replay", "turns_of"]
 
 SHARES = {"1/8 of the run": 8, "1/4 of the run": 4}  # budgets, unless they are given
 LEAST = 4_000  # tokens of such a budget
+MANY = 1_000  # prompts, from which on processes are worth their start
 
 Files: TypeAlias = str | Path | Iterable[str | Path | Run]
 
@@ -155,6 +159,7 @@ def replay(
     prices: Prices | str = "anthropic",
     embedder: str = "static",
     counter: TokenCounter | str | None = None,
+    workers: int = 1,
     progress: Progress = no_progress,
 ) -> Replay:
     """Replay recorded runs under each policy: what would have been sent, what that costs, and what stays in sight.
@@ -167,6 +172,8 @@ def replay(
         prices: A provider's name, ratios as in `"1:0.1:1.25"` (fresh, cached, written), or Prices.
         embedder: The embedder of policies that have one.
         counter: A TokenCounter, or the name of an encoding or of a model.
+        workers: Processes that share the work where it is long. With more than one, strategies and the counter must be
+            of a kind that pickle can take, and a script needs its `if __name__ == "__main__"`.
         progress: Hears of how many calls were replayed, and of how many there are.
 
     Returns:
@@ -185,68 +192,105 @@ def replay(
         check_choice("policies", policy, *MAKERS)
     for name, strategy in (strategies or {}).items():
         check_strategy(name, strategy)
+    check_number("workers", workers, least=1)
     price, count = prices_from(prices), counter_from(counter)
-    runs = [(run, turns_of(run)) for run in _runs(files)]
-    runs = [(run, turns) for run, turns in runs if any(turn.answer for turn in turns)]
-    if not runs:
+    recorded = [_recorded(run, count, embedder, price.cached) for run in _runs(files)]
+    answered = [one for one in recorded if any(turn.answer for turn in one.turns)]
+    if not answered:
         raise InputError("there is no call of a model in what was given: replay needs what an assistant answered")
-    wholes = [replace(_whole(run, count, embedder), cache=price.cached) for run, _ in runs]
-    jobs = [
-        _jobs(run, whole, budgets, policies, strategies or {}) for (run, _), whole in zip(runs, wholes, strict=True)
-    ]
-    total = sum(len(turns) * len(own) for (_, turns), own in zip(runs, jobs, strict=True))
+    jobs = [job for one in answered for job in _jobs(one, budgets, policies, strategies or {})]
     figures: list[Figures] = []
     unfit: list[str] = []
-    done = 0
-    for (run, turns), own in zip(runs, jobs, strict=True):
-        needed = _needed(turns, count)
-        bill = 1.0
-        for name, label, make in own:
-            tell = partial(_tell, progress, done, total)
-            try:
-                found = _replayed(make, turns, needed, PrefixCache(price, count), tell)
-                bill = found.bill if name == WHOLE else bill
-                figures.append(replace(found, run=run.name, policy=name, budget=label, share=found.bill / bill))
-            except BudgetError as error:
-                unfit.append(f"{run.name}: {name}, {label}: {error}")
-            done += len(turns)
+    bill = 1.0
+    for job, found in zip(jobs, _carry_out(jobs, price, workers, progress), strict=True):
+        if isinstance(found, str):
+            unfit.append(f"{job.run.name}: {job.policy}, {job.label}: {found}")
+            continue
+        bill = found.bill if job.policy == WHOLE else bill
+        figures.append(replace(found, share=found.bill / bill))
     return Replay(tuple(figures), price, tuple(unfit))
 
 
-class _Job(NamedTuple):
-    """A policy with the label of its budget, and how to make it."""
+class _Recorded(NamedTuple):
+    """A run to replay: its calls, what each of them copied from far back, and the setting of the whole history."""
 
+    name: str
+    turns: Sequence[Turn]
+    needed: Sequence[Sequence[str]]
+    whole: Setting
+
+
+def _recorded(run: Run, counter: TokenCounter, embedder: str, cache: float) -> _Recorded:
+    turns, needles, needed = turns_of(run), Needles(), []
+    tokens = 0
+    for turn in turns:
+        for message in (message for step in turn.new for message in step.to_messages(style="tools")):
+            needles.add(message, count := count_message(message, counter))
+            tokens += count
+        needed.append([needle for message in turn.answer for needle in needles.copied(message)])
+    steps = sum(len(turn.new) for turn in turns)
+    return _Recorded(run.name, turns, needed, Setting(tokens, tokens / max(1, steps), counter, embedder, cache))
+
+
+class _Job(NamedTuple):
+    """A policy, or a strategy of the caller, at one budget and on one run."""
+
+    run: _Recorded
     policy: str
     label: str
-    make: Callable[[], Policy]
+    setting: Setting
+    strategy: Pruner | None = None
+
+    def replay(self, prices: Prices, tell: Callable[[int], object] = lambda calls: None) -> Figures | str:
+        """Replay the run; return a text where the budget is too small."""
+        setting = self.setting
+        try:
+            policy = of_strategy(self.strategy)(setting) if self.strategy else MAKERS[self.policy](setting)
+            with closing(policy):
+                found = _replayed(policy, self.run, PrefixCache(prices, setting.counter), tell)
+        except BudgetError as error:
+            return str(error)
+        return replace(found, policy=self.policy, budget=self.label)
 
 
 def _jobs(
-    run: Run, whole: Setting, budgets: Sequence[int], policies: Sequence[str], strategies: Mapping[str, Pruner]
+    run: _Recorded, budgets: Sequence[int], policies: Sequence[str], strategies: Mapping[str, Pruner]
 ) -> list[_Job]:
     """Return what to replay of a run; the whole history comes first, since bills are shares of its bill."""
     labelled = {f"{budget:,}": budget for budget in budgets}
-    labelled = labelled or {label: max(LEAST, whole.budget // part) for label, part in SHARES.items()}
-    jobs = [_Job(WHOLE, "", partial(MAKERS[WHOLE], whole))]
-    for name, maker in MAKERS.items():
-        if name == WHOLE or (policies and name not in policies):
-            continue
+    labelled = labelled or {label: max(LEAST, run.whole.budget // part) for label, part in SHARES.items()}
+    jobs = [_Job(run, WHOLE, "", run.whole)]
+    for name in (name for name in MAKERS if name != WHOLE and (not policies or name in policies)):
         if name != COMPACTED:
-            jobs += [_Job(name, at, partial(maker, replace(whole, budget=one))) for at, one in labelled.items()]
-        elif run.compactions:
-            jobs.append(_Job(name, "", partial(maker, whole)))
-    return jobs + [_Job(name, "", partial(of_strategy(one), whole)) for name, one in strategies.items()]
+            jobs += [_Job(run, name, label, replace(run.whole, budget=budget)) for label, budget in labelled.items()]
+        elif any(turn.summary for turn in run.turns):
+            jobs.append(_Job(run, name, "", run.whole))
+    return jobs + [_Job(run, name, "", run.whole, strategy) for name, strategy in strategies.items()]
+
+
+def _carry_out(jobs: Sequence[_Job], prices: Prices, workers: int, progress: Progress) -> list[Figures | str]:
+    """Return what each job gives, in order; many of them are shared by `workers` processes."""
+    total, done = sum(len(job.run.turns) for job in jobs), 0
+    if workers == 1 or total < MANY:
+        found = []
+        for job in jobs:
+            found.append(job.replay(prices, partial(_tell, progress, done, total)))
+            done += len(job.run.turns)
+        return found
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        waiting = {pool.submit(job.replay, prices): job for job in jobs}
+        try:
+            for one in as_completed(waiting):
+                done += len(waiting[one].run.turns)
+                progress(done, total)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        return [one.result() for one in waiting]
 
 
 def _tell(progress: Progress, done: int, total: int, more: int) -> None:
     progress(done + more, total)
-
-
-def _whole(run: Run, counter: TokenCounter, embedder: str) -> Setting:
-    """Return the setting of the whole history."""
-    messages = (message for step in run.steps for message in step.to_messages(style="tools"))
-    tokens = sum(count_message(message, counter) for message in messages)
-    return Setting(tokens, tokens / len(run.steps), counter, embedder)
 
 
 def turns_of(run: Run) -> list[Turn]:
@@ -281,46 +325,26 @@ def _runs(files: Files) -> Iterator[Run]:
             yield run
 
 
-def _needed(turns: Sequence[Turn], counter: TokenCounter) -> list[list[str]]:
-    """Return what each call copied from far back."""
-    needles, found = Needles(), []
-    for turn in turns:
-        for step in turn.new:
-            for message in step.to_messages(style="tools"):
-                needles.add(message, count_message(message, counter))
-        found.append([needle for message in turn.answer for needle in needles.copied(message)])
-    return found
-
-
-def _replayed(
-    make: Callable[[], Policy],
-    turns: Sequence[Turn],
-    needed: Sequence[Sequence[str]],
-    cache: PrefixCache,
-    tell: Callable[[int], object],
-) -> Figures:
+def _replayed(policy: Policy, run: _Recorded, cache: PrefixCache, tell: Callable[[int], object]) -> Figures:
     """Replay a run under one policy. Raises BudgetError where its budget is too small."""
     calls = tokens = cached = visible = 0
     bill = seconds = 0.0
-    policy = make()
-    try:
-        for at, (turn, needles) in enumerate(zip(turns, needed, strict=True)):
-            begun = time.perf_counter()
-            policy.add(turn.new)
-            if turn.summary and not isinstance(policy, AsCompacted):
-                continue  # a policy that prunes needs no such call
-            calls, prompt = calls + 1, policy.prompt()
-            seconds += time.perf_counter() - begun
-            sent = cache.send(prompt, PER_REPLY)
-            tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
-            visible += sum(any(needle in piece.text for piece in prompt) for needle in needles)
-            if turn.summary and isinstance(policy, AsCompacted):
-                policy.compact(turn.summary)
-            tell(at + 1)
-    finally:
-        policy.close()
-    count, ms = sum(map(len, needed)), 1000 * seconds / calls
-    return Figures("", "", "", calls, tokens, cached, bill, 1, count, visible / count if count else None, ms)
+    for at, (turn, needles) in enumerate(zip(run.turns, run.needed, strict=True)):
+        begun = time.perf_counter()
+        policy.add(turn.new)
+        if turn.summary and not isinstance(policy, AsCompacted):
+            continue  # a policy that prunes needs no such call
+        calls, prompt = calls + 1, policy.prompt()
+        seconds += time.perf_counter() - begun
+        sent = cache.send(prompt, PER_REPLY)
+        tokens, cached, bill = tokens + sent.tokens, cached + sent.cached, bill + sent.bill
+        visible += sum(any(needle in piece.text for piece in prompt) for needle in needles)
+        if turn.summary and isinstance(policy, AsCompacted):
+            policy.compact(turn.summary)
+        tell(at + 1)
+    needed, ms = sum(map(len, run.needed)), 1000 * seconds / calls
+    seen = visible / needed if needed else None
+    return Figures(run.name, "", "", calls, tokens, cached, bill, 1, needed, seen, ms)
 
 
 def _mean(same: Sequence[Figures]) -> Figures:
