@@ -41,7 +41,7 @@ SHARES = {"1/8 of the run": 8, "1/4 of the run": 4}  # budgets, unless they are 
 LEAST = 4_000  # tokens of such a budget
 MANY = 1_000  # prompts, from which on processes are worth their start
 
-Files: TypeAlias = str | Path | Iterable[str | Path | Run]
+Files: TypeAlias = str | Path | Run | Iterable[str | Path | Run]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def replay(
     """Replay recorded runs under each policy: what would have been sent, what that costs, and what stays in sight.
 
     Args:
-        files: A file that `tinymem ingest` reads, several, or runs.
+        files: A file that `tinymem ingest` reads, a Run, or several of either.
         budgets: Tokens that a policy may send; an eighth and a quarter of each run unless given.
         policies: Names of policies; all unless given.
         strategies: Strategies of your own, by name; they are replayed as they are, beside the policies.
@@ -318,7 +318,7 @@ def turns_of(run: Run) -> list[Turn]:
 
 
 def _runs(files: Files) -> Iterator[Run]:
-    for one in [files] if isinstance(files, (str, Path)) else files:
+    for one in [files] if isinstance(files, (str, Path, Run)) else files:
         for run in [one] if isinstance(one, Run) else read_runs(one):
             if run.fault is not None:
                 raise run.fault

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from math import sqrt
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.archive.archive import Archive
 from tinymem.errors import StorageError
@@ -32,6 +32,16 @@ __all__ = ["Prompts"]
 
 Key: TypeAlias = tuple[str, str, str]  # of a prompt: its session, style and format
 State: TypeAlias = tuple[str | None, Filter | None]  # under which it was made: the memory's rewrites, and the filter
+
+
+class _Last(NamedTuple):
+    """The last prompt of a session, the tokens it had when it was made anew, and how often it went on since."""
+
+    prompt: Prompt
+    state: State
+    begun: int
+    grown: int
+
 
 MORE = 0.25  # share of a budget that is recalled at most in a prompt that goes on
 WRITTEN = 1.25  # the price of a token that is written to a provider's cache
@@ -52,7 +62,7 @@ class Prompts:
 
     def __init__(self, archive: Archive, cache: float) -> None:
         self._archive, self._cache = archive, cache
-        self._last: OrderedDict[Key, tuple[Prompt, State]] = OrderedDict()
+        self._last: OrderedDict[Key, _Last] = OrderedDict()
         self._kept: dict[Key, Any] | None = None  # of an earlier process, until it is read
 
     @property
@@ -79,33 +89,40 @@ class Prompts:
 
         It cannot where steps were forgotten since, or where others may be recalled now, as `only` says.
         """
-        state, prompt = (self._archive.journal.setting(REWRITES), only), None
-        kept = self._last.pop(key, None)
-        last, before = (self._restore(key, window), state) if kept is None else kept
-        if last is not None and before == state:
-            prompt = extend(last, window, budget, blocks, shares, int(MORE * budget))
-        if prompt is None:
-            is_full = last is not None and last.tokens + sum(one.tokens for one in window.groups[-1:]) > budget
-            goal = self._goal(window, budget, whole if not is_full else 0)
+        state: State = (self._archive.journal.setting(REWRITES), only)
+        last, prompt = self._last.pop(key, None), None
+        if last is None and (restored := self._restore(key, window)) is not None:
+            last = _Last(restored, state, restored.tokens, 0)
+        if last is not None and last.state == state:
+            prompt = extend(last.prompt, window, budget, blocks, shares, int(MORE * budget))
+        if last is not None and prompt is not None:
+            grown = last.grown + (len(prompt.parts) > len(last.prompt.parts))
+            self._last[key] = last._replace(prompt=prompt, grown=grown)
+        else:
+            goal = self._goal(window, budget, whole, last)
             prompt = assemble(window, goal, blocks, shares, whole, moves_in_jumps=False)
             prompt = replace(prompt, stable=len(prompt.parts))
-        self._last[key] = prompt, state
+            self._last[key] = _Last(prompt, state, prompt.tokens, 0)
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
         return prompt
 
-    def _goal(self, window: Window, budget: int, whole: float) -> int:
+    def _goal(self, window: Window, budget: int, whole: float, last: _Last | None) -> int:
         """Return the tokens of a prompt that is made anew, less than the budget, so that others can go on from it.
 
-        A jump takes out as much as pays for what it writes anew until the next one: with n tokens a group on average,
-        (1 - low)^2 / low = (written - cached) n / (cached budget). What is in anyway is added. A window that has up to
-        the share `whole` of the budget is sent whole.
+        A jump takes out as much as pays for what it writes anew until the next one: with n tokens that a prompt adds to
+        the one before, on average, (1 - low)^2 / low = (written - cached) n / (cached budget). What is in anyway is
+        added. A window that has up to the share `whole` of the budget is sent whole, unless the `last` prompt was full.
         """
         groups = window.groups
         total = sum(one.tokens for one in groups)
         fixed = sum(one.tokens for one in groups if one.first in window.fixed)
         newest = groups[-1].tokens if groups else 0
-        ratio = (WRITTEN - self._cache) * total / max(len(groups), 1) / (max(self._cache, LEAST_CACHE) * budget)
+        if last is not None and last.prompt.tokens + newest > budget:
+            whole = 0
+        more = (last.prompt.tokens - last.begun) / last.grown if last is not None and last.grown else 0
+        ratio = (WRITTEN - self._cache) * max(more, total / max(len(groups), 1))
+        ratio /= max(self._cache, LEAST_CACHE) * budget
         low = min(max(1 + ratio / 2 - sqrt(ratio + ratio * ratio / 4), LOWEST), HIGHEST)
         goal = fixed + newest + low * budget
         if 0 < total <= whole * budget:
@@ -124,7 +141,7 @@ class Prompts:
         rewrites = self._archive.journal.setting(REWRITES)
         held = [
             [*key, [_record(part) for part in prompt.parts]]
-            for key, (prompt, (made, only)) in islice(reversed(self._last.items()), KEPT)
+            for key, (prompt, (made, only), *_) in islice(reversed(self._last.items()), KEPT)
             if made == rewrites and only in (None, Filter()) and all(map(_has_record, prompt.parts))
         ]
         held += [[*key, parts] for key, parts in self._kept.items()]
