@@ -37,7 +37,7 @@ RESULTS, PAGE, PLOT = HERE / "results" / "bills.json", HERE / "tables" / "bills.
 PROGRAM = "benchmarks.pruning.bills"
 MARKS = "<!-- bills: python -m benchmarks.pruning.bills --write -->", "<!-- end of bills -->"
 LONG, RUNS = 50_000, 3
-BUDGETS = (8_000, 16_000, 32_000, 48_000)
+BUDGETS = (8_000, 16_000, 32_000, 44_000, 48_000)
 POLICIES = ("token_budget", "summarize_strategy", "semantic_pruning", "context", "fit", "fit without recall")
 MASKING = {
     "masking, at every call": prune_old_observations(10),
