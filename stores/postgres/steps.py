@@ -142,6 +142,12 @@ class Steps(Database):
         sql = f"SELECT number FROM steps s WHERE namespace = %(ns)s{where.of_steps} ORDER BY number"
         return [number for (number,) in self.read(sql, {"ns": self.id, **where.values})]
 
+    def corrections(self) -> list[tuple[int, int]]:
+        """Return the numbers of corrected steps, each with that of a step that corrects it."""
+        join = "labels l JOIN steps s ON s.namespace = l.namespace AND s.id = l.value::jsonb #>> '{}'"
+        sql = f"SELECT s.number, l.step FROM {join} WHERE l.namespace = %s AND l.name = 'corrects'"
+        return [(old, new) for old, new in self.read(sql, (self.id,))]
+
     def count(self, type: str) -> int:
         """Count the steps of a type."""
         return self.read_number("SELECT count(*) FROM steps WHERE namespace = %s AND type = %s", (self.id, type))

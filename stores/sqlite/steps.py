@@ -107,6 +107,12 @@ class Steps(Database):
         sql = f"SELECT number FROM steps s WHERE true{where.of_steps} ORDER BY number"
         return [number for (number,) in self._read(sql, [*where.values.values()], (int,))]
 
+    def corrections(self) -> list[tuple[int, int]]:
+        """Return the numbers of corrected steps, each with that of a step that corrects it."""
+        join = "labels l JOIN steps s ON s.id = json_extract(l.value, '$')"
+        sql = f"SELECT s.number, l.step FROM {join} WHERE l.name = 'corrects'"
+        return [(old, new) for old, new in self._read(sql, (), (int, int))]
+
     def count(self, type: str) -> int:
         """Count the steps of a type."""
         return self._number("SELECT count(*) FROM steps WHERE type = ?", (type,))

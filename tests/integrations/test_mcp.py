@@ -58,7 +58,9 @@ def test_five_tools_take_few_tokens(memory: HierarchicalMemory) -> None:
     listed = run(memory_server(memory).list_tools)
     tools = {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed}
     assert tuple(tools) == TOOLS
-    assert tokens(json.dumps({"tools": [*tools.values()]})) <= 900
+    assert tokens(json.dumps({"tools": [*tools.values()]})) <= 700
+    shown = [{k: v for k, v in tool.items() if k != "annotations"} for tool in tools.values()]  # to a model
+    assert tokens(json.dumps(shown)) <= 600
     hints = {name: tool["annotations"] for name, tool in tools.items()}
     assert [name for name in TOOLS if hints[name]["readOnlyHint"]] == ["recall", "open", "recent"]
     assert [name for name in TOOLS if hints[name].get("destructiveHint")] == ["forget"]
@@ -82,6 +84,13 @@ def test_filters_by_time_and_session_apply(memory: HierarchicalMemory) -> None:
     assert "is 8443" not in asked(memory, "recent", session="one")
     assert "Nothing" in asked(memory, "recall", query="port", until="2001-01-01T00:00Z")
     assert "8443" in asked(memory, "recall", query="port", since="2001-01-01")
+
+
+def test_what_replaces_a_note_comes_back_instead(memory: HierarchicalMemory) -> None:
+    asked(memory, "remember", text="The staging server is at 10.0.0.7.")
+    assert asked(memory, "remember", text="Staging moved to 10.0.0.9.", replaces="#1").startswith("Remembered as #2")
+    found = asked(memory, "recall", query="Where is the staging server?")
+    assert "10.0.0.9" in found and "10.0.0.7" not in found
 
 
 @pytest.mark.parametrize("max_tokens", [100, 250, 1_000, 6_000])

@@ -147,6 +147,16 @@ def test_finds_labels_and_beginnings(open_journal: OpenJournal) -> None:
         assert journal.matching(Filter(labels=(ann,))) == [2]
 
 
+def test_finds_corrections(open_journal: OpenJournal) -> None:
+    """Corrected steps are found with what corrects them, by id, until either is gone."""
+    with closing(open_journal("corrections")) as journal:
+        journal.add([row(1), row(2), row(3, labels=[("corrects", f'"{row(1).id}"'), ("corrects", '"none"')])])
+        journal.add([row(4, labels=[("corrects", f'"{row(1).id}"'), ("corrects", f'"{row(3).id}"')])])
+        assert sorted(journal.corrections()) == [(1, 3), (1, 4), (3, 4)]
+        journal.delete({3: []})
+        assert journal.corrections() == [(1, 4)]
+
+
 def _at(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,12 +28,14 @@ from tinymem.protocols import Embedder, Journal, Slicing, TokenCounter, VectorSt
 from tinymem.protocols.settings import REWRITES
 from tinymem.recall.candidates import Candidates, gather
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.corrections import newest_corrections
 from tinymem.recall.packing import OpenedSteps
 from tinymem.recall.passages import slices
 from tinymem.recall.query.analysis import Query
 from tinymem.recall.slices import Outline, gather_slice
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
+from tinymem.steps.types import corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import open_journal
@@ -74,6 +76,7 @@ class Archive:
         self._catalog: Catalog | None = None
         self._rewrites: str | None = None  # the number of the journal's rewrites that the catalog has followed
         self._is_mapped, self.opened = False, OpenedSteps()
+        self._corrections: Mapping[int, int] | None = None  # until they are asked for
         self._files = CatalogFiles(folder / CATALOG)
         try:
             self.queue = EmbeddingQueue(self.journal, embedder, folder)
@@ -120,6 +123,8 @@ class Archive:
                 rows.append(row_of(step, cost, end, window))
                 end += cost
             self.journal.add(rows)
+        if any(map(corrected_ids, steps)):
+            self._corrections = None
         self.indexing.note_call(sum(tokens))
         return positions
 
@@ -157,6 +162,13 @@ class Archive:
                 return self._follow_journal(use_files, progress)
         raise AssertionError("no file is used at last, so nothing can be out of date")
 
+    @property
+    def corrections(self) -> Mapping[int, int]:
+        """The number of the newest correction of each corrected step, as of when the catalog was read."""
+        if self._corrections is None:
+            self._corrections = newest_corrections(self.journal.corrections())
+        return self._corrections
+
     def holds(self, catalog: Catalog) -> bool:
         """Return whether the catalog is the one that this process uses."""
         return self._catalog is catalog
@@ -171,7 +183,7 @@ class Archive:
         # Within one snapshot, or another process might reindex the journal halfway through.
         if (version := self.journal.version()) != self._seen:  # another process has written
             self.queue.check_embedder()
-            self._seen = version
+            self._seen, self._corrections = version, None
             if self.journal.setting(REWRITES) != self._rewrites:
                 self.index.reconsider()
                 self._drop_catalog()
@@ -235,7 +247,7 @@ class Archive:
 
     def _drop_catalog(self) -> None:
         """Discard the catalog, so that it is read again, since the passages or vectors in it have changed."""
-        self._catalog, self._rewrites = None, None
+        self._catalog, self._rewrites, self._corrections = None, None, None
         self.queue.drop_waiting()
         self.opened.clear()
         self._rewrites = self.journal.setting(REWRITES)

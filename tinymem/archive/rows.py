@@ -14,7 +14,7 @@ from tinymem.steps.content import clean
 from tinymem.steps.ids import utc_now
 from tinymem.steps.serialization import dump_step, load_step
 from tinymem.steps.step import Step
-from tinymem.steps.types import is_milestone
+from tinymem.steps.types import CORRECTS, corrected_ids, is_milestone
 
 __all__ = ["LONGEST_LABEL", "fence_key", "label_of", "labels_of", "row_of", "step_of", "tokens_of"]
 
@@ -48,7 +48,9 @@ def tokens_of(steps: Sequence[Step], counter: TokenCounter) -> list[int]:
 
 def labels_of(step: Step) -> list[tuple[str, str]]:
     """Return the metadata of a step that filters may ask for: values that are neither long nor made of others."""
-    return [(clean(name), label) for name, value in step.metadata.items() if (label := label_of(value)) is not None]
+    values = [(clean(name), value) for name, value in step.metadata.items() if name != CORRECTS]
+    values += [(CORRECTS, id) for id in corrected_ids(step)]
+    return [*dict.fromkeys((name, label) for name, value in values if (label := label_of(value)) is not None)]
 
 
 def label_of(value: object) -> str | None:

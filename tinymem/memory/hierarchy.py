@@ -21,6 +21,7 @@ from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.context.prompts import Prompts
+from tinymem.memory.correcting import correction_of
 from tinymem.memory.filters import Filters
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
@@ -56,7 +57,7 @@ from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.redaction import Redact, redact_from
 from tinymem.steps.step import STYLES, Message, Step, StepT, Style, check_steps
 from tinymem.steps.terminal import pluralize
-from tinymem.steps.types import SystemPromptStep
+from tinymem.steps.types import SystemPromptStep, corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import is_address
@@ -405,6 +406,35 @@ class HierarchicalMemory(StepCollection):
         with self._lock:
             step = self.get(id)
             self.long_term.set_milestones([step.step_number or 0], milestone)
+
+    @traced("update_memory")
+    def correct(self, id: str | int, correction: str | Step) -> Step:
+        """Correct what a step says: wherever it would be recalled from now on, the correction comes back instead.
+
+        The step stays in the history, and so do others that make the same claim, which are corrected with it. The
+        correction is a milestone, and stands in the window if the step does; once it is forgotten, they are recalled
+        again.
+
+        Args:
+            id: The step's id or its number. If it was corrected before, that correction is corrected too.
+            correction: What is true, in words of its own ("The port is 8444."), or as a step.
+
+        Returns:
+            The correction, with the ids of what it corrects in its metadata, under `"corrects"`.
+
+        Raises:
+            InputError: There is no such step, or the correction says nothing.
+
+        >>> with HierarchicalMemory() as memory:
+        ...     old = memory.add_message("user", "The port of staging is 8443.")
+        ...     new = memory.correct(old.id, "The port of staging is 8444.")
+        ...     [item.text for item in memory.recall("Which port has staging?").items]
+        ['The port of staging is 8444.']
+        """
+        with self._while_open():
+            step = self.apply_redaction(correction_of(self.get(id), correction, self.long_term, self._search))
+            is_in_window = any(one.id in corrected_ids(step) for one in self.short_term.steps)
+        return self.add(step) if is_in_window else self.archive([step])[0]
 
     # -- the window ---------------------------------------------------------------------------------------------------
 

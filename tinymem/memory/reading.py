@@ -63,11 +63,13 @@ class Reading:
         if start and start >= len(step.text):
             raise InputError(f"start must be below {len(step.text)}, which is how many characters the step has")
         number, who = f"#{step.step_number}", one_line(step.speaker or step.type)
+        newer = self._archive.corrections.get(step.step_number or 0)
+        corrected = f", corrected by #{newer}" if newer else ""
         return render_part(
             step.text,
             start,
             budget,
-            head=f"[{number} {who}, {step.timestamp:%Y-%m-%d %H:%M} UTC]",
+            head=f"[{number} {who}, {step.timestamp:%Y-%m-%d %H:%M} UTC{corrected}]",
             read_on=lambda end: f"open({number!r}, start={end})",
             key=self._archive.key,
             counter=self._archive.counter,

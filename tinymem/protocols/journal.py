@@ -139,6 +139,12 @@ class Journal(Protocol):
     def matching(self, only: Filter) -> list[int]:
         """Return the numbers of the steps that a filter accepts, in order; tools, which passages have, do not count."""
 
+    def corrections(self) -> list[tuple[int, int]]:
+        """Return the numbers of the steps that are corrected, each with that of a step that corrects it.
+
+        These are named by their ids in the labels `"corrects"`.
+        """
+
     def count(self, type: str) -> int:
         """Count the steps of a type."""
 

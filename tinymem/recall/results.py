@@ -12,6 +12,7 @@ from tinymem.recall.render import format_times
 from tinymem.steps.display import one_line
 from tinymem.steps.step import REPR_LENGTH, Step
 from tinymem.steps.terminal import Column, Line, Shown, Table, first_words, pluralize
+from tinymem.steps.types import corrected_ids
 
 __all__ = ["Excerpt", "Explanation", "LeftOut", "Recall"]
 
@@ -181,6 +182,9 @@ class Explanation(Shown):
             yield [(self.recalled.note, "yellow")]
         if self.signals is not None:
             yield [(f"{self.signals}: log-odds {self.odds:+.2f} that something is known of it", "dim")]
+        for item in self.items:
+            if ids := corrected_ids(item.step):
+                yield [(f"#{item.step.step_number} comes back for what it corrects: {', '.join(ids)}", "yellow")]
         common = self._common_features()
         if self.items:
             yield []

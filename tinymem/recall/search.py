@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tinymem.recall.catalog import Catalog
+from tinymem.recall.corrections import put_corrections
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.fusion import Fusion, ScoredCandidates
 from tinymem.recall.packing import FENCE, UNRELATED, Limits, RankedPassage, pack
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from tinymem.archive.archive import Archive
 
 __all__ = ["NEXT_BEST", "NOTHING", "Search"]
+
+Current: TypeAlias = Callable[[Sequence[RankedPassage]], Sequence[RankedPassage]]
 
 NEXT_BEST = 5  # passages that an explanation names by default, though they did not come back
 LITTLE = FENCE + 90  # tokens that the best gets where the memory most likely knows nothing of a question
@@ -124,29 +128,34 @@ class Search:
             if not past.holds(catalog) or len(catalog) != len(allowed):  # changed meanwhile
                 catalog = past.catalog
                 allowed = catalog.allowed(only, hidden)
-            catalog, rewrites = catalog.view(), past.rewrites
+            catalog, rewrites, corrections = catalog.view(), past.rewrites, past.corrections
         if query.vectors.shape[1] == catalog.dimensions:
             with release_when_interrupted():  # and without the lock: many search at once, and while others add
                 scored = self._scored(query, allowed, catalog, only, hidden)
-                packed = self._packed(scored, text, budget, limits)
+                current = partial(
+                    put_corrections, corrections=corrections, catalog=scored.catalog, only=only, hidden=hidden
+                )
+                packed = self._packed(scored, text, budget, limits, current)
         with self._held():
             if packed is not None and past.rewrites == rewrites:
                 return packed
         # something was forgotten meanwhile, here or elsewhere, or all was embedded again
         return self._explained(text, budget, now, limits, hidden, only)
 
-    def _packed(self, scored: ScoredCandidates, text: str, budget: int, limits: Limits) -> Explanation | None:
-        """Pack the best of what was scored; None where the catalog's files have changed meanwhile."""
+    def _packed(
+        self, scored: ScoredCandidates, text: str, budget: int, limits: Limits, current: Current
+    ) -> Explanation | None:
+        """Pack the best of what was scored, as it was corrected; None where the catalog's files have changed since."""
         past, catalog = self._past, scored.catalog
         blind = limits.min_relevance is None and past.queue.trouble  # words alone tell little of what is unrelated
         least = 0 if blind else limits.min_relevance
         is_relevant = least is not None or scored.odds >= 0
-        ranked = scored.ranked(budget + sum(one.tokens for one in limits.shown), least)
+        ranked = current(scored.ranked(budget + sum(one.tokens for one in limits.shown), least))
         if catalog.is_gone():
             return None
 
         def every(below: int | None = None) -> Sequence[RankedPassage]:
-            found = scored.ranked(None, least, below)
+            found = current(scored.ranked(None, least, below))
             return () if catalog.is_gone() else found
 
         room = budget if is_relevant else min(budget, LITTLE)

@@ -14,10 +14,12 @@ from tinymem.steps.step import STEP_TYPES, Message, Part, Step, StepT, Style, Te
 
 __all__ = [
     "STEP_TYPES", "ActionStep", "FinalAnswerStep", "Message", "MessageStep", "Part", "PlanningStep", "ScratchpadStep",
-    "Signal", "Step", "Style", "SummaryStep", "SystemPromptStep", "TaskStep", "ToolCall", "is_milestone",
+    "Signal", "Step", "Style", "SummaryStep", "SystemPromptStep", "TaskStep", "ToolCall", "corrected_ids",
+    "is_milestone",
 ]  # fmt: skip
 
 CARRY_OUT = "Now proceed and carry out this plan."
+CORRECTS = "corrects"  # in the metadata of a step: the ids of those that it corrects
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -203,6 +205,12 @@ class MessageStep(Step):
 def is_milestone(step: Step) -> bool:
     """Return True for a final answer, a pinned step, or a step that is marked as a milestone in its metadata."""
     return isinstance(step, FinalAnswerStep) or step.pinned or step.metadata.get("milestone") is True
+
+
+def corrected_ids(step: Step) -> list[str]:
+    """Return the ids of the steps that a step corrects, as its metadata has them under `"corrects"`."""
+    ids = step.metadata.get(CORRECTS, ())
+    return [str(id) for id in ([ids] if isinstance(ids, str) else ids if isinstance(ids, Sequence) else ())]
 
 
 STEP_TYPES.update(

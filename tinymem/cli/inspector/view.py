@@ -119,7 +119,9 @@ class View:
                 {"kind": part.kind, "text": part.text[:LONGEST_TEXT], "cut": max(0, len(part.text) - LONGEST_TEXT)}
                 for part in step.parts()
             ]
-            yield {**_line(line), "speaker": step.speaker, "parts": parts, "metadata": to_mutable(step.metadata)}
+            newer = self.memory.long_term.corrections.get(step.step_number or 0)
+            more = {"parts": parts, "metadata": to_mutable(step.metadata), "corrected_by": newer}
+            yield {**_line(line), "speaker": step.speaker, **more}
 
     # -- recall, and the context --------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ HINTS = {
     "recent": READS,
     "forget": {**WRITES, "destructiveHint": True},
 }
+CHECKS = ("title", "minLength", "maxLength", "maxItems")  # in the schemas of arguments
 INTERNAL = -32603  # the protocol's code of an error in the server
 
 
@@ -73,6 +74,26 @@ class _Answering(Server):  # type: ignore[misc, valid-type]
             if not isinstance(error.__cause__, ValidationError):
                 raise
             raise ToolError(f"{name}: {'; '.join(map(_fault, error.__cause__.errors()))}") from None
+
+
+    async def list_tools(self, *given: Any, **more: Any) -> Any:
+        """List the tools without what their calls are checked by: a model has no use for it, and pays for it."""
+        return [_brief(tool) for tool in await super().list_tools(*given, **more)]
+
+
+def _brief(tool: Any) -> Any:
+    field = "inputSchema" if IS_FIRST else "input_schema"
+    return tool.model_copy(update={field: _without_checks(getattr(tool, field))})
+
+
+def _without_checks(schema: Any) -> Any:
+    """Return a JSON schema without titles and bounds of lengths."""
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _without_checks(value) for name, value in schema.items() if name not in CHECKS}
+    if isinstance(properties := schema.get("properties"), dict):  # an argument may be called as a check is
+        kept["properties"] = {name: _without_checks(value) for name, value in properties.items()}
+    return kept
 
 
 def _fault(error: ErrorDetails) -> str:

@@ -29,6 +29,7 @@ Query: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
 Tokens: TypeAlias = Annotated[int, Field(ge=LEAST, le=MOST)]
 Name: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME)]
 Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, description="Number, such as #12")]
+Replaced: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="Number of what is wrong now")]
 Start: TypeAlias = Annotated[int, Field(ge=0, description="Character to begin at")]
 Moment: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="ISO 8601")]
 
@@ -64,7 +65,7 @@ class MemoryTools:
     def __init__(self, memory: LazyMemory) -> None:
         self._memory = memory
 
-    def remember(self, text: Text, session: Name = "") -> str:
+    def remember(self, text: Text, session: Name = "", replaces: Replaced = "") -> str:
         """Save a note that outlives this conversation: a fact, a decision and why, a preference, a result."""
         from tinymem.steps.content import is_empty
         from tinymem.steps.types import MessageStep
@@ -72,7 +73,11 @@ class MemoryTools:
         if is_empty(text):
             raise InputError("text is empty: give what is to be remembered")
         step = MessageStep("assistant", text, session=session or None, metadata={"milestone": True})
-        added = self._memory.opened().archive([step])
+        memory = self._memory.opened()
+        if replaces:
+            corrected = memory.correct(replaces.removeprefix("#"), step)
+            return f"Remembered as #{corrected.step_number}, which comes back instead of {replaces}."
+        added = memory.archive([step])
         return f"Remembered as #{added[0].step_number}." if added else "Nothing is left of it to remember."
 
     def recall(

@@ -106,6 +106,7 @@ class AsyncHierarchicalMemory(Facade[HierarchicalMemory]):
     archive_messages = awaited(HierarchicalMemory.archive_messages)
     apply_redaction = awaited(HierarchicalMemory.apply_redaction, "abandon")
     mark = awaited(HierarchicalMemory.mark)
+    correct = awaited(HierarchicalMemory.correct)
 
     # -- the window ---------------------------------------------------------------------------------------------------
 

@@ -119,7 +119,8 @@ class Contexts:
 
 def episodes_block(episodes: Episodes, archive: Archive, tokens: int) -> Block:
     """Make the block of episodes: the whole history, what is old in outline."""
-    shown = episodes.within(tokens - FENCE)
+    old = archive.corrections
+    shown = [one for one in episodes.within(tokens - FENCE) if not any(one.first <= n <= one.last for n in old)]
     while shown:
         body = "\n".join(map(str, shown))
         text = fenced("episodes", "summaries of earlier steps, by their numbers", body, archive.key)

@@ -753,6 +753,7 @@ const detail = {
           one.cut ? h("p.small", {}, `${many(one.cut, "character")} more: tinymem get ${step.number}`) : null,
         ),
       ),
+      step.corrected_by ? h("p.small", {}, `corrected by #${step.corrected_by}: recall brings that instead`) : null,
       metadata.length
         ? h("section", {}, h("h3", {}, "metadata"), h("pre.text", {}, JSON.stringify(step.metadata, null, 2)))
         : null,
