@@ -75,7 +75,6 @@ class _Answering(Server):  # type: ignore[misc, valid-type]
                 raise
             raise ToolError(f"{name}: {'; '.join(map(_fault, error.__cause__.errors()))}") from None
 
-
     async def list_tools(self, *given: Any, **more: Any) -> Any:
         """List the tools without what their calls are checked by: a model has no use for it, and pays for it."""
         return [_brief(tool) for tool in await super().list_tools(*given, **more)]
