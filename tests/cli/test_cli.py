@@ -288,7 +288,6 @@ def test_mistakes(tinymem: Run, tmp_path: Path, chat: Path, args: list[str], sai
         ["recall", "x", "--max-tokens", "0"],
         ["recall", "x", "--min-relevance", "2"],
         ["ingest", "nowhere.jsonl"],
-        ["ingest", "."],
         ["remember"],
         ["stats", "--colour"],
     ],

@@ -32,9 +32,8 @@ INTERRUPTED = 130  # exit status after Ctrl-C
 def check_readable(files: list[Path] | None) -> list[Path]:
     """Check that all files are there before anything is added; a missing one is a usage error."""
     for file in files or ():
-        if file != STDIN and (file.is_dir() or not os.access(file, os.R_OK)):
-            what = "is a folder" if file.is_dir() else "cannot be read" if file.exists() else "does not exist"
-            raise typer.BadParameter(f"{file} {what}")
+        if file != STDIN and not os.access(file, os.R_OK):
+            raise typer.BadParameter(f"{file} {'cannot be read' if file.exists() else 'does not exist'}")
     return list(files or ())
 
 
@@ -73,10 +72,11 @@ def ingest(
 ) -> None:
     """Add recorded runs to a memory; of a file that grew, only what is new.
 
-    Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code or Codex, dumps of
-    LangChain or smolagents, tau-bench results or mini-swe-agent trajectories, gzip'd or not. Nothing of a damaged file
-    is added; where a last line is still being written, what stands before it is. After Ctrl-C (exit status 130), the
-    same command goes on where it stopped.
+    Files hold OpenAI messages (a JSON list, JSON lines, or a list a line), sessions of Claude Code, Codex or Gemini
+    CLI, dumps of LangChain or smolagents, tau-bench results, mini-swe-agent or ATIF trajectories, gzip'd or not.
+    Exports are read as they come: ChatGPT and Claude.ai (the zip, or conversations.json), Slack (the zip, or its
+    folder), Cursor (state.vscdb). Nothing of a damaged file is added; where a last line is still being written, what
+    stands before it is. After Ctrl-C (exit status 130), the same command goes on where it stopped.
 
     Example: tinymem ingest run.jsonl trajectories/*.json.gz --path ./memory
     """

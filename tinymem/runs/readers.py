@@ -7,7 +7,9 @@ The shape of a file is recognised by its content; each may be gzip'd:
 - tau-bench results: a JSON list of `{"task_id": ..., "traj": [messages], ...}`;
 - mini-swe-agent trajectories: `{"messages": [...], "info": ..., "trajectory_format": ...}`;
 - session files of coding agents: see `tinymem.runs.transcripts`;
-- dumps of LangChain and smolagents: see `tinymem.runs.dumps`.
+- dumps of LangChain and smolagents: see `tinymem.runs.dumps`;
+- exports of ChatGPT, Claude.ai, Gemini CLI and Slack, and ATIF trajectories: see `tinymem.runs.exports`;
+- zip archives and folders of these, and Cursor's database: see `tinymem.runs.folders`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.formats import chat_messages
 from tinymem.runs.dumps import chat_of
+from tinymem.runs.exports import Conversation, conversations_of
+from tinymem.runs.folders import conversations_in, is_export
 from tinymem.runs.transcripts import Thread, Transcript, is_event
 from tinymem.steps.checks import to_path
 from tinymem.steps.step import Step
@@ -78,6 +82,9 @@ def read_runs(path: str | Path, raw: BinaryIO | None = None) -> Iterator[Run]:
             before it have been given by then.
     """
     path = to_path("path", path)
+    if raw is None and is_export(path):
+        yield from (_of_export(one, str(path)) for one in conversations_in(path))
+        return
     lines = text_lines(path, raw=raw)
     try:
         for run in _runs_in(path, lines):
@@ -146,7 +153,9 @@ def _runs_of_value(value: Any, path: Path, where: str, count: int) -> Iterator[R
     """Read the runs of one value; `count` runs come before it in the file."""
     name = f"{path.name}#{count + 1}"
     place = f"{path}, {where}" if where else str(path)
-    if (dump := chat_of(value)) is not None:
+    if (exported := conversations_of(value, path.stem)) is not None:
+        yield from (_of_export(one, place) for one in exported)
+    elif (dump := chat_of(value)) is not None:
         messages, skipped = dump
         yield _run(_listed(messages, place), name, skipped)
     elif isinstance(value, Mapping):
@@ -162,6 +171,10 @@ def _runs_of_value(value: Any, path: Path, where: str, count: int) -> Iterator[R
     else:
         what = "an empty list" if value == [] else type(value).__name__
         raise InputError(f"{place}: should be {SHAPES}, not {what}")
+
+
+def _of_export(one: Conversation, place: str) -> Run:
+    return _run(_listed([*one.messages], f"{place}, {one.session}"), one.session, one.skipped)
 
 
 def _messages_of(value: Mapping[str, Any], place: str) -> Iterator[_Said]:

@@ -31,7 +31,7 @@ from tinymem.upkeep.export_format import (
     step_line,
 )
 
-__all__ = ["Exported", "export_journal", "export_memory", "lines_of"]
+__all__ = ["Exported", "export_journal", "export_memory", "lines_of", "open_export"]
 
 AT_ONCE = 64  # steps that are read at once
 
@@ -95,7 +95,7 @@ def export_journal(
 ) -> Exported:
     """Write the present contents of a journal; see `export_memory`."""
     advance = check_callable("progress", progress) or no_progress
-    with journal.reading() as held, _opened(file) as stream:
+    with journal.reading() as held, open_export(file) as stream:
         counts = held.counts()["steps"], len(held.summaries())
         for done, line in enumerate(lines_of(held, counts, vectors)):
             stream.write(line)
@@ -106,7 +106,7 @@ def export_journal(
 
 
 @contextmanager
-def _opened(file: str | Path | TextIO) -> Iterator[TextIO]:
+def open_export(file: str | Path | TextIO) -> Iterator[TextIO]:
     """Open the stream to write to; errors of a file become StorageError, those of a given stream stay as they are."""
     if not isinstance(file, (str, PathLike)):
         if not callable(getattr(file, "write", None)):

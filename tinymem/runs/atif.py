@@ -1,0 +1,153 @@
+"""ATIF, the Agent Trajectory Interchange Format of Harbor: trajectories read as chat messages, and written.
+
+Versions 1.0 to 1.7 are read; 1.4 is written, which has all that text needs. What a reader of a memory does not need is
+left out when it is read: metrics, token ids, costs. See https://harborframework.com/docs/trajectory-format
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TextIO, TypeAlias
+
+from tinymem import __version__
+from tinymem.archive.folders import open_namespace_journal, to_place
+from tinymem.archive.rows import step_of
+from tinymem.messages.sendable import name_and_arguments, raw_calls
+from tinymem.protocols import Journal
+from tinymem.steps.content import as_text
+from tinymem.steps.progress import Progress, no_progress
+from tinymem.steps.step import Step
+
+__all__ = ["export_trajectories", "is_trajectory", "read_trajectory", "trajectories"]
+
+Message: TypeAlias = dict[str, Any]
+
+VERSION = "ATIF-v1.4"
+ROLES = {"system": "system", "user": "user", "agent": "assistant"}  # by source
+SOURCES = {"system": "system", "developer": "system", "user": "user", "assistant": "agent"}
+
+
+def is_trajectory(value: Mapping[str, Any]) -> bool:
+    """Return True for what looks like a trajectory."""
+    return str(value.get("schema_version", "")).startswith("ATIF") and isinstance(value.get("steps"), list)
+
+
+def read_trajectory(value: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, list[Message]]]:
+    """Yield the session and the messages of a trajectory, and of those of subagents inside of it."""
+    session = within + str(value.get("session_id") or value.get("trajectory_id") or "atif")
+    yield session, [message for step in value["steps"] if isinstance(step, Mapping) for message in _messages(step)]
+    for inner in value.get("subagent_trajectories") or ():
+        if isinstance(inner, Mapping) and is_trajectory(inner):
+            yield from read_trajectory(inner, f"{session}/")
+
+
+def _messages(step: Mapping[str, Any]) -> Iterator[Message]:
+    when = {"timestamp": step["timestamp"]} if step.get("timestamp") else {}
+    said: Message = {"role": ROLES.get(str(step.get("source")), "user"), "content": _text(step.get("message")), **when}
+    if isinstance(step.get("reasoning_content"), str):
+        said["reasoning_content"] = step["reasoning_content"]
+    calls = [call for call in step.get("tool_calls") or () if isinstance(call, Mapping)]
+    if calls:
+        said["tool_calls"] = [
+            {"id": call.get("tool_call_id"), "type": "function",
+             "function": {"name": call.get("function_name"), "arguments": json.dumps(call.get("arguments"))}}
+            for call in calls
+        ]  # fmt: skip
+    if calls or said["content"]:
+        yield said
+    observation = step.get("observation")
+    results = observation.get("results") if isinstance(observation, Mapping) else ()
+    ids = {call.get("tool_call_id") for call in calls}
+    for result in results or ():
+        if isinstance(result, Mapping) and (text := _text(result.get("content"))):
+            id = result.get("source_call_id")
+            yield {**({"role": "tool", "tool_call_id": id} if id in ids else {"role": "user"}), "content": text, **when}
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message or a result, which is a text, or a list of parts from version 1.6 on."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    return "\n".join(str(part["text"]) for part in content if isinstance(part, Mapping) and part.get("text"))
+
+
+def trajectories(steps: Iterable[Step]) -> Iterator[Message]:
+    """Yield a trajectory for each stretch of steps of one session, in order.
+
+    What the format has no field for stands under `extra`: the types, ids, speakers and metadata of steps.
+    """
+    for session, same in groupby(steps, key=lambda step: step.session):
+        written = [one for step in same for one in _steps(step)]
+        for at, one in enumerate(written, 1):
+            one["step_id"] = at
+        yield {
+            "schema_version": VERSION,
+            "session_id": session or "tinymem",
+            "agent": {"name": "tinymem", "version": __version__},
+            "steps": [{"step_id": one.pop("step_id"), **one} for one in written],
+        }
+
+
+def _steps(step: Step) -> Iterator[Message]:
+    """Yield what a step is in a trajectory: as a rule one step, with what came back as its observation."""
+    extra = {"id": step.id, "type": step.type, "speaker": step.speaker, "metadata": step.to_dict().get("metadata")}
+    kept = {key: value for key, value in extra.items() if value}
+    written: Message | None = None
+    for message in step.to_messages(style="tools"):
+        if message["role"] in ("tool", "function"):
+            result = {"source_call_id": message.get("tool_call_id"), "content": as_text(message.get("content"))}
+            written = written or {"source": "agent", "message": "", "extra": kept}
+            written.setdefault("observation", {"results": []})["results"].append(result)
+            continue
+        if written is not None:
+            yield written
+        written = {"timestamp": step.timestamp.isoformat(), "source": SOURCES.get(message["role"], "user")}
+        written["message"] = as_text(message.get("content"))
+        if thinking := message.get("reasoning_content"):
+            written["reasoning_content"] = thinking
+        if calls := raw_calls(message):
+            written["tool_calls"] = [_call(call) for call in calls]
+        written["extra"] = kept
+    if written is not None:
+        yield written
+
+
+def _call(call: Mapping[str, Any]) -> Message:
+    name, arguments = name_and_arguments(call)
+    try:
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        given = None
+    given = given if isinstance(given, Mapping) else {"input": arguments}
+    return {"tool_call_id": call.get("id"), "function_name": name, "arguments": given}
+
+
+def export_trajectories(
+    path: str | Path, stream: TextIO, *, namespace: str = "default", progress: Progress | None = None
+) -> int:
+    """Write a trajectory for each session of a memory, a line each; return how many.
+
+    Raises:
+        NotAMemoryError: There is no such memory.
+    """
+    tell, done, count = progress or no_progress, 0, 0
+    _, journal = open_namespace_journal(to_place(path), namespace)
+    with closing(journal), journal.reading() as held:
+        total = held.counts()["steps"]
+        for session in dict.fromkeys(kind.session for kind in held.tally()):
+            for trajectory in trajectories(_steps_of(held, session)):
+                stream.write(f"{json.dumps(trajectory)}\n")
+                count, done = count + 1, done + len(trajectory["steps"])
+                tell(min(done, total), total)
+    return count
+
+
+def _steps_of(journal: Journal, session: str | None) -> Iterator[Step]:
+    after = 0
+    while rows := journal.rows(after, session=session):
+        after = rows[-1].number
+        yield from (step_of(journal, row.record) for row in rows if row.session == session)
