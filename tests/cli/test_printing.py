@@ -50,9 +50,10 @@ COMMANDS = {
     "export": ["out.jsonl"], "import": ["exported.jsonl", "--path", "imported"], "forget": ["--session", "nobody"],
     "retain": ["--max-steps", "11"], "doctor": [], "rebuild": [], "reindex": ["--embedder", "hashing:32"],
     "schema": [], "migrate": ["--from", "mem", "--to", "moved"], "scrub": [],
-    "hook": ["session-start"], "replay": ["run.jsonl"],
+    "hook": ["session-start"], "replay": ["run.jsonl"], "install": ["codex", "--dry-run"],
+    "uninstall": ["codex", "--dry-run"],
 }  # fmt: skip
-WITHOUT_MEMORY = {"demo", "ingest", "import", "namespaces", "schema", "migrate", "scrub", "replay"}
+WITHOUT_MEMORY = {"demo", "ingest", "import", "namespaces", "schema", "migrate", "scrub", "replay", "install", "uninstall"}
 SERVES = {"mcp", "watch"}  # these run until they are stopped
 
 

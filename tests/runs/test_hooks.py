@@ -88,7 +88,7 @@ def test_what_the_memory_gave_does_not_come_back_twice(hook: Hook, tmp_path: Pat
         ("stop", {}, "no transcript_path"),
         ("stop", {"transcript_path": "/nowhere/s.jsonl"}, "cannot be read"),
         ("pre-compact", {"transcript_path": "s\0.jsonl"}, "cannot be read"),
-        ("other", {}, "session-start, pre-compact, stop"),
+        ("other", {}, "session-start, prompt, pre-compact, stop, session-end"),
     ],
 )
 def test_an_error_never_stops_the_agent(hook: Hook, tmp_path: Path, event: str, given: object, said: str) -> None:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tinymem.cli.shared import Target, listen_at, on_memory, say, web_address
-from tinymem.errors import InputError, NotAMemoryError, TinymemError
+from tinymem.errors import TinymemError
+
+if TYPE_CHECKING:
+    from tinymem.memory.hierarchy import HierarchicalMemory
 
 __all__ = ["hook", "mcp"]
 
-EVENTS = ("session-start", "pre-compact", "stop")
 LEAST = 100  # tokens of what a session begins with
+
+AlsoOption = Annotated[
+    list[str] | None,
+    typer.Option("--also", metavar="NAMESPACE", help="A namespace to read beside it."),
+]
 
 
 @on_memory(without="as_json")
@@ -31,6 +38,11 @@ def mcp(
         str | None,
         typer.Option(envvar="TINYMEM_TOKEN", help="The bearer token. Default: a new one, which is printed."),
     ] = None,
+    repository: Annotated[
+        bool, typer.Option("--repository", help="The namespace is that of the repository that it is started in.")
+    ] = False,
+    per_worktree: Annotated[bool, typer.Option("--per-worktree", help="The same, but of the worktree alone.")] = False,
+    also: AlsoOption = None,
 ) -> None:
     """Serve a memory to agents by the Model Context Protocol (extra: mcp).
 
@@ -41,10 +53,14 @@ def mcp(
     from tinymem.integrations.mcp.server import memory_server
     from tinymem.integrations.mcp.serving import serve_http, serve_stdio
     from tinymem.integrations.mcp.tools import LazyMemory
+    from tinymem.runs.hooks.repositories import namespace_of
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
+    if repository or per_worktree:
+        target = replace(target, namespace=namespace_of(os.getcwd(), per_worktree))
     memory = LazyMemory(partial(target.open, create=True))
-    server = memory_server(memory)
+    beside = [LazyMemory(partial(replace(target, namespace=name).open, create=True)) for name in also or ()]
+    server = memory_server(memory, beside)
     try:
         if not http:
             serve_stdio(server)
@@ -54,37 +70,39 @@ def mcp(
         say(f"{web_address(host, listener)}/mcp  token: {'the one that was given' if token else secret}", err=True)
         serve_http(server, listener, host, secret)
     finally:
-        memory.close()
+        for one in (memory, *beside):
+            one.close()
 
 
 @on_memory(without="as_json")
 def hook(
     target: Target,
-    event: Annotated[str, typer.Argument(metavar="EVENT", help="session-start, pre-compact or stop.")],
-    max_tokens: Annotated[int, typer.Option(min=LEAST, help="The tokens that a session begins with.")] = 1_000,
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="session-start, prompt, stop ...")],
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=LEAST, help="Default: 1,000 as a session begins, 500 for a prompt."),
+    ] = None,
+    also: AlsoOption = None,
 ) -> None:
     """Answer a hook of a coding agent, which writes a JSON object to standard input.
 
-    session-start prints for the context what was said last, or what a compacted session was asked; pre-compact and
-    stop add what is new in the session's transcript. An error is exit status 1, which agents report and go on.
+    session-start prints for the context what was said last, or what a compacted session was asked; prompt, what the
+    memory knows of it; the others add what is new in the session's transcript. An error is exit status 1, which agents
+    report and go on. `tinymem install` sets up tinymem-hook, which asks a process that stays, and takes milliseconds.
 
     Example: tinymem hook stop --path ~/memory
     """
-    from tinymem.runs.hooks import LONGEST, add_transcript, greeting, read_event
+    from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, read_event
 
     target = replace(target, path=os.path.expanduser(target.path))
+
+    def opened(namespace: str, create: bool) -> HierarchicalMemory:
+        return replace(target, namespace=namespace).open(create=create)
+
     try:
-        if event not in EVENTS:
-            raise InputError(f"the event must be one of {', '.join(EVENTS)}, not {event!r:.80}")
-        details = read_event(sys.stdin.read(LONGEST + 1))
-        if event != "session-start":
-            with target.open(create=True) as memory:
-                add_transcript(memory, details)
-            return
-        with suppress(NotAMemoryError):  # the first session of all
-            with target.open() as memory:
-                text = greeting(memory, details, max_tokens)
-            if text:
+        with closing(Answers(opened)) as answers:
+            details = read_event(sys.stdin.read(LONGEST + 1))
+            if text := answers.answer(Asked(event, details, target.namespace, also or (), max_tokens)):
                 say(text)
     except TinymemError as error:  # exit status 2 would keep the agent from going on
         say(f"tinymem: {error}", err=True)

@@ -19,6 +19,7 @@ from tinymem.cli.agents import hook, mcp
 from tinymem.cli.ask import context, explain, recall
 from tinymem.cli.begin import demo, ingest, watch
 from tinymem.cli.inspect import get, inspect, namespaces, show, stats
+from tinymem.cli.install import install, uninstall
 from tinymem.cli.move import export, import_file, migrate, schema, scrub
 from tinymem.cli.replay import replay
 from tinymem.cli.shared import say
@@ -41,7 +42,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {  # in the order of the hel
     FIRST: {"demo": demo, "ingest": ingest, "watch": watch, "recall": recall, "context": context, "show": show},
     "Look inside": {"get": get, "explain": explain, "inspect": inspect, "stats": stats, "namespaces": namespaces},
     "Measure your own runs": {"replay": replay},
-    "Connect agents": {"mcp": mcp, "hook": hook},
+    "Connect agents": {"install": install, "uninstall": uninstall, "mcp": mcp, "hook": hook},
     "Move it": {"export": export, "import": import_file},
     "Forget": {"forget": forget, "retain": retain},
     "Repair": {"doctor": doctor, "rebuild": rebuild, "reindex": reindex},

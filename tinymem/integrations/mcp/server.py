@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -149,16 +149,17 @@ def web_app(server: Any, hosts: list[str], origins: list[str]) -> Any:
     return server.streamable_http_app()
 
 
-def memory_server(memory: HierarchicalMemory | LazyMemory) -> Any:
+def memory_server(memory: HierarchicalMemory | LazyMemory, beside: Sequence[LazyMemory] = ()) -> Any:
     """Make a server of the official SDK over a memory: `MCPServer` in version 2, `FastMCP` in version 1.
 
     Args:
         memory: The memory, which stays yours to close; or one that is opened when a client first needs it.
+        beside: Memories that `recall` reads too, as one of the user in all projects.
 
     Returns:
         The server; its `run()` speaks over standard input and output.
     """
-    tools = MemoryTools(memory if isinstance(memory, LazyMemory) else LazyMemory(lambda: memory))
+    tools = MemoryTools(memory if isinstance(memory, LazyMemory) else LazyMemory(lambda: memory), beside)
     server = new_server(INSTRUCTIONS)
     for name, hints in HINTS.items():
         tool = _answering(getattr(tools, name), ToolError)

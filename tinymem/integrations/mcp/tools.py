@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import unquote
 
 from pydantic import Field
@@ -23,6 +23,7 @@ LONGEST = 100_000  # characters of what is remembered
 LONGEST_QUERY = 10_000
 LONGEST_NAME = 200
 MOST_IDS = 100
+OWN_SHARE = 2 / 3  # of the tokens, where other namespaces are read too
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 Query: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
@@ -62,8 +63,8 @@ class LazyMemory:
 class MemoryTools:
     """The tools; each is offered to the model under its name, with the first paragraph of its text as description."""
 
-    def __init__(self, memory: LazyMemory) -> None:
-        self._memory = memory
+    def __init__(self, memory: LazyMemory, beside: Sequence[LazyMemory] = ()) -> None:
+        self._memory, self._beside = memory, beside
 
     def remember(self, text: Text, session: Name = "", replaces: Replaced = "") -> str:
         """Save a note that outlives this conversation: a fact, a decision and why, a preference, a result."""
@@ -89,17 +90,23 @@ class MemoryTools:
         session: Name = "",
     ) -> str:
         """Search all earlier sessions and notes. Finds come back word for word, each under its number."""
-        memory = self._memory.opened()
-        found = memory.recall(
-            query,
-            max_tokens,
-            since=moment("since", since),
-            until=moment("until", until),
-            session=session or None,
-            ids=True,
-        )
-        text = found.with_note(memory.long_term.counter, max_tokens)
-        return text or "Nothing in memory bears on that. Try other words, or fewer filters."
+        filters: dict[str, Any] = {
+            "since": moment("since", since),
+            "until": moment("until", until),
+            "session": session or None,
+        }
+        texts: list[str] = []
+        left = max_tokens
+        for one in (self._memory, *self._beside):
+            memory, count = one.opened(), one.opened().long_term.counter.count
+            head = f"[namespace {memory.namespace}]\n" if self._beside else ""
+            room = int(left * OWN_SHARE) if self._beside and one is self._memory else left
+            room = max(1, room - count(head))
+            found = memory.recall(query, room, ids=True, **filters)
+            if text := found.with_note(memory.long_term.counter, room):
+                texts.append(head + text)
+                left -= count(f"{texts[-1]}\n")
+        return "\n".join(texts) or "Nothing in memory bears on that. Try other words, or fewer filters."
 
     def open(self, id: Id, start: Start = 0, max_tokens: Tokens = DEFAULT) -> str:
         """Read one step in full, by its number."""

@@ -1,0 +1,115 @@
+"""`tinymem-hook`: a process that stays answers in an agent's turn, and an agent goes on without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_transcripts import claude, write
+
+from tinymem import HierarchicalMemory
+from tinymem.runs.hooks.answers import EVENTS
+from tinymem.runs.hooks.quick import ask, socket_of, start
+from tinymem.runs.hooks.repositories import namespace_of
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sockets of Unix")
+
+PORT = "The staging server is at 10.0.0.7, port 8443."
+Hook = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path / "m"
+
+
+@pytest.fixture
+def hook(memory: Path) -> Hook:
+    def calling(event: str, **given: Any) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tinymem.runs.hooks.quick", event, "--path", str(memory), "--namespace", "n"]
+        given = {"session_id": "s2", "cwd": "/", **given}
+        return subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+
+    return calling
+
+
+def request(memory: Path, event: str, **given: Any) -> dict[str, Any]:
+    options = {"namespace": "n", "per_worktree": False, "also": [], "max_tokens": None, "embedder": None}
+    return {"event": event, "path": str(memory), "folder": "/", "input": json.dumps(given), **options}
+
+
+@pytest.fixture
+def warm(memory: Path) -> Iterator[int]:
+    """The process of the memory, once it answers."""
+    process = start(str(memory), None)
+    assert process is not None
+    while ask(request(memory, "prompt", prompt="?"), 60) is None:
+        time.sleep(0.02)
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_what_one_session_said_is_recalled_for_the_prompt_of_another(hook: Hook, warm: int, tmp_path: Path) -> None:
+    file = write(tmp_path / "s1.jsonl", [claude("user", PORT), claude("assistant", "Noted.")])
+    assert hook("stop", session_id="s1", transcript_path=str(file)).returncode == 0
+    asked = {"prompt": "Where is the staging server?"}
+    found = ask(request(tmp_path / "m", "prompt", session_id="s2", **asked), 60)
+    assert found is not None and PORT in found["out"] and found["error"] == ""
+    assert ask(request(tmp_path / "m", "prompt", session_id="s1", **asked), 60) == {"out": "", "error": ""}
+    assert ask(request(tmp_path / "m", "prompt", prompt="Bake me a cake with apples."), 60) == {"out": "", "error": ""}
+    assert ask(request(tmp_path / "m", "prompt", prompt="/compact"), 60) == {"out": "", "error": ""}
+    assert PORT in hook("session-start").stdout
+
+
+def test_a_prompt_does_not_wait_where_nobody_answers(hook: Hook, memory: Path, warm: int) -> None:
+    os.kill(warm, signal.SIGSTOP)
+    try:
+        done = hook("prompt", prompt="Where is the staging server?")
+    finally:
+        os.kill(warm, signal.SIGCONT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_other_events_are_answered_without_the_process(hook: Hook, memory: Path, tmp_path: Path) -> None:
+    memory.parent.chmod(0o755)
+    (memory.parent / f"tinymem-{os.getuid()}").mkdir(mode=0o755)  # others could listen there: it is not used
+    assert socket_of(str(memory)) is None
+    file = write(tmp_path / "s1.jsonl", [claude("user", PORT)])
+    assert hook("session-end", transcript_path=str(file)).returncode == 0
+    assert PORT in hook("session-start").stdout
+    assert (hook("prompt", prompt="Where?").stdout, hook("stop").returncode) == ("", 1)
+
+
+def test_namespaces_beside_it_are_fenced_by_their_names(tmp_path: Path) -> None:
+    from tinymem.runs.hooks.answers import Answers, Asked
+    from tinymem.runs.hooks.warm import opener_of
+
+    for namespace, text in (("shop", PORT), ("user", "Staging servers are to be restarted on Mondays.")):
+        with HierarchicalMemory(tmp_path, namespace=namespace) as one:
+            one.add_message("user", text)
+    answers = Answers(opener_of(str(tmp_path), None))
+    text = answers.answer(Asked("prompt", {"prompt": "Where is the staging server?"}, "shop", ["user", "none"]))
+    answers.close()
+    shop, user = text.index("[namespace shop]"), text.index("[namespace user]")
+    assert shop < text.index(PORT) < user < text.index("Mondays")
+    assert set(EVENTS) == {"session-start", "prompt", "pre-compact", "stop", "session-end"}
+
+
+def test_worktrees_of_a_repository_share_a_namespace_unless_they_are_to_have_their_own(tmp_path: Path) -> None:
+    main, tree = tmp_path / "my shop", tmp_path / "tree"
+    (main / ".git" / "worktrees" / "tree").mkdir(parents=True)
+    (main / ".git" / "worktrees" / "tree" / "commondir").write_text("../..\n")
+    (tree / "src").mkdir(parents=True)
+    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
+    assert namespace_of(main) == namespace_of(tree / "src") and namespace_of(main).startswith("my-shop-")
+    assert namespace_of(tree, per_worktree=True) not in (namespace_of(main), namespace_of(tmp_path))

@@ -1,0 +1,93 @@
+"""The process that keeps a memory open for hooks of agents; they start it, and it ends when it is not asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from typing import Any
+
+from tinymem.errors import TinymemError, safe_summary
+from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.runs.hooks.answers import LONGEST, Answers, Asked, read_event
+from tinymem.runs.hooks.quick import socket_of
+from tinymem.runs.hooks.repositories import namespace_of
+
+__all__ = ["answer_here", "asked_of", "serve"]
+
+IDLE = 1_800.0  # seconds without a question, after which the process ends
+LARGEST = 16 * LONGEST  # bytes of a request
+
+
+def asked_of(request: dict[str, Any]) -> Asked:
+    """Return what a hook asks. Raises InputError for what is no event of an agent."""
+    details = read_event(str(request["input"]))
+    folder = details.get("cwd")
+    folder = folder if isinstance(folder, str) and folder else str(request["folder"])
+    namespace = request["namespace"] or namespace_of(folder, bool(request["per_worktree"]))
+    return Asked(str(request["event"]), details, namespace, request["also"], request["max_tokens"])
+
+
+def opener_of(path: str, embedder: str | None) -> Callable[[str, bool], HierarchicalMemory]:
+    """Return what opens the memory of a namespace."""
+    return lambda namespace, create: HierarchicalMemory(path, namespace=namespace, embedder=embedder, create=create)
+
+
+def answer_here(request: dict[str, Any]) -> dict[str, str]:
+    """Answer a hook in this process."""
+    with closing(Answers(opener_of(request["path"], request["embedder"]))) as answers:
+        return _answered(answers, request)
+
+
+def _answered(answers: Answers, request: dict[str, Any]) -> dict[str, str]:
+    try:
+        out = answers.answer(asked_of(request))
+    except TinymemError as error:
+        return {"out": "", "error": str(error)}
+    except Exception as error:
+        return {"out": "", "error": f"the memory failed: {safe_summary(error)}"}
+    return {"out": f"{out}\n" if out else "", "error": ""}
+
+
+def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:
+    """Answer the hooks of a memory until nobody asked for `idle` seconds; at once if another process does."""
+    import fcntl
+
+    if (place := socket_of(path)) is None:
+        return
+    with open(place.with_suffix(".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+        place.unlink(missing_ok=True)  # of one that was killed
+        with socket.socket(socket.AF_UNIX) as listener, closing(Answers(opener_of(path, embedder))) as answers:
+            listener.bind(str(place))
+            os.chmod(place, 0o600)
+            listener.listen()
+            listener.settimeout(idle)
+            try:
+                while True:
+                    connection, _ = listener.accept()
+                    threading.Thread(target=_reply, args=(answers, connection), daemon=True).start()
+            except TimeoutError:
+                place.unlink(missing_ok=True)
+
+
+def _reply(answers: Answers, connection: socket.socket) -> None:
+    with connection, suppress(OSError, ValueError):
+        connection.settimeout(5)
+        parts, size = list[bytes](), 0
+        while part := connection.recv(65_536):
+            parts.append(part)
+            if (size := size + len(part)) > LARGEST:
+                return
+        connection.sendall(json.dumps(_answered(answers, json.loads(b"".join(parts)))).encode())
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
