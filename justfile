@@ -1,4 +1,4 @@
-# The five things one does daily. `just` lists them.
+# What one does daily. `just` lists them.
 
 _list:
     @just --list --unsorted
@@ -22,6 +22,10 @@ fmt:
 # Measure recall on the small sample; with --data PATH on your own
 bench *ARGS:
     python -m benchmarks.recall {{ARGS}}
+
+# Run real clients (Claude Code, the MCP inspector) against an API that was made up; npm installs them
+clients FOLDER=".clients":
+    .ci/clients {{FOLDER}}
 
 # Everything that CI checks, on the commit that is checked out
 ci:

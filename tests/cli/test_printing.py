@@ -53,7 +53,18 @@ COMMANDS = {
     "hook": ["session-start"], "replay": ["run.jsonl"], "install": ["codex", "--dry-run"],
     "uninstall": ["codex", "--dry-run"],
 }  # fmt: skip
-WITHOUT_MEMORY = {"demo", "ingest", "import", "namespaces", "schema", "migrate", "scrub", "replay", "install", "uninstall"}
+WITHOUT_MEMORY = {
+    "demo",
+    "ingest",
+    "import",
+    "namespaces",
+    "schema",
+    "migrate",
+    "scrub",
+    "replay",
+    "install",
+    "uninstall",
+}
 SERVES = {"mcp", "watch"}  # these run until they are stopped
 
 

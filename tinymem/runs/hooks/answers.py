@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinymem.errors import InputError, NotAMemoryError
 from tinymem.memory.inspection.recent import newest_steps
+from tinymem.recall import Excerpt
 from tinymem.recall.search import Search
 from tinymem.runs.growing import ingest_growing
 from tinymem.runs.harness import ABOUT
@@ -27,9 +31,13 @@ __all__ = ["EVENTS", "Answers", "Asked", "read_event"]
 
 EVENTS = ("session-start", "prompt", "pre-compact", "stop", "session-end")
 LONGEST = 1_000_000  # characters of an event
+SESSIONS = 100  # of which it is known what they have in front of them
 LONGEST_PROMPT = 10_000  # characters of a prompt that recall asks with
 GREETING, FOUND = 1_000, 500  # tokens of what a session begins with, and of what a prompt recalls
 OWN_SHARE = 2 / 3  # of these tokens, where other namespaces are read too
+
+
+_NUMBER = re.compile(r"^#(\d+) ", re.MULTILINE)
 
 
 def read_event(text: str) -> Mapping[str, Any]:
@@ -53,6 +61,21 @@ class Asked(NamedTuple):
     max_tokens: int | None = None
 
 
+@dataclass
+class _Session:
+    """The part of the memories that a session has in front of it.
+
+    Attributes:
+        after: The number of its last step before it was compacted: what it said up to there may be recalled.
+        greeted: The numbers of the steps that it began with.
+        recalled: By namespace, the excerpts that its prompts got.
+    """
+
+    after: int = 0
+    greeted: set[int] = field(default_factory=set)
+    recalled: defaultdict[str, list[Excerpt]] = field(default_factory=lambda: defaultdict(list))
+
+
 class Answers:
     """Answers from memories that stay open until `close`.
 
@@ -63,7 +86,7 @@ class Answers:
     def __init__(self, opener: Callable[[str, bool], HierarchicalMemory]) -> None:
         self._opener = opener
         self._memories: dict[str, HierarchicalMemory] = {}
-        self._compacted: dict[str, int] = {}  # by session, the number of its last step before it was compacted
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._lock = threading.RLock()
 
     def answer(self, asked: Asked) -> str:
@@ -97,18 +120,28 @@ class Answers:
                 return None
         return self._memories[namespace]
 
+    def _session(self, asked: Asked, anew: bool = False) -> _Session:
+        name = str(asked.details.get("session_id") or "")
+        kept = self._sessions.pop(name, _Session())
+        self._sessions[name] = found = _Session() if anew or not name else kept
+        while len(self._sessions) > SESSIONS:
+            self._sessions.popitem(last=False)
+        return found
+
     def _greeting(self, asked: Asked) -> str:
         if (memory := self._opened(asked.namespace)) is None:
             return ""
-        session = asked.details.get("session_id")
+        session, state = asked.details.get("session_id"), self._session(asked, anew=True)
         if asked.details.get("source") == "compact" and isinstance(session, str):
             last = next(memory.history(session, newest=True), None)
-            self._compacted[session] = (last and last.step_number) or 0
-        return greeting(memory, asked.details, asked.max_tokens or GREETING)
+            state.after = (last and last.step_number) or 0
+        text = greeting(memory, asked.details, asked.max_tokens or GREETING)
+        state.greeted = {int(number) for number in _NUMBER.findall(text)}
+        return text
 
     def _found(self, asked: Asked) -> str:
         """Return what the memories know of a prompt, less what the session has in front of it."""
-        prompt, session = asked.details.get("prompt"), asked.details.get("session_id")
+        prompt = asked.details.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip() or prompt.lstrip().startswith("/"):
             return ""
         left, texts = asked.max_tokens or FOUND, list[str]()
@@ -117,26 +150,27 @@ class Answers:
                 continue
             head = f"{ABOUT}\n" if not texts else ""
             head += f"[namespace {namespace}]\n" if asked.also else ""
-            room = int(left * OWN_SHARE) if asked.also and namespace == asked.namespace else left
-            own = session if namespace == asked.namespace and isinstance(session, str) else None
-            count = memory.long_term.counter.count
-            if text := _recalled(memory, prompt, room - count(head), own, self._compacted.get(own or "", 0)):
+            is_own = namespace == asked.namespace
+            count, room = memory.long_term.counter.count, int(left * OWN_SHARE) if asked.also and is_own else left
+            if text := self._recalled(memory, asked, prompt, max(room - count(head), 1), is_own):
                 texts.append(head + text)
                 left -= count(texts[-1])
         return "\n".join(texts)
 
-
-def _recalled(memory: HierarchicalMemory, prompt: str, room: int, session: str | None, after: int) -> str:
-    """Return what bears on a prompt, without the steps of the session behind the number `after`: it has them."""
-    hidden = memory.long_term.journal.matching(Filter(session=session)) if session else []
-    found = Search(memory.long_term).recall(
-        prompt[:LONGEST_PROMPT],
-        max(room, 1),
-        utc_now(),
-        hidden={one for one in hidden if one > after},
-        ids=True,
-    )
-    return found.text if found.is_relevant else ""
+    def _recalled(self, memory: HierarchicalMemory, asked: Asked, prompt: str, room: int, is_own: bool) -> str:
+        session, state = asked.details.get("session_id"), self._session(asked)
+        hidden: set[int] = set()
+        if is_own and isinstance(session, str) and session:
+            said = memory.long_term.journal.matching(Filter(session=session))
+            hidden = state.greeted | {number for number in said if number > state.after}
+        shown = state.recalled[memory.namespace]
+        found = Search(memory.long_term).recall(
+            prompt[:LONGEST_PROMPT], room, utc_now(), hidden=hidden, shown=shown, ids=True
+        )
+        if not found.is_relevant:
+            return ""
+        shown += found.items
+        return found.text
 
 
 def greeting(memory: HierarchicalMemory, event: Mapping[str, Any], max_tokens: int) -> str:
