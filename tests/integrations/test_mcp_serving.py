@@ -14,11 +14,14 @@ from urllib.parse import urlsplit
 import pytest
 
 import tinymem
+from tinymem.errors import InputError
 
 pytest.importorskip("mcp")
 
 import anyio
 from mcp_clients import TOKEN, call, environment, failed, listening, options, over_http, over_stdio, run, text_of
+
+from tinymem.integrations.mcp.serving import read_tokens
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 WRITES = 20  # of each of two clients
@@ -189,6 +192,35 @@ def test_an_agent_uses_the_memory_over_http(url: str) -> None:
 @pytest.mark.parametrize("given", [{}, {"authorization": "Bearer other"}, {"authorization": TOKEN}])
 def test_without_the_token_nothing_is_answered(url: str, method: str, given: dict[str, str]) -> None:
     assert status(url, method, **given) == 401
+
+
+def test_each_token_opens_its_namespace_and_no_other(tmp_path: Path) -> None:
+    (file := tmp_path / "tokens").write_text("# ours\nfirst-token shop\nsecond-token farm\n", encoding="utf-8")
+    file.chmod(0o600)
+
+    async def main(address: str) -> None:
+        async with over_http(address, "first-token") as shop, over_http(address, "second-token") as farm:
+            await call(shop, "remember", text="The staging server is at 10.0.0.7.")
+            assert "10.0.0.7" in await call(shop, "recall", query="Where is staging?")
+            assert "Nothing" in await call(farm, "recall", query="Where is staging?")
+            await call(farm, "remember", text="The north field is dry.")
+            assert "field" not in await call(shop, "recent")
+
+    with listening(tmp_path / "m", "--tokens", str(file)) as address:
+        run(lambda: main(address))
+        assert status(address, authorization="Bearer third") == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [("a b c\n", 0o600, "line 1"), ("a b\na c\n", 0o600, "each token once"), ("# none\n", 0o600, "no tokens"),
+     ("a b\n", 0o644, "chmod 600")],
+)  # fmt: skip
+def test_a_file_of_tokens_that_is_wrong_is_refused(text: str, mode: int, said: str, tmp_path: Path) -> None:
+    (file := tmp_path / "tokens").write_text(text, encoding="utf-8")
+    file.chmod(mode)
+    with pytest.raises(InputError, match=said):
+        read_tokens(file)
 
 
 def test_foreign_hosts_and_origins_are_refused(url: str) -> None:

@@ -52,9 +52,9 @@ async def over_http(url: str, token: str = TOKEN) -> AsyncIterator[ClientSession
 
 
 @contextmanager
-def listening(path: Path) -> Iterator[str]:
+def listening(path: Path, *more: str) -> Iterator[str]:
     """The address of `tinymem mcp --http` as a subprocess."""
-    command = [sys.executable, "-m", "tinymem.cli", "mcp", *options(path), "--http", "--port", "0"]
+    command = [sys.executable, "-m", "tinymem.cli", "mcp", *options(path), "--http", "--port", "0", *more]
     env = environment() | {"TINYMEM_TOKEN": TOKEN}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None

@@ -8,12 +8,13 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tinymem.cli.shared import Target, listen_at, on_memory, say, web_address
-from tinymem.errors import TinymemError
+from tinymem.errors import InputError, TinymemError
 
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
@@ -38,6 +39,12 @@ def mcp(
         str | None,
         typer.Option(envvar="TINYMEM_TOKEN", help="The bearer token. Default: a new one, which is printed."),
     ] = None,
+    tokens: Annotated[
+        Path | None, typer.Option("--tokens", metavar="FILE", help="Lines of a token and the namespace that it opens.")
+    ] = None,
+    names: Annotated[
+        list[str] | None, typer.Option("--name", help="Another name of this machine that requests may come by.")
+    ] = None,
     repository: Annotated[
         bool, typer.Option("--repository", help="The namespace is that of the repository that it is started in.")
     ] = False,
@@ -51,14 +58,21 @@ def mcp(
     Example: tinymem mcp --path ~/memory --namespace work
     """
     from tinymem.integrations.mcp.server import memory_server
-    from tinymem.integrations.mcp.serving import serve_http, serve_stdio
+    from tinymem.integrations.mcp.serving import read_tokens, serve_http, serve_stdio
     from tinymem.integrations.mcp.tools import LazyMemory
     from tinymem.runs.hooks.repositories import namespace_of
 
     target = replace(target, path=os.path.expanduser(target.path))  # clients start it without a shell
     if repository or per_worktree:
         target = replace(target, namespace=namespace_of(os.getcwd(), per_worktree))
-    memory = LazyMemory(partial(target.open, create=True))
+    if tokens is not None and not http:
+        raise InputError("--tokens is for --http: over standard input there is one client")
+    known = read_tokens(Path(os.path.expanduser(tokens))) if tokens else {}
+
+    def opened(namespace: str = target.namespace) -> HierarchicalMemory:
+        return replace(target, namespace=namespace).open(create=True)
+
+    memory = LazyMemory(opened, per_request=bool(known))
     beside = [LazyMemory(partial(replace(target, namespace=name).open, create=True)) for name in also or ()]
     server = memory_server(memory, beside)
     try:
@@ -67,8 +81,9 @@ def mcp(
             return
         listener = listen_at(host, port)
         secret = token or secrets.token_urlsafe(24)
-        say(f"{web_address(host, listener)}/mcp  token: {'the one that was given' if token else secret}", err=True)
-        serve_http(server, listener, host, secret)
+        said = "those in the file" if known else "the one that was given" if token else secret
+        say(f"{web_address(host, listener)}/mcp  token: {said}", err=True)
+        serve_http(server, listener, host, known or {secret: target.namespace}, names or ())
     finally:
         for one in (memory, *beside):
             one.close()

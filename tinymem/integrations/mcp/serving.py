@@ -6,12 +6,15 @@ import hmac
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
+from tinymem.errors import InputError
 from tinymem.integrations.mcp.server import web_app
+from tinymem.integrations.mcp.tools import SERVED
 
-__all__ = ["TokenGate", "serve_http", "serve_stdio"]
+__all__ = ["TokenGate", "read_tokens", "serve_http", "serve_stdio"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
@@ -41,17 +44,21 @@ def serve_stdio(server: Any) -> None:
 
 
 class TokenGate:
-    """An ASGI app that lets requests with the right bearer token through to another one."""
+    """An ASGI app that lets requests with a bearer token through to another one, for the namespace of the token."""
 
-    def __init__(self, app: App, token: str) -> None:
-        self._app, self._token = app, token.encode()
+    def __init__(self, app: App, tokens: Mapping[str, str]) -> None:
+        self._app, self._tokens = app, [(token.encode(), namespace) for token, namespace in tokens.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401 to a request without the token."""
+        """Answer 401 to a request without a token that is known."""
         given = [value for name, value in scope.get("headers", ()) if name == b"authorization"]
         scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
-        is_known = scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
-        if scope["type"] == "lifespan" or is_known:
+        token = token.strip() if scheme.lower() == b"bearer" else b""
+        # all are compared, so that the time tells nothing
+        found = [namespace for known, namespace in self._tokens if hmac.compare_digest(token, known)]
+        if scope["type"] == "lifespan" or found:
+            if found:
+                SERVED.set(found[0])
             await self._app(scope, receive, send)
             return
         headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
@@ -59,14 +66,40 @@ class TokenGate:
         await send({"type": "http.response.body", "body": b"a bearer token is needed\n"})
 
 
-def serve_http(server: Any, listener: socket.socket, host: str, token: str) -> None:
+def read_tokens(path: Path) -> dict[str, str]:
+    """Read a file of tokens: a line each, the token and the namespace that it opens; # begins a comment.
+
+    Raises:
+        InputError: The file cannot be read, others may read it, or a line has not two words.
+    """
+    try:
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise InputError(f"others may read {path}, which has tokens: chmod 600 {path}")
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    tokens: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if len(words) not in (0, 2) or (words and words[0] in tokens):
+            raise InputError(f"{path}, line {number}: should be a token and its namespace, and each token once")
+        if words:
+            tokens[words[0]] = words[1]
+    if not tokens:
+        raise InputError(f"{path} has no tokens")
+    return tokens
+
+
+def serve_http(
+    server: Any, listener: socket.socket, host: str, tokens: Mapping[str, str], names: Sequence[str] = ()
+) -> None:
     """Serve at /mcp until the process is interrupted.
 
-    Requests need the token, and a Host header that names this machine's loopback or `host`.
+    Requests need one of the tokens, and a Host header that names this machine's loopback, `host` or one of `names`.
     """
     import uvicorn
 
-    names = {*LOOPBACK, f"[{host}]" if ":" in host else host}
-    app = web_app(server, [f"{name}:*" for name in names], [f"http://{name}:*" for name in names])
-    config = uvicorn.Config(TokenGate(app, token), log_config=None, access_log=False, lifespan="on")
+    known = {*LOOPBACK, f"[{host}]" if ":" in host else host, *names}
+    app = web_app(server, [f"{name}:*" for name in known] + [*names], [f"http://{name}:*" for name in known])
+    config = uvicorn.Config(TokenGate(app, tokens), log_config=None, access_log=False, lifespan="on")
     uvicorn.Server(config).run(sockets=[listener])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import unquote
@@ -15,7 +16,7 @@ from tinymem.errors import ClosedError, InputError, describe_type
 if TYPE_CHECKING:
     from tinymem.memory.hierarchy import HierarchicalMemory
 
-__all__ = ["LazyMemory", "MemoryTools"]
+__all__ = ["SERVED", "LazyMemory", "MemoryTools"]
 
 LEAST, MOST = 100, 20_000  # tokens of an answer; clients cut or refuse more than 25,000
 DEFAULT, PROMPT_TOKENS = 1_000, 2_000
@@ -35,29 +36,41 @@ Start: TypeAlias = Annotated[int, Field(ge=0, description="Character to begin at
 Moment: TypeAlias = Annotated[str, Field(max_length=LONGEST_NAME, description="ISO 8601")]
 
 
-class LazyMemory:
-    """A memory that is opened when it is first asked for."""
+# The namespace that a request is for, where a server has several; set by what lets the request through.
+SERVED: ContextVar[str] = ContextVar("SERVED")
 
-    def __init__(self, opener: Callable[[], HierarchicalMemory]) -> None:
-        self._opener, self._lock = opener, threading.Lock()
-        self._memory: HierarchicalMemory | None = None
+
+class LazyMemory:
+    """A memory that is opened when it is first asked for.
+
+    Args:
+        opener: Opens it. One that takes a namespace opens that of each request.
+        per_request: The server has several namespaces: a request that is for none is refused.
+    """
+
+    def __init__(self, opener: Callable[..., HierarchicalMemory], per_request: bool = False) -> None:
+        self._opener, self._per_request, self._lock = opener, per_request, threading.Lock()
+        self._memories: dict[str, HierarchicalMemory] = {}
         self._closed = False
 
     def opened(self) -> HierarchicalMemory:
         """Return the memory."""
+        namespace = SERVED.get("") if self._per_request else ""
+        if self._per_request and not namespace:
+            raise InputError("the request is for no namespace")
         with self._lock:
             if self._closed:
                 raise ClosedError("the memory is closed: the server ends")
-            if self._memory is None:
-                self._memory = self._opener()
-            return self._memory
+            if namespace not in self._memories:
+                self._memories[namespace] = self._opener(*([namespace] if namespace else []))
+            return self._memories[namespace]
 
     def close(self) -> None:
-        """Close the memory if it was opened."""
+        """Close what was opened."""
         with self._lock:
             self._closed = True
-            if self._memory is not None:
-                self._memory.close()
+            while self._memories:
+                self._memories.popitem()[1].close()
 
 
 class MemoryTools:
