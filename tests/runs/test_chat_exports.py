@@ -67,7 +67,7 @@ GEMINI = {
         {"id": "4", "timestamp": "2026-01-01T00:00:04.000Z", "type": "gemini", "content": "It is 8443."},
     ],
 }  # fmt: skip
-ATIF = {
+ATIF: dict[str, Any] = {
     "schema_version": "ATIF-v1.6", "session_id": "s-4", "agent": {"name": "terminus", "version": "1"},
     "steps": [
         {"step_id": 1, "timestamp": "2026-01-01T00:00:01Z", "source": "user",
@@ -183,7 +183,7 @@ def test_a_trajectory_that_is_written_says_what_it_said_when_read() -> None:
     steps = steps_from_messages([{k: v for k, v in m.items() if k != "timestamp"} for m in messages], session=session)
     (written,) = trajectories(steps)
     names = ("source", "message", "reasoning_content", "tool_calls", "observation")
-    expected = [{name: step[name] for name in names if name in step} for step in ATIF["steps"]]  # type: ignore[attr-defined]
+    expected = [{name: step[name] for name in names if name in step} for step in ATIF["steps"]]
     expected[0]["message"] = "Which port is open?"
     assert [{name: step[name] for name in names if name in step} for step in written["steps"]] == expected
     assert (written["session_id"], [step["step_id"] for step in written["steps"]]) == ("s-4", [1, 2, 3])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,9 +29,11 @@ Hook = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path / "m"
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    runtime = Path(tempfile.mkdtemp(dir="/tmp"))  # the names of sockets are short
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    yield tmp_path / "m"
+    shutil.rmtree(runtime)
 
 
 @pytest.fixture
@@ -53,6 +57,7 @@ def warm(memory: Path) -> Iterator[int]:
     process = start(str(memory), None)
     assert process is not None
     while ask(request(memory, "prompt", prompt="?"), 60) is None:
+        assert process.poll() is None, "it has ended"
         time.sleep(0.02)
     yield process.pid
     process.kill()
@@ -83,8 +88,7 @@ def test_a_prompt_does_not_wait_where_nobody_answers(hook: Hook, memory: Path, w
 
 
 def test_the_other_events_are_answered_without_the_process(hook: Hook, memory: Path, tmp_path: Path) -> None:
-    memory.parent.chmod(0o755)
-    (memory.parent / f"tinymem-{os.getuid()}").mkdir(mode=0o755)  # others could listen there: it is not used
+    (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").mkdir(mode=0o755)  # others could listen there
     assert socket_of(str(memory)) is None
     file = write(tmp_path / "s1.jsonl", [claude("user", PORT)])
     assert hook("session-end", transcript_path=str(file)).returncode == 0

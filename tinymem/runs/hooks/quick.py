@@ -18,6 +18,7 @@ from typing import Any
 __all__ = ["ask", "main", "socket_of", "start"]
 
 LONGEST = 1_000_000  # characters of an event
+LONGEST_FOLDER = 80  # bytes: the name of a socket has 104 at most on some systems
 PATIENCE = {"prompt": 0.1}  # seconds that an event waits for its answer,
 ELSE = 5.0  # and other events; what takes longer is done without the agent
 DEFAULT_PATH = "~/.tinymem"
@@ -74,7 +75,10 @@ def socket_of(path: str) -> Path | None:
 
     if not hasattr(socket, "AF_UNIX"):
         return None
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"tinymem-{os.getuid()}"
+    own = f"tinymem-{os.getuid()}"
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / own
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        folder = Path("/tmp") / own
     try:
         folder.mkdir(0o700, exist_ok=True)
         about = folder.lstat()
