@@ -7,7 +7,6 @@ COPY . /source
 RUN pip install --no-cache-dir "/source[mcp]" && rm -rf /source
 
 USER 10001
-WORKDIR /home/memory
 VOLUME /memory
 EXPOSE 8765
 
