@@ -20,7 +20,7 @@ from tinymem.errors import ClosedError, FormatError, InputError, MissingExtraErr
 from tinymem.protocols import Ids, Vectors
 from tinymem.stores.exact import DECIMALS, ExactStore, to_units
 from tinymem.stores.files import lock_folder, make_private_file, make_private_folder, open_private
-from tinymem.stores.forking import leave_to_parent
+from tinymem.stores.locks import leave_to_parent
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -21,7 +21,7 @@ from typing import Any
 
 import tinymem
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.stores.forking import ProcessLock
+from tinymem.stores.locks import ProcessLock
 
 __all__ = ["Passage", "count", "main"]
 

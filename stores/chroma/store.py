@@ -23,7 +23,7 @@ from tinymem.stores.chroma.files import DATABASE, FORMAT, MARK, Unused, check, w
 from tinymem.stores.chroma.removal import remove
 from tinymem.stores.chroma.server import collection_of, connect, disconnect
 from tinymem.stores.files import NewFiles, lock_folder, make_private_folder
-from tinymem.stores.forking import leave_to_parent
+from tinymem.stores.locks import leave_to_parent
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI

@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from tinymem.errors import ClosedError, FormatError, NotAMemoryError, StorageError, TinymemError, safe_repr
 from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
-from tinymem.stores.forking import ProcessLock, leave_to_parent
+from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.postgres.server.errors import damaged, guarded, is_lost
 from tinymem.stores.postgres.server.head import LOCK_HEAD, READ_HEAD, Head
 from tinymem.stores.postgres.server.pool import Connection, Statement, acquire_pool, release_pool, send

@@ -14,7 +14,7 @@ from tinymem.errors import ClosedError, FormatError, InputError, StorageError, s
 from tinymem.protocols import Mark
 from tinymem.protocols.settings import MARK
 from tinymem.stores.files import make_private_file
-from tinymem.stores.forking import ProcessLock, leave_to_parent
+from tinymem.stores.locks import ProcessLock, leave_to_parent
 from tinymem.stores.sqlite.fulltext import FullText
 from tinymem.stores.sqlite.schema import FORMAT, check_format, make_tables, version_of
 from tinymem.stores.sqlite.scrubbing import handles

@@ -37,8 +37,8 @@ from tinymem.steps.progress import Progress, no_progress
 from tinymem.steps.step import Step
 from tinymem.steps.types import corrected_ids
 from tinymem.stores.filter import Filter
-from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import open_journal
+from tinymem.stores.locks import release_when_interrupted
 
 __all__ = ["Archive"]
 

@@ -28,8 +28,7 @@ from tinymem.steps.serialization import dump_step
 from tinymem.steps.standins import covers_of, sources_of
 from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
-from tinymem.stores.forking import ProcessLock
-from tinymem.stores.interrupts import release_when_interrupted
+from tinymem.stores.locks import ProcessLock, release_when_interrupted
 from tinymem.window.manager import OnConflict
 from tinymem.window.strategy import Pruner, PruneReport, check_report, check_strategy
 from tinymem.window.window import Change, Window, note_calls, render_window

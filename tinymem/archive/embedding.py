@@ -38,8 +38,8 @@ from tinymem.recall.query.analysis import Blind, Query, analyse, embed_texts
 from tinymem.recall.slices import Outline
 from tinymem.registry import DEFAULT_EMBEDDER
 from tinymem.steps.terminal import pluralize
-from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import has_journal
+from tinymem.stores.locks import release_when_interrupted
 
 __all__ = ["BATCH", "EmbeddingQueue", "checked_embedder"]
 

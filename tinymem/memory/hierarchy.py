@@ -59,8 +59,8 @@ from tinymem.steps.step import STYLES, Message, Step, StepT, Style, check_steps
 from tinymem.steps.terminal import pluralize
 from tinymem.steps.types import SystemPromptStep, corrected_ids
 from tinymem.stores.filter import Filter
-from tinymem.stores.interrupts import release_when_interrupted
 from tinymem.stores.journals import is_address
+from tinymem.stores.locks import release_when_interrupted
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import forget_namespace, select_steps
 from tinymem.upkeep.retention import Retention, RetentionReport

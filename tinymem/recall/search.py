@@ -22,7 +22,7 @@ from tinymem.recall.query.identifiers import labels
 from tinymem.recall.results import Excerpt, Explanation, Recall
 from tinymem.recall.slices import Outline
 from tinymem.stores.filter import Filter
-from tinymem.stores.interrupts import release_when_interrupted
+from tinymem.stores.locks import release_when_interrupted
 
 if TYPE_CHECKING:
     from tinymem.archive.archive import Archive

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tinymem.errors import InputError
+from tinymem.errors import InputError, StorageError
 from tinymem.runs.exports import Conversation, conversations_of, slack_messages
+from tinymem.stores.foreign import SQLITE, open_table
 
 __all__ = ["conversations_in", "is_export"]
 
-SQLITE = b"SQLite format 3\0"
 LARGEST = 2 << 30  # bytes of one file of an archive: a bomb must not fill the memory
 
 
@@ -103,27 +101,21 @@ def _value(file: Any, path: Path) -> Any:
 def _of_cursor(path: Path) -> Iterator[Conversation]:
     """Read `state.vscdb`: a row for each conversation (`composerData:ID`), and for each message (`bubbleId:ID:...`)."""
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            rows = database.execute("SELECT key, value FROM cursorDiskKV WHERE key LIKE 'composerData:%' ORDER BY key")
-            for key, value in rows.fetchall():
-                composer = _parsed(value)
-                bubbles = _bubbles(database, key.partition(":")[2], composer)
-                yield _conversation(key.partition(":")[2], bubbles)
-    except sqlite3.Error as error:
-        raise InputError(f"{path} is no state.vscdb of Cursor: {error}") from error
+        with open_table(path, "cursorDiskKV") as table:
+            for key in [key for key in table if key.startswith("composerData:")]:
+                id = key.partition(":")[2]
+                yield _conversation(id, _bubbles(table, id, _parsed(table[key])))
+    except StorageError as error:
+        raise InputError(f"no state.vscdb of Cursor: {error}") from error
 
 
-def _bubbles(database: sqlite3.Connection, id: str, composer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _bubbles(table: Mapping[str, Any], id: str, composer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the messages of a conversation, in order; older versions have them in its own row."""
     if isinstance(inside := composer.get("conversation"), list) and inside:
         return [one for one in inside if isinstance(one, Mapping)]
     headers = composer.get("fullConversationHeadersOnly")
-    found = []
-    for header in headers if isinstance(headers, list) else ():
-        key = f"bubbleId:{id}:{header.get('bubbleId')}" if isinstance(header, Mapping) else ""
-        row = database.execute("SELECT value FROM cursorDiskKV WHERE key = ?", (key,)).fetchone()
-        found.append(_parsed(row[0]) if row else {})
-    return found
+    ids = [one.get("bubbleId") for one in headers if isinstance(one, Mapping)] if isinstance(headers, list) else []
+    return [_parsed(table.get(f"bubbleId:{id}:{bubble}")) for bubble in ids]
 
 
 def _conversation(id: str, bubbles: list[Mapping[str, Any]]) -> Conversation:

@@ -19,7 +19,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from tinymem.errors import StorageError
-from tinymem.stores.forking import leave_to_parent
+from tinymem.stores.locks import leave_to_parent
 from tinymem.stores.postgres.server.errors import address, is_lost, unreachable
 from tinymem.stores.postgres.server.schema import SCHEMAS, prepare
 from tinymem.stores.postgres.server.values import Planned, adapt

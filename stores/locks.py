@@ -1,4 +1,4 @@
-"""Protection against forks: a child process may neither use nor free the locks and connections of its parent.
+"""Locks that survive forks and interrupts: no child frees what its parent holds, no Ctrl-C leaves a lock behind.
 
 The reference counting at a fork must stay. A child with an ordinary reference to its parent's Chroma frees it when it
 ends, and waits for ever for threads that it does not have (tests/reliability/test_processes.py hangs).
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
 from tinymem.errors import StorageError
 
-__all__ = ["ProcessLock", "leave_to_parent"]
+__all__ = ["ProcessLock", "leave_to_parent", "release_when_interrupted"]
+
+CONTEXTLIB = contextmanager.__code__.co_filename
 
 _RLock: Any = type(threading.RLock())
 _LEFT: WeakSet[object] = WeakSet()
@@ -52,6 +56,25 @@ def leave_to_parent(thing: object) -> None:
     Closing an SQLite connection in a child can harm the parent's file, and Chroma waits there for missing threads.
     """
     _LEFT.add(thing)
+
+
+@contextmanager
+def release_when_interrupted() -> Iterator[None]:
+    """Let no lock and no transaction that is held inside outlive an interrupt, as Ctrl-C or a handler's exception.
+
+    One that comes just as a block ends, before the `finally` of its context manager is reached, leaves that waiting for
+    as long as the error's frames live. A prompt keeps these until the next error, and a handler until its end.
+    """
+    try:
+        yield
+    except BaseException as error:
+        at = error.__traceback__
+        while at is not None:
+            if at.tb_frame.f_code.co_filename == CONTEXTLIB:
+                with suppress(RuntimeError):  # it still runs
+                    at.tb_frame.clear()
+            at = at.tb_next
+        raise
 
 
 def _inherit() -> None:
