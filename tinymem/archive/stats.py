@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tinymem.archive.archive import Archive
@@ -16,7 +17,8 @@ class Stats:
     `indexed_passages` are in the vector store, and `unindexed_passages` wait for it: none as long as no step has left
     the window, nor in a small memory whose store is in memory. `embedder_state` is "ready", or what is wrong with the
     embedder since it was last needed; `store_state` is "ready", or why the store could not be written when it was last
-    tried.
+    tried. `recalls` counts the blocks that were recalled, into prompts too, `recalls_used` those of which the agent
+    used something (see `tinymem.memory.inspection.receipts`), and `recalled_tokens` the tokens of all.
     """
 
     namespace: str
@@ -34,10 +36,13 @@ class Stats:
     store: str
     store_state: str
     bytes_on_disk: int
+    recalls: int
+    recalls_used: int
+    recalled_tokens: int
 
 
-def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
-    """Count the steps, passages and bytes of an archive and of its window."""
+def stats_of(archive: Archive, namespace: str, store: str, recalls: Mapping[str, int]) -> Stats:
+    """Count the steps, passages and bytes of an archive and of its window, beside what its receipts count."""
     counts = archive.journal.counts()
     indexed = min(archive.journal.passages_until(archive.index.watermark), counts["passages"])
     files = (file for file in archive.folder.rglob("*") if file.is_file())
@@ -52,4 +57,5 @@ def stats_of(archive: Archive, namespace: str, store: str) -> Stats:
         store_state=archive.index.fault or "ready",
         bytes_on_disk=sum(file.stat().st_size for file in files) + (archive.journal.size() if archive.is_shared else 0),
         **counts,
+        **recalls,
     )

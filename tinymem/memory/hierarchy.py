@@ -23,6 +23,7 @@ from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.context.prompts import Prompts
 from tinymem.memory.correcting import correction_of
 from tinymem.memory.filters import Filters
+from tinymem.memory.inspection.receipts import Receipts
 from tinymem.memory.opening import open_place
 from tinymem.memory.reading import Reading
 from tinymem.memory.scratchpad import AgentMemory, KeptScratchpad
@@ -167,14 +168,14 @@ class HierarchicalMemory(StepCollection):
         self._store_name = store if isinstance(store, str) else store.name
         with open_place(self, path, namespace, create) as place:
             self.path, self._place = place.path, place
-            self._callbacks = replace(callbacks, where=place.logged)
             opener = partial(store_from, store, place.folder / "index")
             kind = {"reopens": isinstance(store, str), "in_memory": is_in_memory(store)}
             archive = Archive(place.folder, embedder, opener, counter, create=create, journal=place.journal, **kind)
             try:
                 check_name(archive.journal, namespace)
                 strategy = with_fallback(strategy, self.window_tokens, counter, place.folder)
-                window = DurableWindow(archive, strategy, self._callbacks, redact)
+                self.receipts = Receipts(archive, replace(callbacks, where=place.logged))
+                window = DurableWindow(archive, strategy, self.receipts.callbacks, redact)
                 episodes = Episodes(archive, summarizer)
                 self.short_term, self.medium_term, self.long_term = window, episodes, archive
                 self._lock = window.lock
@@ -533,7 +534,7 @@ class HierarchicalMemory(StepCollection):
         asked, when = None if query is None else check_str("query", query), to_utc("now", now) or utc_now()
         name = None if session is None else check_str("session", session)
         context = self._contexts.of_window(asked, budget, when, style, self.shares, name)
-        self._callbacks.recalled(context.recalled)
+        self.receipts.note(context.recalled, when, asked, name)
         return context
 
     @traced("search_memory")
@@ -611,7 +612,7 @@ class HierarchicalMemory(StepCollection):
         finally:
             with self._lock:
                 self._fitting.keep(history)
-        self._callbacks.recalled(context.recalled)
+        self.receipts.note(context.recalled, about.when, asked, about.session)
         self._upkeep.finish()
         return context
 
@@ -679,7 +680,7 @@ class HierarchicalMemory(StepCollection):
         found = self._search.recall(
             asked, budget, when, only=only, diversity=diversity, ids=ids, k=k, min_relevance=least
         )
-        self._callbacks.recalled(found)
+        self.receipts.note(found, when, asked)
         return found
 
     def explain(
@@ -795,7 +796,7 @@ class HierarchicalMemory(StepCollection):
         """Count what the namespace holds."""
         with self._while_open():
             self.short_term.catch_up()
-            return stats_of(self.long_term, self.namespace, self._store_name)
+            return stats_of(self.long_term, self.namespace, self._store_name, vars(self.receipts.totals()))
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
@@ -943,6 +944,7 @@ class HierarchicalMemory(StepCollection):
                 try:
                     self._scratchpad.keep()
                     self._contexts.prompts.keep()
+                    self.receipts.keep()
                 finally:
                     if self._place.remove is not None:  # what is gone in a moment
                         self.long_term.indexing.in_background = False

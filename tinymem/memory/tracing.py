@@ -11,7 +11,9 @@ https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-
 | `forget` | `delete_memory` |
 
 Attributes: `gen_ai.operation.name`, `gen_ai.memory.store.id` (the namespace), `gen_ai.memory.record.count` (steps added
-or forgotten, excerpts recalled), and `error.type` (a class). No query, no text of a step and no message of an error.
+or forgotten, excerpts recalled), and `error.type` (a class). A recall has an event `tinymem.recalled`, with the numbers
+and the tokens of its steps, best first, and an add the event `tinymem.used` for each excerpt that the agent used in it.
+No query, no text of a step and no message of an error.
 
 Nothing is imported here: a program that sets a provider has imported OpenTelemetry, and no other pays for it.
 """
@@ -19,11 +21,11 @@ Nothing is imported here: a program that sets a provider has imported OpenTeleme
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["traced"]
+__all__ = ["add_event", "traced"]
 
 NAME = "tinymem"  # of the instrumentation
 
@@ -66,6 +68,12 @@ def traced(
         return traced_method
 
     return decorate
+
+
+def add_event(name: str, attributes: Mapping[str, Any]) -> None:
+    """Add an event to the span of the call that runs, if there is one."""
+    if (trace := _trace()) is not None:
+        trace.get_current_span().add_event(name, attributes)
 
 
 def _count_records(result: object) -> int | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = ["EMBEDDER", "EMBEDDER_CHANGES", "EMBEDDER_NAME", "FENCE_KEY", "FILLED", "FORGOTTEN", "INDEX_FAULT",
-           "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS", "REINDEXING",
-           "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNSPLIT", "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
+           "INDEX_REQUEST", "MARK", "MOVING", "NAMESPACE", "OPEN_CALLS", "OUTDATED", "PROMPTS", "RECEIPTS",
+           "REINDEXING", "REWRITES", "SCRATCHPAD", "TRANSCRIPT", "UNSPLIT", "WATERMARK", "WINDOW_CHANGES"]  # fmt: skip
 
 # A journal writes these itself, in the transaction of what they tell about.
 MARK = "made"  # the mark: "STEP PASSAGES"
@@ -28,5 +28,6 @@ NAMESPACE = "namespace"  # the name of the namespace that the journal belongs to
 OPEN_CALLS = "open_calls"  # calls without a result: the number of the step, by call id, as JSON
 OUTDATED = "index_outdated"  # ids of passages whose metadata in the vector store has changed
 PROMPTS = "prompts"  # the last prompts of sessions, without their texts, as JSON
+RECEIPTS = "receipts"  # the blocks that were recalled, without their texts, and their sums, as JSON
 SCRATCHPAD = "scratchpad"  # the scratchpad, as JSON
 TRANSCRIPT = "transcript "  # and a hash of a file's path: how far the session file was read, as JSON

@@ -23,6 +23,7 @@ from tinymem.steps.terminal import first_words, pluralize
 if TYPE_CHECKING:
     from tinymem.archive.episodes import Episode
     from tinymem.memory.hierarchy import HierarchicalMemory
+    from tinymem.memory.inspection.receipts import Receipt
 
 __all__ = ["View"]
 
@@ -41,6 +42,7 @@ class View:
 
     def __init__(self, memory: HierarchicalMemory) -> None:
         self.memory = memory
+        memory.receipts.is_on = False  # what people look at is not what an agent recalls
         self._lock = threading.Lock()
         self._state = (-1, -1)
         self._kept: dict[tuple[object, ...], _Kept[Any]] = {}
@@ -75,6 +77,8 @@ class View:
             "covered": min(stats.archived_steps, sum(one.last - one.first + 1 for one in episodes)),
             "sessions": [vars(session) for session in report.sessions],
             "features": {name: feature._asdict() for name, feature in FEATURES.items()},
+            "recalled": str(self.memory.receipts.totals()),
+            "receipts": [_receipt(one) for one in self.memory.receipts.newest()],
             "questions": [first_words(task.text, QUESTION)] if task else [],
             **self.version(),
         }
@@ -236,6 +240,11 @@ class _Kept(Generic[T]):
             if not self._made:
                 self._made.append(make())
             return self._made[0]
+
+
+def _receipt(receipt: Receipt) -> Record:
+    best = sorted(receipt.items, key=lambda item: item.rank)
+    return {"time": receipt.time, "tokens": receipt.tokens, "items": [item._asdict() for item in best]}
 
 
 def _line(line: TimelineStep) -> Record:

@@ -24,6 +24,7 @@ from tinymem.memory.inspection.lines import (
     step_line,
     window_tiers,
 )
+from tinymem.memory.inspection.receipts import Totals
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.checks import check_non_negative_int
 from tinymem.steps.content import as_text
@@ -122,6 +123,8 @@ class MemoryReport(Shown):
             yield "waiting", f"{pluralize(self.stats.waiting_steps, 'step')}, not cut into passages yet"
             yield "episodes", f"{self.episode_count:,}"
             yield "on disk", f"{self.stats.bytes_on_disk:,} bytes"
+            if self.stats.recalls:
+                yield "recalled", str(Totals(self.stats.recalls, self.stats.recalls_used, self.stats.recalled_tokens))
 
     def _section(self, found: Iterable[Mapping[str, str | int]]) -> Iterator[Line | Table]:
         """Yield rows as a table, their bars on one scale; numbers stand to the right."""

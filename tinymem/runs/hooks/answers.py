@@ -163,12 +163,14 @@ class Answers:
         if is_own and isinstance(session, str) and session:
             said = memory.long_term.journal.matching(Filter(session=session))
             hidden = state.greeted | {number for number in said if number > state.after}
-        shown = state.recalled[memory.namespace]
+        shown, now = state.recalled[memory.namespace], utc_now()
         found = Search(memory.long_term).recall(
-            prompt[:LONGEST_PROMPT], room, utc_now(), hidden=hidden, shown=shown, ids=True
+            prompt[:LONGEST_PROMPT], room, now, hidden=hidden, shown=shown, ids=True
         )
         if not found.is_relevant:
             return ""
+        memory.receipts.note(found, now, prompt, session if isinstance(session, str) else None)
+        memory.receipts.keep()  # another process may add what the agent says to it
         shown += found.items
         return found.text
 

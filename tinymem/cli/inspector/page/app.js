@@ -236,7 +236,7 @@ function budgetSlider(start, changed) {
 function showTiers() {
   const {tiers, max_tokens: budget, covered} = memory;
   const held = tiers.fixed.tokens + tiers.window.tokens;
-  const card = (name, title, figure, text, shown, note) =>
+  const card = (name, title, figure, text, shown, ...notes) =>
     h(
       `article.tier.${name}`,
       {},
@@ -244,7 +244,7 @@ function showTiers() {
       h("p.figure", {}, figure),
       h("p", {}, text),
       shown,
-      h("p.small", {}, note),
+      notes.map((note) => h("p.small", {}, note)),
     );
   const arrow = (text) => h("div.arrow", {"aria-hidden": true}, h("span", {}, text), "→");
   fill(
@@ -281,6 +281,7 @@ function showTiers() {
       "Every step that left. Recall brings back what matters.",
       bar("archive", [["archive", tiers.archive.tokens]], memory.tokens),
       `${compact.format(tiers.archive.tokens)} of all ${compact.format(memory.tokens)} tokens, ${bytes(memory.bytes)} on disk`,
+      memory.recalled,
     ),
   );
 }
@@ -906,6 +907,23 @@ function askForm(view) {
   return h("form.ask", {onsubmit}, view.input, view.slider.element);
 }
 
+/** One block that was recalled: when, its tokens, and its steps, the best first, with those that the agent used. */
+function receipt(one) {
+  const used = one.items.some((item) => item.used);
+  return h(
+    "p.small",
+    {},
+    `${when(one.time)}: ${many(one.tokens, "token")}, ${used ? "used" : "nothing of it used"}: `,
+    one.items.map((item) =>
+      h(
+        "button.chip",
+        {title: many(item.tokens, "token"), onclick: () => detail.open(item.number)},
+        `#${item.number}${item.used ? " ✓" : ""}`,
+      ),
+    ),
+  );
+}
+
 const recall = {
   element: h("div.recall-view"),
 
@@ -974,6 +992,9 @@ const recall = {
           "Type a question as an agent would. You see each excerpt that fits the budget, the share of every feature in its score, and what just missed and why. Move the slider: what comes back follows.",
         ),
       ),
+      memory.receipts.length
+        ? h("section.receipts", {}, h("h2", {}, "What the agent got lately"), memory.receipts.map(receipt))
+        : null,
     );
   },
 
