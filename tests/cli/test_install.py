@@ -10,7 +10,7 @@ from commands import Run
 from commands import tinymem as tinymem  # the fixture
 
 from tinymem import __version__
-from tinymem.cli.install import EVENTS
+from tinymem.cli.install import EVENTS, GEMINI_EVENTS
 
 ROOT = Path(__file__).parents[2]
 OWN = json.dumps({"model": "x", "hooks": {"Stop": [{"hooks": []}]}}, indent=4) + "\n"
@@ -65,6 +65,16 @@ def test_hooks_and_server_have_the_repository_and_the_user_beside_it(tinymem: Ru
     tinymem("install", "claude-code", "--namespace", "work")
     assert "--namespace work" in (home / ".claude/settings.json").read_text()
     assert "--repository" not in (home / ".claude.json").read_text()
+
+
+def test_gemini_gets_its_own_names_of_the_events_and_milliseconds(tinymem: Run, home: Path) -> None:
+    tinymem("install", "gemini")
+    hooks = json.loads((home / ".gemini/settings.json").read_text())["hooks"]
+    ours = {event: groups[0]["hooks"][0] for event, groups in hooks.items()}
+    assert {event: one["command"].split()[1:3] for event, one in ours.items()} == {
+        event: [name, "--json"] for event, name in GEMINI_EVENTS.items()
+    }
+    assert {one["timeout"] for one in ours.values()} == {30_000}
 
 
 def test_settings_that_are_no_json_are_left_as_they_are(tinymem: Run, home: Path) -> None:

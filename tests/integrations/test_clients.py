@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_claude import FakeClaude
+from fake_models import FakeModels
 from servers import running
 
 from tinymem import HierarchicalMemory
+from tinymem.runs.harness import ABOUT
 from tinymem.runs.hooks.repositories import namespace_of
 
 pytestmark = pytest.mark.clients
@@ -24,6 +25,20 @@ ROOT = Path(__file__).parents[2]
 CLIENTS = Path(os.environ.get("TINYMEM_CLIENTS", "nowhere"))  # the folder with their programs
 FACT = "The staging server of the shop is at 10.0.0.7, port 8443."
 ASKED = "On which port does the staging server listen?"
+NOTED = "Noted: port 8443."
+SAID = [FACT, NOTED, ASKED, NOTED, "What did I say first?", NOTED]
+CODEX = """
+model = "m"
+model_provider = "loopback"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+
+[model_providers.loopback]
+name = "loopback"
+base_url = "{url}/v1"
+wire_api = "responses"
+requires_openai_auth = false
+"""
 
 Claude = Callable[..., str]
 
@@ -35,13 +50,13 @@ def program(name: str) -> str:
 
 
 @pytest.fixture
-def api() -> Iterator[FakeClaude]:
-    with running(FakeClaude("Noted: port 8443.")) as server:
+def api() -> Iterator[FakeModels]:
+    with running(FakeModels(NOTED)) as server:
         yield server
 
 
 @pytest.fixture
-def claude(api: FakeClaude, tmp_path: Path) -> Iterator[Claude]:
+def claude(api: FakeModels, tmp_path: Path) -> Iterator[Claude]:
     """Claude Code in a repository, with a home of its own."""
     own = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     own |= {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "none", "DISABLE_AUTOUPDATER": "1"}
@@ -73,16 +88,21 @@ def install_plugin(claude: Claude) -> None:
     claude("plugin", "install", "tinymem@tinymem")
 
 
-def install_by_command(claude: Claude, home: Path) -> None:
-    command = [sys.executable, "-m", "tinymem.cli", "install", "claude-code"]
+def install(client: str, home: Path) -> None:
+    command = [sys.executable, "-m", "tinymem.cli", "install", client]
     subprocess.run(command, env={**os.environ, "HOME": str(home)}, check=True, capture_output=True)
+
+
+def history(home: Path) -> list[str]:
+    with HierarchicalMemory(home / ".tinymem", namespace=namespace_of(home / "shop")) as memory:
+        return [step.text for step in memory.history()]
 
 
 @pytest.mark.parametrize("way", ["plugin", "command"])
 def test_what_one_session_of_claude_code_said_reaches_the_next(
-    way: str, claude: Claude, api: FakeClaude, tmp_path: Path
+    way: str, claude: Claude, api: FakeModels, tmp_path: Path
 ) -> None:
-    install_plugin(claude) if way == "plugin" else install_by_command(claude, tmp_path)
+    install_plugin(claude) if way == "plugin" else install("claude-code", tmp_path)
     assert "Connected" in claude("mcp", "list")
     claude("-p", FACT)
     claude("-p", ASKED)
@@ -91,16 +111,59 @@ def test_what_one_session_of_claude_code_said_reaches_the_next(
     assert "hook success" not in injected(first)
     assert injected(second).count("The staging server of the shop") == 1  # by the greeting, and not again
     claude("-p", "--continue", "What did I say first?")
-    with HierarchicalMemory(tmp_path / ".tinymem", namespace=namespace_of(tmp_path / "shop")) as memory:
-        said = [(step.speaker, step.text) for step in memory.history()]
-    assert [text for _, text in said] == [FACT, "Noted: port 8443.", ASKED, "Noted: port 8443.",
-                                          "What did I say first?", "Noted: port 8443."]  # fmt: skip
+    assert history(tmp_path) == SAID
+
+
+@pytest.fixture(params=["codex", "gemini"])
+def other(request: pytest.FixtureRequest, api: FakeModels, tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Codex and Gemini CLI in a repository, with a home of their own and what `tinymem install` gives them."""
+    name: str = request.param
+    command = program(name)
+    (shop := tmp_path / "shop").mkdir()
+    subprocess.run(["git", "init", "-q", "shop"], cwd=tmp_path, check=True)
+    (folder := tmp_path / f".{name}").mkdir()
+    if name == "codex":
+        (folder / "config.toml").write_text(CODEX.format(url=api.url))
+    else:
+        (folder / "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
+        (folder / "trustedFolders.json").write_text(json.dumps({str(shop): "TRUST_FOLDER"}))
+    install(name, tmp_path)
+    own = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "GEMINI_API_KEY": "none"}
+    own |= {"GOOGLE_GEMINI_BASE_URL": api.url, "CODEX_HOME": str(tmp_path / ".codex")}
+    environment = {**os.environ, **own, "PATH": f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(prompt: str, resume: bool = False) -> str:
+        if name == "codex":
+            arguments = ["exec", *(["resume", "--last"] if resume else []), "--dangerously-bypass-hook-trust", prompt]
+        else:
+            arguments = ["-m", "gemini-2.5-pro", "--yolo", *(["--resume", "latest"] if resume else []), "-p", prompt]
+        done = subprocess.run(
+            [command, *arguments], cwd=shop, env=environment, text=True, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    yield run
+    subprocess.run(["pkill", "-f", f"hooks.warm {tmp_path}"], check=False)
+
+
+def test_codex_and_gemini_remember_over_sessions_too(
+    other: Callable[..., str], api: FakeModels, tmp_path: Path
+) -> None:
+    for prompt in (FACT, ASKED):
+        assert NOTED in other(prompt)
+    first, second = (json.dumps(prompt) for prompt in api.prompts)
+    assert all(f'{name}"' in json.dumps(api.prompts[0]["tools"]) for name in ("recall", "remember"))
+    assert ABOUT not in first and second.count("The staging server of the shop") == 1
+    other("What did I say first?", resume=True)
+    assert history(tmp_path) == SAID
 
 
 def test_worktrees_share_what_was_said_and_the_prompt_gets_what_bears_on_it(
-    claude: Claude, api: FakeClaude, tmp_path: Path
+    claude: Claude, api: FakeModels, tmp_path: Path
 ) -> None:
-    install_by_command(claude, tmp_path)
+    install("claude-code", tmp_path)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "Begin"], cwd=tmp_path / "shop", check=True)
     subprocess.run([*git, "worktree", "add", "-q", "../tree"], cwd=tmp_path / "shop", check=True)

@@ -55,7 +55,7 @@ CLAUDE = {
                      {"type": "text", "text": "It is 8443."}]},
     ],
 }  # fmt: skip
-GEMINI = {
+GEMINI: dict[str, Any] = {
     "sessionId": "s-3", "projectHash": "ab", "startTime": "2026-01-01T00:00:00.000Z",
     "messages": [
         {"id": "1", "timestamp": "2026-01-01T00:00:01.000Z", "type": "user",
@@ -99,6 +99,20 @@ def file_of(folder: Path, value: Any) -> Path:
     return path
 
 
+def gemini_log(folder: Path) -> Path:
+    """The same session in the form of newer versions: a call comes again with its result, and one goes back."""
+    asked, call, info, answer = GEMINI["messages"]
+    context = {"id": "0", "type": "user", "content": [{"text": "<session_context>Linux</session_context>"}]}
+    wrong = {"id": "9", "type": "user", "content": "Forget it."}
+    lines = [
+        {key: value for key, value in GEMINI.items() if key != "messages"}, {"$set": {"messages": [context]}}, asked,
+        {"$set": {"lastUpdated": "2026-01-01T00:00:01.000Z"}}, {**call, "toolCalls": []}, call, info, wrong,
+        {"$rewindTo": "9"}, answer,
+    ]  # fmt: skip
+    (path := folder / "session.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
 def cursor_of(folder: Path) -> Path:
     rows = {
         "composerData:c-5": {"fullConversationHeadersOnly": [{"bubbleId": id} for id in "abcd"]},
@@ -120,7 +134,8 @@ AGENTS: dict[str, tuple[Callable[[Path], Path], str, dict[str, int]]] = {
     "chatgpt": (lambda folder: file_of(folder, [CHATGPT]), "chatgpt/c-1",
                 {"message of another branch": 1, "thoughts": 1}),
     "claude": (lambda folder: file_of(folder, [CLAUDE]), "claude.ai/c-2", {"thinking": 1, "file without its text": 1}),
-    "gemini": (lambda folder: file_of(folder, GEMINI), "gemini/s-3", {"info": 1}),
+    "gemini": (lambda folder: file_of(folder, GEMINI), "s-3", {"info": 1}),
+    "gemini-log": (gemini_log, "s-3", {"info": 1, "<session_context>": 1, "message that was gone back on": 1}),
     "cursor": (cursor_of, "cursor/c-5", {"message without a text": 1}),
     "atif": (lambda folder: file_of(folder, ATIF), "s-4", {}),
 }  # fmt: skip

@@ -110,8 +110,8 @@ def test_a_sound_memory_is_sound_and_what_was_looked_at_is_counted(memory: Path)
     found = doctor(memory)
     assert found == Diagnosis((), {"steps": 1_200, "passages": 1_200, "terms": 1_200, "dimensions": 64,
                                    "in_index": 1_200})  # fmt: skip
-    assert found.sound and recalls(memory)
     assert before.keys() == {file for file, content in before.items() if file.read_bytes() == content}
+    assert found.sound and recalls(memory)
 
 
 def test_a_small_memory_needs_no_index(tmp_path: Path) -> None:

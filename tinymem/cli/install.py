@@ -19,13 +19,17 @@ import typer
 from tinymem.cli.shared import say
 from tinymem.errors import InputError
 
-__all__ = ["Client", "Setup", "install", "uninstall"]
+__all__ = ["EVENTS", "GEMINI_EVENTS", "Client", "Setup", "install", "uninstall"]
 
 NAME = "tinymem"  # of the server in a client's settings
 PATH = "~/.tinymem"
 USER = "user"  # the namespace that is read in all repositories
 EVENTS = {
     "SessionStart": "session-start", "UserPromptSubmit": "prompt", "PreCompact": "pre-compact", "Stop": "stop",
+    "SessionEnd": "session-end",
+}  # fmt: skip
+GEMINI_EVENTS = {
+    "SessionStart": "session-start", "BeforeAgent": "prompt", "PreCompress": "pre-compact", "AfterAgent": "stop",
     "SessionEnd": "session-end",
 }  # fmt: skip
 WAIT = 30  # seconds after which an agent gives a hook up
@@ -54,9 +58,9 @@ class Setup:
         shared = self.namespace is not None or self.per_worktree
         return _program("tinymem"), ["mcp", *self.options, *([] if shared else ["--repository"])]
 
-    def hook(self, event: str) -> str:
+    def hook(self, event: str, *more: str) -> str:
         """The command of a hook, for a shell."""
-        return " ".join(map(quote, [_program("tinymem-hook"), event, *self.options]))
+        return " ".join(map(quote, [_program("tinymem-hook"), event, *more, *self.options]))
 
 
 def _program(name: str) -> str:
@@ -65,6 +69,7 @@ def _program(name: str) -> str:
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
+Edit = Callable[[Settings, Setup | None], None]
 Change = Callable[[str, Setup | None], str]  # of a file's text; with no setup, what was ours is taken out
 
 
@@ -78,7 +83,7 @@ class Client(NamedTuple):
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _json_change(edit: Callable[[Settings, Setup | None], None]) -> Change:
+def _json_change(*edits: Edit) -> Change:
     def change(text: str, setup: Setup | None) -> str:
         try:
             settings = json.loads(text) if text.strip() else {}
@@ -87,7 +92,8 @@ def _json_change(edit: Callable[[Settings, Setup | None], None]) -> Change:
         if not isinstance(settings, dict):
             raise InputError("it should be a JSON object")
         before = json.dumps(settings)
-        edit(settings, setup)
+        for edit in edits:
+            edit(settings, setup)
         if json.dumps(settings) == before:
             return text
         return f"{json.dumps(settings, indent=_indent(text), ensure_ascii=False)}\n" if settings else ""
@@ -100,7 +106,7 @@ def _indent(text: str) -> int | str:
     return ("\t" if found[1].startswith("\t") else len(found[1])) if found else 2
 
 
-def _servers(key: str, more: Mapping[str, Any] | None = None) -> Callable[[Settings, Setup | None], None]:
+def _servers(key: str, more: Mapping[str, Any] | None = None) -> Edit:
     """Return what puts our server among those of a client."""
 
     def edit(settings: Settings, setup: Setup | None) -> None:
@@ -115,15 +121,17 @@ def _servers(key: str, more: Mapping[str, Any] | None = None) -> Callable[[Setti
     return edit
 
 
-def _hooks(events: Mapping[str, str]) -> Callable[[Settings, Setup | None], None]:
-    """Return what puts our hooks behind those of others."""
+def _hooks(events: Mapping[str, str], *more: str, unit: int = 1) -> Edit:
+    """Return what puts our hooks, with `more` options, behind those of others; times are in parts of a second."""
 
     def edit(settings: Settings, setup: Setup | None) -> None:
         hooks = _object(settings, "hooks")
         for event, name in events.items():
             groups = [group for group in hooks.pop(event, None) or [] if not _is_ours(group)]
             if setup is not None:
-                groups.append({"hooks": [{"type": "command", "command": setup.hook(name), "timeout": WAIT}]})
+                groups.append(
+                    {"hooks": [{"type": "command", "command": setup.hook(name, *more), "timeout": WAIT * unit}]}
+                )
             if groups:
                 hooks[event] = groups
         if not hooks:
@@ -187,10 +195,11 @@ def _clients() -> dict[str, Client]:
         ),
         "codex": Client(
             {f"{codex}/hooks.json": _json_change(_hooks(hooks)), f"{codex}/config.toml": _toml_server},
-            "Restart Codex; /mcp shows the server.",
+            "Restart Codex, and trust the hooks when it asks; /mcp shows the server.",
         ),
         "gemini": Client(
-            {"~/.gemini/settings.json": _json_change(_servers("mcpServers"))},
+            {"~/.gemini/settings.json":
+             _json_change(_servers("mcpServers"), _hooks(GEMINI_EVENTS, "--json", unit=1_000))},
             "Restart Gemini CLI, in a folder that it trusts; /mcp shows the server.",
         ),
         "cursor": Client(

@@ -2,7 +2,7 @@
 
 - ChatGPT: `conversations.json`, in which a conversation is a tree; what was shown last is read;
 - Claude.ai: `conversations.json`;
-- Gemini CLI: a session file below `~/.gemini/tmp`;
+- Gemini CLI: a session file below `~/.gemini/tmp`, JSON or, of newer versions, a log of JSON lines;
 - ATIF, the Agent Trajectory Interchange Format: see `tinymem.runs.atif`;
 - Slack: the messages of one channel, as in a day's file.
 
@@ -17,14 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tinymem.runs import atif
+from tinymem.runs.harness import own_words
 
-__all__ = ["Conversation", "conversations_of", "is_slack", "slack_messages"]
+__all__ = ["Conversation", "conversations_of", "is_gemini_log", "is_slack", "read_gemini_log", "slack_messages"]
 
 Message: TypeAlias = dict[str, Any]
 Entry: TypeAlias = Mapping[str, Any]
 
 SAID = ("bot_message", "thread_broadcast", "me_message", "file_share")  # subtypes of Slack's messages that people said
-CLAUDE, CHATGPT, GEMINI, SLACK = "claude.ai", "chatgpt", "gemini", "slack"
+CLAUDE, CHATGPT, SLACK = "claude.ai", "chatgpt", "slack"
 
 
 class Conversation(NamedTuple):
@@ -233,10 +234,39 @@ def _of_gemini(entry: Entry) -> Conversation:
         if kind == "gemini" and calls:
             chat.call(text, calls, when)
         elif kind in ("user", "gemini"):
-            chat.say("user" if kind == "user" else "assistant", text, when)
+            said = {"role": "user" if kind == "user" else "assistant", "content": text}
+            chat.say(said["role"], own_words(said, chat.skipped)["content"], when)
         else:
             chat.skipped[str(kind or "message without a type")[:40]] += 1
-    return chat.done(f"{GEMINI}/{entry['sessionId']}")
+    return chat.done(str(entry["sessionId"]))
+
+
+def is_gemini_log(value: Any) -> bool:
+    """Return True for the first line of a session's log."""
+    return isinstance(value, Mapping) and isinstance(value.get("sessionId"), str) and "projectHash" in value
+
+
+def read_gemini_log(lines: Iterable[Any]) -> Conversation:
+    """Read the lines of a session's log: later ones change what earlier ones say, as an agent that goes back does."""
+    session, left = "", 0
+    messages: dict[str, Entry] = {}
+    for line in map(_mapping, lines):
+        if isinstance(line.get("id"), str):
+            messages[line["id"]] = line  # with the results of its calls, it comes again
+        elif isinstance(begin := line.get("$rewindTo"), str):
+            ids = [*messages]
+            gone = ids[ids.index(begin) :] if begin in messages else ids
+            left += len(gone)
+            for id in gone:
+                del messages[id]
+        else:
+            session = str(line.get("sessionId") or session)
+            changed = _mapping(line.get("$set", line)).get("messages")
+            if isinstance(changed, list):  # as after a compression
+                messages = {str(one.get("id")): one for one in _mappings(changed)}
+    found = _of_gemini({"sessionId": session, "messages": [*messages.values()]})
+    found.skipped.update({"message that was gone back on": left} if left else {})
+    return found
 
 
 def _text_of_gemini(content: Any) -> str:

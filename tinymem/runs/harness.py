@@ -28,8 +28,10 @@ CODEX = (
     "|permissions instructions|collaboration_mode|personality_spec|model_switch|realtime_conversation|turn_aborted"
     "|subagent_notification"
 )
-_OPENED = re.compile(rf"^[ \t]*<({CLAUDE}|{CODEX})>", re.MULTILINE)
-_NEXT = re.compile(rf"\s*<({CLAUDE}|{CODEX})>")  # right behind another
+GEMINI = "session_context|hook_context"
+_TAGS = f"{CLAUDE}|{CODEX}|{GEMINI}"
+_OPENED = re.compile(rf"^[ \t]*<({_TAGS})>", re.MULTILINE)
+_NEXT = re.compile(rf"\s*<({_TAGS})>")  # right behind another
 STOPPED = re.compile(r"\[Request interrupted by user[^\]]*\]")
 REMINDER = ("<system-reminder>", "</system-reminder>")
 

@@ -27,7 +27,7 @@ from tinymem.memory.context.fitting import as_message
 from tinymem.messages.conversion import steps_from_messages
 from tinymem.messages.formats import chat_messages
 from tinymem.runs.dumps import chat_of
-from tinymem.runs.exports import Conversation, conversations_of
+from tinymem.runs.exports import Conversation, conversations_of, is_gemini_log, read_gemini_log
 from tinymem.runs.folders import conversations_in, is_export
 from tinymem.runs.transcripts import Thread, Transcript, is_event
 from tinymem.steps.checks import to_path
@@ -115,6 +115,8 @@ def _runs_in(path: Path, lines: Iterator[Line]) -> Iterator[Run]:
         if not any(thread.events for thread in transcript.threads.values()):
             types = ", ".join(map(repr, transcript.skipped))
             raise InputError(f"{path}: should be {SHAPES}, and has only lines of the types {types}"[:400])
+    elif is_gemini_log(value) and "messages" not in value:
+        yield _of_export(read_gemini_log(one for _, one in values), str(path))
     elif _is_message(value):
         yield _run((_said(value, f"{path}, line {number}") for number, value in values), f"{path.name}#1")
     else:

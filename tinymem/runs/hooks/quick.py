@@ -63,6 +63,7 @@ def _request(arguments: list[str]) -> dict[str, Any]:
     add("--also", action="append", default=[], metavar="NAMESPACE", help="a namespace that is read beside it")
     add("--max-tokens", type=int, help="the most tokens of what is printed")
     add("--embedder", help="the embedder of a new memory")
+    add("--json", action="store_true", help="print JSON, as Gemini CLI reads it, and not the text")
     given = vars(parser.parse_args(arguments))
     given["path"] = os.path.expanduser(given["path"])
     return {**given, "folder": os.getcwd(), "input": sys.stdin.read(LONGEST + 1)}

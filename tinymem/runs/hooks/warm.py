@@ -32,6 +32,14 @@ def asked_of(request: dict[str, Any]) -> Asked:
     return Asked(str(request["event"]), details, namespace, request["also"], request["max_tokens"])
 
 
+def _printed(request: dict[str, Any], asked: Asked, out: str) -> str:
+    """Return what the hook prints: a text, or the JSON around it."""
+    if not out or not request.get("json"):
+        return f"{out}\n" if out else ""
+    event = {"hookEventName": str(asked.details.get("hook_event_name")), "additionalContext": out}
+    return json.dumps({"hookSpecificOutput": event})
+
+
 def opener_of(path: str, embedder: str | None) -> Callable[[str, bool], HierarchicalMemory]:
     """Return what opens the memory of a namespace."""
     return lambda namespace, create: HierarchicalMemory(path, namespace=namespace, embedder=embedder, create=create)
@@ -45,12 +53,13 @@ def answer_here(request: dict[str, Any]) -> dict[str, str]:
 
 def _answered(answers: Answers, request: dict[str, Any]) -> dict[str, str]:
     try:
-        out = answers.answer(asked_of(request))
+        asked = asked_of(request)
+        out = _printed(request, asked, answers.answer(asked))
     except TinymemError as error:
         return {"out": "", "error": str(error)}
     except Exception as error:
         return {"out": "", "error": f"the memory failed: {safe_summary(error)}"}
-    return {"out": f"{out}\n" if out else "", "error": ""}
+    return {"out": out, "error": ""}
 
 
 def serve(path: str, embedder: str | None, idle: float = IDLE) -> None:

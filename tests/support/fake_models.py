@@ -1,0 +1,75 @@
+"""The APIs of Anthropic, OpenAI (Responses) and Gemini on the loopback interface, for clients that are programs."""
+
+from __future__ import annotations
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from streams import streamed
+
+USAGE = {"input_tokens": 10, "output_tokens": 5}
+
+
+class FakeModels(ThreadingHTTPServer):
+    """`prompts` are the requests that came with tools, as a conversation's are; `answer` is what is said to them."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.prompts: list[dict[str, Any]] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FakeModels
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        if "count" in self.path.lower():
+            self._send("application/json", b'{"input_tokens": 10, "totalTokens": 10}')
+            return
+        if body.get("tools"):
+            self.server.prompts.append(body)
+        is_streamed = "stream" in self.path or body.get("stream")
+        answer = self._answer(body)
+        if not is_streamed:
+            self._send("application/json", json.dumps(answer).encode())
+        elif "candidates" in answer:
+            self._send("text/event-stream", f"data: {json.dumps(answer)}\r\n\r\n".encode())
+        else:
+            self._send("text/event-stream", streamed("responses" if "output" in answer else "anthropic", answer))
+
+    def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        said, number = self.server.answer, len(self.server.prompts)
+        if self.path.endswith("/responses"):
+            content = [{"type": "output_text", "text": said, "annotations": []}]
+            item = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
+            frame = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": body["model"]}
+            return {**frame, "status": "completed", "output": [{**item, "content": content}],
+                    "usage": {**USAGE, "total_tokens": 15}}  # fmt: skip
+        if "generatecontent" in self.path.lower():
+            parts = {"role": "model", "parts": [{"text": said}]}
+            return {"candidates": [{"content": parts, "finishReason": "STOP", "index": 0}]}
+        frame = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
+        end = {"stop_reason": "end_turn", "stop_sequence": None, "usage": USAGE}
+        return {**frame, "content": [{"type": "text", "text": said}], **end}
+
+    def do_GET(self) -> None:
+        self._send("application/json", b"{}")
+
+    do_HEAD = do_GET
+
+    def _send(self, kind: str, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Be quiet."""
