@@ -19,7 +19,21 @@ from tinymem.errors import InputError
 pytest.importorskip("mcp")
 
 import anyio
-from mcp_clients import TOKEN, call, environment, failed, listening, options, over_http, over_stdio, run, text_of
+import mcp
+from mcp_clients import (
+    TOKEN,
+    call,
+    environment,
+    failed,
+    http_transport,
+    listening,
+    options,
+    over_http,
+    over_stdio,
+    run,
+    stdio_server,
+    text_of,
+)
 
 from tinymem.integrations.mcp.serving import read_tokens
 
@@ -186,6 +200,24 @@ def test_an_agent_uses_the_memory_over_http(url: str) -> None:
 
     run(main)
     assert urlsplit(url).hostname == "127.0.0.1"
+
+
+@pytest.mark.skipif(not hasattr(mcp, "Client"), reason="version 1 of the SDK knows no 2026-07-28")
+@pytest.mark.parametrize("mode", ["2026-07-28", "auto", "legacy"])
+def test_one_server_answers_clients_with_and_without_a_handshake(mode: str, url: str, tmp_path: Path) -> None:
+    async def talk(transport: Any) -> str:
+        async with mcp.Client(transport, mode=mode) as client:
+            assert len((await client.list_tools()).tools) == 5
+            await client.call_tool("remember", {"text": "The staging server is at 10.0.0.7."})
+            assert "10.0.0.7" in text_of(await client.call_tool("recall", {"query": "Where is staging?"}))
+            return str(client.session.protocol_version)
+
+    async def main() -> None:
+        async with http_transport(url) as transport:
+            versions = {await talk(transport), await talk(stdio_server(tmp_path / "m"))}
+        assert versions == {"2025-11-25" if mode == "legacy" else "2026-07-28"}
+
+    run(main)
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])

@@ -28,23 +28,34 @@ def options(path: Path) -> list[str]:
     return ["--path", str(path), "--embedder", "hashing:64"]
 
 
+def stdio_server(path: Path) -> StdioServerParameters:
+    """The command of `tinymem mcp`."""
+    command = ["-m", "tinymem.cli", "mcp", *options(path)]
+    return StdioServerParameters(command=sys.executable, args=command, env=environment())
+
+
 @asynccontextmanager
 async def over_stdio(path: Path) -> AsyncIterator[ClientSession]:
     """A client of `tinymem mcp` as a subprocess."""
-    command = ["-m", "tinymem.cli", "mcp", *options(path)]
-    server = StdioServerParameters(command=sys.executable, args=command, env=environment())
-    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+    async with stdio_client(stdio_server(path)) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         yield session
 
 
 @asynccontextmanager
+async def http_transport(url: str, token: str = TOKEN) -> AsyncIterator[Any]:
+    """A transport to a server that listens."""
+    library: Any = vars(streamable_http).get("httpx2") or vars(streamable_http)["httpx"]
+    async with library.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600) as http:
+        yield streamable_http.streamable_http_client(url, http_client=http)
+
+
+@asynccontextmanager
 async def over_http(url: str, token: str = TOKEN) -> AsyncIterator[ClientSession]:
     """A client of a server that listens."""
-    library: Any = vars(streamable_http).get("httpx2") or vars(streamable_http)["httpx"]
     async with (
-        library.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600) as http,
-        streamable_http.streamable_http_client(url, http_client=http) as (read, write, *_),
+        http_transport(url, token) as transport,
+        transport as (read, write, *_),
         ClientSession(read, write) as session,
     ):
         await session.initialize()
