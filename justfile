@@ -27,6 +27,10 @@ bench *ARGS:
 clients FOLDER=".clients":
     .ci/clients {{FOLDER}}
 
+# Try every adapter with the newest release of its framework, in a new environment
+frameworks FOLDER=".frameworks":
+    .ci/frameworks {{FOLDER}}
+
 # Everything that CI checks, on the commit that is checked out
 ci:
     .ci/run

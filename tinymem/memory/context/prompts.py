@@ -43,6 +43,7 @@ class _Last(NamedTuple):
     grown: int
 
 
+AT_JUMPS = 0.4  # of the window's share in a prompt that is made anew: what comes behind it is mostly window
 MORE = 0.25  # share of a budget that is recalled at most in a prompt that goes on
 WRITTEN = 1.25  # the price of a token that is written to a provider's cache
 LEAST_CACHE = 0.01
@@ -100,7 +101,8 @@ class Prompts:
             self._last[key] = last._replace(prompt=prompt, grown=grown)
         else:
             goal = self._goal(window, budget, whole, last)
-            prompt = assemble(window, goal, blocks, shares, whole, moves_in_jumps=False)
+            less = replace(shares, window=AT_JUMPS * shares.window)
+            prompt = assemble(window, goal, blocks, less, whole, moves_in_jumps=False)
             prompt = replace(prompt, stable=len(prompt.parts))
             self._last[key] = _Last(prompt, state, prompt.tokens, 0)
         while len(self._last) > REMEMBERED:
