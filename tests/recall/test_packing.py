@@ -14,9 +14,9 @@ from memories import START, block_of, said, sentences
 from ranking import KEY, TOKENS, ranked
 from strategies import MODERATE, WORDS, steps
 
+from tinymem.messages.characters import visible
 from tinymem.messages.tokens import EstimatingCounter
 from tinymem.protocols import TokenCounter
-from tinymem.recall.characters import visible
 from tinymem.recall.diversity import DIVERSITY
 from tinymem.recall.packing import REPEATS, Limits, RankedPassage, pack
 from tinymem.recall.passages import passages_of

@@ -135,7 +135,7 @@ def test_why_the_store_cannot_be_written_is_in_stats_and_doctor_and_forgotten_on
             assert "the disk is full" in memory.stats().store_state
             assert memory.stats().unindexed_passages == memory.stats().passages
             assert memory.recall("lot 7 holds", 100).items
-    monkeypatch.setattr("tinymem.upkeep.doctor_index.BATCH", 50)
+    monkeypatch.setattr("tinymem.upkeep.examination.index.BATCH", 50)
     with open_memory(tmp_path) as memory:
         memory.flush()
         assert memory.stats().store_state == "ready"

@@ -20,10 +20,10 @@ import tinymem.summarizers.pieces
 import tinymem.summarizers.writing
 from tinymem import ActionStep, FinalAnswerStep, MessageStep, Step, SummaryStep, TaskStep, ToolCall
 from tinymem.errors import InputError
+from tinymem.messages.characters import visible
 from tinymem.messages.fitting import fitted
 from tinymem.messages.tokens import EstimatingCounter, default_counter
 from tinymem.protocols import Summarizer, TokenCounter
-from tinymem.recall.characters import visible
 from tinymem.recall.query.identifiers import identifiers
 from tinymem.steps.content import clean
 from tinymem.summarizers.extractive import ExtractiveSummarizer

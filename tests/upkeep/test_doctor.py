@@ -16,7 +16,7 @@ import pytest
 from memories import sentences
 
 import tinymem.archive.indexing.index
-import tinymem.upkeep.diagnosis
+import tinymem.upkeep.examination.diagnosis
 from tinymem import HierarchicalMemory, MessageStep
 from tinymem.embedders.hashing import HashingEmbedder
 from tinymem.errors import FormatError, InputError, NotAMemoryError, StorageError
@@ -24,7 +24,7 @@ from tinymem.protocols import Vectors
 from tinymem.stores.chroma.process import ChromaProcess
 from tinymem.stores.chroma.store import ChromaStore
 from tinymem.upkeep import Diagnosis, doctor, rebuild
-from tinymem.upkeep.findings import REBUILD, REINDEX, RESTORE
+from tinymem.upkeep.examination.findings import REBUILD, REINDEX, RESTORE
 
 PASSAGES = 1_200  # enough for Chroma to write its graph to files
 open_memory = partial(HierarchicalMemory, embedder="hashing:64", max_tokens=400)
@@ -409,4 +409,4 @@ def test_whatever_bytes_of_a_journal_are_wrong_doctor_says_something_or_nothing_
 def test_the_examples_in_the_docstrings_are_true() -> None:
     import doctest
 
-    assert doctest.testmod(tinymem.upkeep.diagnosis).failed == 0
+    assert doctest.testmod(tinymem.upkeep.examination.diagnosis).failed == 0

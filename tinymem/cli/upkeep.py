@@ -162,7 +162,7 @@ def doctor(target: Target, store: StoreOption = "chroma") -> None:
 
     Example: tinymem doctor --path ./memory
     """
-    from tinymem.upkeep.diagnosis import doctor as examine
+    from tinymem.upkeep.examination.diagnosis import doctor as examine
 
     target.check()
     found = examine(target.place, target.namespace, store=store)
@@ -184,7 +184,7 @@ def rebuild(target: Target, store: StoreOption = "chroma") -> None:
     Example: tinymem rebuild --path ./memory
     """
     from tinymem.steps.progress import show_progress
-    from tinymem.upkeep.diagnosis import rebuild as remake
+    from tinymem.upkeep.examination.diagnosis import rebuild as remake
 
     target.check()
     with show_progress(sys.stderr, "rebuilding", "vectors") as progress:

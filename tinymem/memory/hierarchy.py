@@ -21,7 +21,6 @@ from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
 from tinymem.memory.context.fitting import Fitting, facts_about, indices_given
 from tinymem.memory.context.prompts import Prompts
-from tinymem.memory.correcting import correction_of
 from tinymem.memory.filters import Filters
 from tinymem.memory.inspection.receipts import Receipts
 from tinymem.memory.opening import open_place
@@ -62,6 +61,7 @@ from tinymem.steps.types import SystemPromptStep, corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import is_address
 from tinymem.stores.locks import release_when_interrupted
+from tinymem.upkeep.correcting import correction_of
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import forget_namespace, select_steps
 from tinymem.upkeep.retention import Retention, RetentionReport

@@ -1,4 +1,4 @@
-"""Corrections: what corrects a step comes back in its place, and what said the same as the step is corrected too."""
+"""Corrections: what corrects a step comes back in its place."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from tinymem.recall.catalog import Catalog
-from tinymem.recall.diversity import wording
 from tinymem.recall.packing import RankedPassage
 from tinymem.stores.filter import Filter
 
-__all__ = ["newest_corrections", "put_corrections", "says_the_same"]
-
-SAME = 0.7  # Jaccard index of the words of two texts that say the same
-SHORT_WORD = 3  # characters of a word that says little of what a text is about
+__all__ = ["newest_corrections", "put_corrections"]
 
 
 def newest_corrections(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -61,26 +57,3 @@ def put_corrections(
             one = one._replace(number=new, part=part, start=start, end=end)
         found.setdefault(one[:4], one)
     return [*found.values()]
-
-
-def says_the_same(one: str, other: str) -> bool:
-    """Return whether two texts make the same claim: nearly the same words, and the same numbers in them.
-
-    >>> says_the_same("The vault's code is 4711-Q.", "Noted: the code of the vault is 4711-Q")
-    True
-    >>> says_the_same("The vault's code is 4711-Q.", "The garage's code is 4711-Q.")
-    False
-    """
-    words, others = _words(one), _words(other)
-    if not words or {word for word in words ^ others if _has_digit(word)}:
-        return False
-    return len(words & others) >= SAME * len(words | others)
-
-
-def _words(text: str) -> frozenset[str]:
-    words = (word.strip(":;,").removesuffix("'s").removesuffix("’s") for word in wording(text).split())
-    return frozenset(word for word in words if len(word) > SHORT_WORD or _has_digit(word))
-
-
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdigit, word))

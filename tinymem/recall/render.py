@@ -12,7 +12,7 @@ import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from tinymem.recall.characters import visible
+from tinymem.messages.characters import visible
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import clean
 from tinymem.steps.step import Part, Step

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from tinymem import lazy_names
 
 if TYPE_CHECKING:
-    from tinymem.upkeep.diagnosis import doctor, rebuild
+    from tinymem.upkeep.examination.diagnosis import doctor, rebuild
+    from tinymem.upkeep.examination.findings import Diagnosis, Finding
     from tinymem.upkeep.exporting import Exported, export_memory
-    from tinymem.upkeep.findings import Diagnosis, Finding
     from tinymem.upkeep.importing import Imported, import_memory
     from tinymem.upkeep.migration import Migrated, migrate
     from tinymem.upkeep.reindexing import Reindexed, reindex
     from tinymem.upkeep.retention import Retention, RetentionReport, Retired
 else:
     __getattr__, __dir__ = lazy_names(__name__, {
-        "diagnosis": "doctor rebuild",
+        "examination.diagnosis": "doctor rebuild",
         "exporting": "Exported export_memory",
-        "findings": "Diagnosis Finding",
+        "examination.findings": "Diagnosis Finding",
         "importing": "Imported import_memory",
         "migration": "Migrated migrate",
         "reindexing": "Reindexed reindex",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import islice
 
 from tinymem.memory.hierarchy import HierarchicalMemory
+from tinymem.messages.characters import visible
 from tinymem.messages.fitting import longest
-from tinymem.recall.characters import visible
 from tinymem.recall.render import block, header, one_line, without_echoes
 from tinymem.steps.content import clean
 from tinymem.steps.step import Step

@@ -1,6 +1,6 @@
 """The index's part of `doctor`, a program of its own, since a damaged index can end the process that reads it.
 
-    python -m tinymem.upkeep.doctor_index FOLDER STORE
+    python -m tinymem.upkeep.examination.index FOLDER STORE
 
 It writes findings as JSON: [[problem, advice], ...].
 """
@@ -22,7 +22,7 @@ from tinymem.protocols import Ids, Journal, Vectors, VectorStore
 from tinymem.protocols.settings import INDEX_FAULT
 from tinymem.registry import store_from
 from tinymem.stores.journals import open_journal
-from tinymem.upkeep.findings import BUSY, FLUSH, REBUILD, Finding
+from tinymem.upkeep.examination.findings import BUSY, FLUSH, REBUILD, Finding
 
 __all__ = ["compare", "lagging", "main"]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from memories import said
 from strategies import THOROUGH, texts
 
-import tinymem.recall.characters
-from tinymem.recall.characters import visible
+import tinymem.messages.characters
+from tinymem.messages.characters import visible
 from tinymem.recall.render import fenced
 
 KEY = b"a key of sixteen"
@@ -132,4 +132,4 @@ def test_a_million_characters_are_shown_at_once() -> None:
 
 
 def test_the_example_in_the_docstring_is_true() -> None:
-    assert doctest.testmod(tinymem.recall.characters).failed == 0
+    assert doctest.testmod(tinymem.messages.characters).failed == 0

@@ -13,7 +13,7 @@ from tinymem.protocols.settings import EMBEDDER, FILLED, MARK, UNSPLIT, WATERMAR
 from tinymem.recall.passages import slices
 from tinymem.steps.serialization import load_step
 from tinymem.stores.words import has_cjk
-from tinymem.upkeep.findings import AGAIN, REBUILD, REINDEX, RESTORE, Finding
+from tinymem.upkeep.examination.findings import AGAIN, REBUILD, REINDEX, RESTORE, Finding
 
 __all__ = ["examine", "texts_of"]
 

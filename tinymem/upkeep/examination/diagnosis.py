@@ -17,8 +17,8 @@ from tinymem.registry import DEFAULT_STORE, check_store_spec, erase_store, store
 from tinymem.steps.checks import check_callable, check_str
 from tinymem.steps.progress import Progress, no_progress
 from tinymem.stores.journals import open_journal
-from tinymem.upkeep.doctor_journal import examine, texts_of
-from tinymem.upkeep.findings import REBUILD, Diagnosis, Finding
+from tinymem.upkeep.examination.findings import REBUILD, Diagnosis, Finding
+from tinymem.upkeep.examination.journal import examine, texts_of
 
 __all__ = ["doctor", "rebuild"]
 
@@ -124,7 +124,7 @@ def rebuild(
 
 def _of_index(folder: Path, store: str, timeout: float) -> list[Finding]:
     """Return the findings about the index from a process of its own, or a finding that this process failed."""
-    command = [sys.executable, "-m", "tinymem.upkeep.doctor_index", str(folder), store]
+    command = [sys.executable, "-m", "tinymem.upkeep.examination.index", str(folder), store]
     paths = os.pathsep.join(path for path in sys.path if path)  # a checkout that is not installed, too
     try:
         done = subprocess.run(
