@@ -84,7 +84,9 @@ class Part:
     @property
     def cut(self) -> set[str]:
         """The ids of the steps that are shortened here."""
-        return shortened_ids(self.group, self.whole) if self.group and self.whole else set()
+        if self.group is None or self.whole is None or self.group is self.whole:  # nearly all
+            return set()
+        return shortened_ids(self.group, self.whole)
 
     def follow(self, groups: Mapping[str, RenderedGroup]) -> Part:
         """Return the part with the group as the window has it now, by its first step, where it is sent the same."""

@@ -193,9 +193,8 @@ class Receipts:
     def _watch(self, steps: Sequence[Step]) -> None:
         """Mark what the agent uses in its own words in these steps, which were added."""
         for step in steps:
-            names = _names_in(_words(step, own=True)[:LOOKED_AT])
-            if names and (receipts := self._pending()):
-                self._mark(step, names, receipts)
+            if (said := _words(step, own=True)) and (receipts := self._pending()):
+                self._mark(step, _names_in(said[:LOOKED_AT]), receipts)
 
     def _pending(self) -> list[Receipt]:
         """Return the receipts that may still be used, of all processes, the newest first."""
