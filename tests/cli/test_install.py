@@ -87,6 +87,7 @@ def test_settings_that_are_no_json_are_left_as_they_are(tinymem: Run, home: Path
     assert "claude-code, codex" in tinymem("install", "emacs").err
 
 
+@pytest.mark.skipif(not (ROOT / "hooks").is_dir(), reason="the tests run beside an installed wheel")
 def test_the_plugin_runs_what_install_sets_up() -> None:
     hooks = json.loads((ROOT / "hooks/hooks.json").read_text())["hooks"]
     assert {event: groups[0]["hooks"][0]["command"].split()[1] for event, groups in hooks.items()} == EVENTS
