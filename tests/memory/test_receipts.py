@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tinymem import HierarchicalMemory, MessageStep
-from tinymem.memory.inspection.receipts import AT_ONCE
+from tinymem.memory.inspection.receipts import AT_ONCE, PENDING
 from tinymem.steps.ids import utc_now
 
 open_memory = partial(HierarchicalMemory, store="exact", embedder="hashing:256")
@@ -100,6 +100,14 @@ def test_no_word_of_a_block_and_no_name_of_a_session_is_kept(tmp_path: Path) -> 
         memory.receipts.keep()
         kept = str(memory.long_term.journal.setting("receipts"))
     assert "recalls" in kept and "PK" not in kept and "secret" not in kept
+
+
+def test_a_memory_that_is_only_asked_holds_few_texts() -> None:
+    with open_memory() as memory:
+        memory.archive([FACT])
+        for _ in range(3 * PENDING):
+            memory.recall(QUESTION)
+        assert len(memory.receipts._texts) <= 2 * PENDING and memory.receipts.totals().recalls == 3 * PENDING
 
 
 def test_damaged_receipts_count_as_none() -> None:

@@ -36,8 +36,10 @@ Place: TypeAlias = tuple[str, int]  # of an excerpt: the id of its receipt, and 
 Names: TypeAlias = frozenset[str]
 
 KEPT = 16  # receipts that are kept,
-PENDING = 8  # and the newest of them, which are looked at when the agent says something
-AT_ONCE = 16  # that are written at once: as many may be lost with a killed process
+PENDING = 4  # and the newest of them, which are looked at when the agent says something
+AT_ONCE = 16  # that are written at once, behind an add: as many may be lost with a killed process,
+RARELY = 128  # and that a memory which is only asked holds: to write, it may have to wait for others who write
+MOST = 1_000  # that wait for a journal that cannot be written
 LOOKED_AT = 4_000  # characters of what the agent says at once
 BEFORE = 8  # steps before of the same session, in which nobody else may have said it
 OWN = frozenset(  # parts that are the agent's words
@@ -149,9 +151,11 @@ class Receipts:
             about = {"steps": [item.number for item in best], "tokens": [item.tokens for item in best]}
             add_event("tinymem.recalled", {f"tinymem.{name}": values for name, values in about.items()})
             with self._lock:
-                self._new += (receipt,)
+                self._new = (*self._new[-MOST:], receipt)
                 self._texts[receipt.id] = query or "", [one.text for one in recall.items]
-                is_full = len(self._new) >= AT_ONCE
+                while len(self._texts) > 2 * PENDING:  # the oldest: those of other processes are in between
+                    self._texts.pop(next(iter(self._texts)))
+                is_full = len(self._new) >= RARELY
             if is_full:
                 self.keep()
         self.callbacks.recalled(recall)
@@ -195,6 +199,8 @@ class Receipts:
         for step in steps:
             if (said := _words(step, own=True)) and (receipts := self._pending()):
                 self._mark(step, _names_in(said[:LOOKED_AT]), receipts)
+        if len(self._new) >= AT_ONCE:
+            self.keep()
 
     def _pending(self) -> list[Receipt]:
         """Return the receipts that may still be used, of all processes, the newest first."""
@@ -202,9 +208,7 @@ class Receipts:
         if raw != self._read[0]:
             self._read = raw, _parsed(raw)[1]
         with self._lock:
-            found = [*reversed(self._new), *reversed(self._read[1])][:PENDING]
-            self._texts = {one.id: self._texts[one.id] for one in found if one.id in self._texts}
-        return found
+            return [*reversed(self._new), *reversed(self._read[1])][:PENDING]
 
     def _mark(self, step: Step, names: Names, receipts: Sequence[Receipt]) -> None:
         """Mark the newest excerpt that has a name, for each of these that nobody else had said before."""
