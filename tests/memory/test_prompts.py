@@ -158,6 +158,17 @@ def test_what_is_forgotten_or_cleared_is_sent_no_longer() -> None:
         assert "Field 3" not in str([entry.message for entry in memory.context("x", session="s").entries])
 
 
+def test_where_nothing_is_recalled_the_window_has_the_room() -> None:
+    with open_memory(max_tokens=2_000) as memory:
+        history: list[Any] = []
+        tokens = []
+        for step in work(60):
+            history += step.to_messages(style="tools")
+            tokens.append(memory.fit(history, session="s", sessions="nobody").tokens)
+    anew = [after for before, after in pairwise(tokens) if after < before]
+    assert anew and min(anew) > 700  # 240 with the window's usual share
+
+
 def test_another_filter_begins_anew() -> None:
     history = [{"role": "user", "content": "What is the code of the vault?"}]
     with open_memory() as memory:

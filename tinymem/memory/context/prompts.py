@@ -44,6 +44,7 @@ class _Last(NamedTuple):
 
 
 AT_JUMPS = 0.4  # of the window's share in a prompt that is made anew: what comes behind it is mostly window
+SPARE = 0.2  # share of it that recall may leave unused, before the window gets that too
 MORE = 0.25  # share of a budget that is recalled at most in a prompt that goes on
 WRITTEN = 1.25  # the price of a token that is written to a provider's cache
 LEAST_CACHE = 0.01
@@ -103,6 +104,10 @@ class Prompts:
             goal = self._goal(window, budget, whole, last)
             less = replace(shares, window=AT_JUMPS * shares.window)
             prompt = assemble(window, goal, blocks, less, whole, moves_in_jumps=False)
+            unused = (goal - prompt.tokens) / goal
+            if unused > SPARE and sum(part.group is not None for part in prompt.parts) < len(window.groups):
+                more = replace(shares, window=min(less.window + unused, 1 - shares.episodes - shares.scratchpad))
+                prompt = assemble(window, goal, blocks, more, whole, moves_in_jumps=False)
             prompt = replace(prompt, stable=len(prompt.parts))
             self._last[key] = _Last(prompt, state, prompt.tokens, 0)
         while len(self._last) > REMEMBERED:
