@@ -76,14 +76,6 @@ class PostgresServer:
             time.sleep(0.01)
         (Path(self.data) / "postmaster.pid").unlink(missing_ok=True)
         time.sleep(0.5)  # its children see that it is gone, and leave its shared memory
-        while time.monotonic() < deadline:  # a child that is slow still has the socket
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except ConnectionRefusedError:
-                return
-            except OSError:
-                pass
-            time.sleep(0.1)
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop", check=False)

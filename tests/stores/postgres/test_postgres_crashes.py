@@ -273,7 +273,8 @@ def crashed_servers(journal: Any, postgres: PostgresServer, crashes: int) -> Non
         with pytest.raises(StorageError) as refused:
             journal.rows()
         postgres.start()  # before anything is asserted: other tests need it
-        assert re.search(r"cannot be reached: .*refused.*; start the server", str(refused.value))
+        # A child of the server that is slow to go may still take a connection, and drop it.
+        assert re.search(r"cannot be reached: .*; (start the server|check the address)", str(refused.value), re.DOTALL)
         rows = {row.id: row.number for row in journal.rows(limit=1_000_000)}
         if (last := f"{crash}-{at}") in rows:  # committed, and the server died before it said so
             acknowledged[last] = rows[last]
