@@ -10,9 +10,7 @@ from typing import Any
 
 from tinymem.errors import StorageError
 
-__all__ = ["SQLITE", "ForeignTable", "open_table"]
-
-SQLITE = b"SQLite format 3\0"  # the first bytes of every such file
+__all__ = ["ForeignTable", "open_table"]
 
 
 class ForeignTable(Mapping[str, Any]):

@@ -17,9 +17,9 @@ import numpy as np
 
 from tinymem.errors import StorageError
 
-__all__ = ["overwrite_unused"]
+__all__ = ["MAGIC", "overwrite_unused"]
 
-MAGIC = b"SQLite format 3\0"
+MAGIC = b"SQLite format 3\0"  # the first bytes of every such file
 TREES = {2: 12, 5: 12, 10: 8, 13: 8}  # types of pages of trees, with the length of their headers
 AT_ONCE = 1 << 18  # bytes that are read at once
 LINK = 4  # bytes that lead from a free block, or a free page, to the next

@@ -11,7 +11,8 @@ from typing import Any
 
 from tinymem.errors import InputError, StorageError
 from tinymem.runs.exports import Conversation, conversations_of, slack_messages
-from tinymem.stores.foreign import SQLITE, open_table
+from tinymem.stores.foreign import open_table
+from tinymem.stores.unused import MAGIC
 
 __all__ = ["conversations_in", "is_export"]
 
@@ -26,10 +27,10 @@ def is_export(path: Path) -> bool:
         if path.is_fifo():  # what is read of it is gone
             return False
         with path.open("rb") as stream:
-            begin = stream.read(len(SQLITE))
+            begin = stream.read(len(MAGIC))
     except (OSError, ValueError):  # ValueError: a path with NUL
         return False
-    return begin == SQLITE or (begin[:2] == b"PK" and zipfile.is_zipfile(path))
+    return begin == MAGIC or (begin[:2] == b"PK" and zipfile.is_zipfile(path))
 
 
 def conversations_in(path: Path) -> Iterator[Conversation]:
