@@ -169,8 +169,9 @@ class Answers:
         )
         if not found.is_relevant:
             return ""
-        memory.receipts.note(found, now, prompt, session if isinstance(session, str) else None)
-        memory.receipts.keep()  # another process may add what the agent says to it
+        if is_own:  # what the agent says to it goes there, so that it can be seen what it used
+            memory.receipts.note(found, now, prompt, session if isinstance(session, str) else None)
+            memory.receipts.keep()  # another process may add that
         shown += found.items
         return found.text
 
