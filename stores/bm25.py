@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -141,21 +141,18 @@ class Waiting:
         self.until = until
         return range(before, self.end)
 
-    def count(self, stem: str) -> int:
-        """Count the passages that have `stem`."""
-        return len(self._having.get(stem, ((), ()))[0])
+    def counted_with(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return how many passages have each stem: the `counts` of an index, and those that wait."""
+        return {stem: count + len(self._having.get(stem, ((), ()))[0]) for stem, count in counts.items()}
 
-    def having(self, stem: str) -> Occurrences:
-        """Return the passages with `stem`."""
-        ids, times = self._having.get(stem, ((), ()))
-        lengths = [self._sizes[id - self._first] for id in ids]
-        return Occurrences(*(np.array(column, np.int64) for column in (ids, times, lengths)))
+    def added_to(self, held: Mapping[str, Occurrences]) -> list[Occurrences]:
+        """Return the passages with each stem that are `held` in an index, and those that wait."""
+        return [self._with_waiting(stem, found) if stem in self._having else found for stem, found in held.items()]
 
-    def added_to(self, stem: str, held: Occurrences) -> Occurrences:
-        """Return the passages with `stem` that are `held` in an index, and those that wait."""
-        if not self.count(stem):
-            return held
-        return Occurrences(*(np.concatenate(both) for both in zip(held, self.having(stem), strict=True)))
+    def _with_waiting(self, stem: str, held: Occurrences) -> Occurrences:
+        ids, times = self._having[stem]
+        new = [np.array(column, np.int64) for column in (ids, times, [self._sizes[id - self._first] for id in ids])]
+        return Occurrences(*map(np.append, held, new))
 
 
 NOTHING = Waiting(Mark(0, 0), 0)

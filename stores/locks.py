@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
-from tinymem.errors import StorageError
+from tinymem.errors import ClosedError, StorageError
 
 __all__ = ["ProcessLock", "leave_to_parent", "release_when_interrupted"]
 
@@ -25,7 +25,7 @@ _LOCKS: WeakSet[ProcessLock] = WeakSet()
 
 
 class ProcessLock(_RLock):  # type: ignore[misc]
-    """A re-entrant lock of `what`, which this process has opened.
+    """A re-entrant lock of `what`, which this process has opened and may have closed.
 
     Acquiring it in a forked child is a StorageError, since the child might wait for a plain lock for ever. It gets
     another class there: with a method in Python in this one, Ctrl-C could come between the lock and its block.
@@ -37,8 +37,20 @@ class ProcessLock(_RLock):  # type: ignore[misc]
     inherited = False  # True in a child of the process that opened `what`
 
     def __init__(self, what: str) -> None:
-        self._what = what
+        self._what, self.is_closed = what, False
         _LOCKS.add(self)
+
+    def check_open(self) -> None:
+        """Raise ClosedError once `is_closed` is set."""
+        if self.is_closed:
+            raise ClosedError(f"{self._what} is closed: open it again")
+
+    @contextmanager
+    def while_open(self) -> Iterator[None]:
+        """Hold the lock of what is open; an interrupt releases it."""
+        with release_when_interrupted(), self:
+            self.check_open()
+            yield
 
 
 class _InheritedLock(ProcessLock):

@@ -91,15 +91,14 @@ class FullText:
     def search(self, query: str, waiting: Waiting, since: Mark | None, among: Ids | None) -> Lexical | None:
         """Return the passages by BM25; None if the mark is not `since` any more."""
         stems = self.stems_of(query)
-        waits = [waiting.count(stem) for stem in stems]
+        waits = [*waiting.counted_with(dict.fromkeys(stems, 0)).values()]
         head, (rows,) = self._db.read_whole(self.occurrences(stems, waits))
         if since is not None and since != self._db.mark_in(head.settings):
             return None
         count = head.passages + len(waiting)
         mean = (head.words + waiting.total) / max(count, 1) or 1.0
-        found = [(stems[nth - 1], columns) for nth, *columns in rows if nth > 0]
-        terms = (waiting.added_to(stem, occurrences_of(columns)) for stem, columns in found)
-        return rank_passages(terms, count, mean, among, unseen=unseen_in(rows))
+        found = {stems[nth - 1]: occurrences_of(columns) for nth, *columns in rows if nth > 0}
+        return rank_passages(waiting.added_to(found), count, mean, among, unseen=unseen_in(rows))
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""

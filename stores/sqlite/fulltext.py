@@ -14,8 +14,9 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ class FullText:
         count = self._lengths.count + len(waiting)
         mean = (self._lengths.total + waiting.total) / max(count, 1) or 1.0  # 0 where the index is damaged
         rarest, unseen = self._rarest(words(query)[:MAX_WORDS], waiting)
-        return rank_passages([self._occurrences(stem, waiting) for stem in rarest], count, mean, among, unseen=unseen)
+        return rank_passages(waiting.added_to(self._occurrences(rarest)), count, mean, among, unseen=unseen)
 
     def _refresh(self) -> None:
         """Bring what is remembered up to date with the index, or forget it."""
@@ -163,25 +164,25 @@ class FullText:
             ids, times = self._having[stem]
             self._having[stem] = np.append(ids, np.int32(id)), np.append(times, np.int32(counted[stem]))
 
-    def _occurrences(self, stem: str, waiting: Waiting) -> Occurrences:
-        """Return the passages with `stem`, its count in each, and their lengths."""
-        if stem not in self._having and not self._read(stem):
-            return waiting.having(stem)
-        ids, times = self._having[stem]
-        return waiting.added_to(stem, Occurrences(ids, times, self._lengths.of(ids)))
+    def _occurrences(self, stems: Sequence[str]) -> dict[str, Occurrences]:
+        """Return the passages with each of `stems`, its count in each, and their lengths."""
+        having = [self._having.get(stem) or self._read(stem) for stem in stems]
+        lengths = self._lengths.of(np.concatenate([np.zeros(0, np.int32), *(ids for ids, _ in having)]))
+        ends = np.cumsum([len(ids) for ids, _ in having])[:-1]
+        columns = zip(stems, having, np.split(lengths, ends), strict=True) if stems else ()
+        return {stem: Occurrences(ids, times, sizes) for stem, (ids, times), sizes in columns}
 
-    def _read(self, stem: str) -> bool:
-        """Read the passages with `stem` from the index; False if there are none."""
+    def _read(self, stem: str) -> tuple[Ids, Ids]:
+        """Return the passages with `stem` as the index has them, and its count in each."""
         (listed,) = self._db.execute(OCCURRENCES, (stem,)).fetchone()  # one text takes a quarter of the time of rows
-        if listed is None:
-            return False
-        every = np.fromstring(listed, np.int64, sep=",")
+        every = np.fromstring(listed or "", np.int64, sep=",")
         first = np.flatnonzero(np.diff(every, prepend=-1))  # they are in order
         self._room -= len(first)
         if self._room < 0:
             self._having, self._room = {}, MOST_REMEMBERED - len(first)
-        self._having[stem] = every[first].astype(np.int32), np.diff(first, append=len(every)).astype(np.int32)
-        return True
+        having: tuple[Any, Any] = every[first].astype(np.int32), np.diff(first, append=len(every)).astype(np.int32)
+        self._having[stem] = having
+        return having
 
     def terms(self, texts: Iterable[str]) -> list[Counter[str]]:
         """Return the terms that the index would have of each text, with their counts."""
@@ -197,7 +198,7 @@ class FullText:
         counted: dict[str, int] = {}
         for cap in CAPS:
             left = {stem: word for stem, word in stems.items() if stem not in counted}
-            counted |= {stem: count + waiting.count(stem) for stem, count in self._counted(left, cap).items()}
+            counted |= waiting.counted_with(self._counted(left, cap))
             found = sorted((stem for stem in stems if counted.get(stem)), key=counted.__getitem__)[:MAX_TERMS]
             postings = list(accumulate(counted[stem] for stem in found))
             enough = len(found) == MAX_TERMS or (bool(found) and postings[-1] + cap > MAX_POSTINGS)

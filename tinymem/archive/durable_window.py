@@ -25,7 +25,7 @@ from tinymem.steps.collection import StepCollection
 from tinymem.steps.content import Content
 from tinymem.steps.redaction import Redact, redact_step
 from tinymem.steps.serialization import dump_step
-from tinymem.steps.standins import covers_of, sources_of
+from tinymem.steps.standins import covers_of, find_stand_ins, sources_of
 from tinymem.steps.step import Message, Step, StepT, Style
 from tinymem.steps.types import SystemPromptStep
 from tinymem.stores.locks import ProcessLock, release_when_interrupted
@@ -260,7 +260,7 @@ class DurableWindow(StepCollection):
     def restore(self, report: PruneReport) -> None:
         """Undo a pruning, but put back no stand-in that covers forgotten steps."""
         check_report(report)
-        views = [step for step in (*report.removed, *report.shortened) if covers_of(step) and self._is_view(step)]
+        views = [step for step in find_stand_ins((*report.removed, *report.shortened)) if self._is_view(step)]
         stale = {s.id for s in views if len(self._journal.numbers(ids := sources_of(s))) < len(set(ids))}
         removed, shortened = ([s for s in steps if s.id not in stale] for steps in (report.removed, report.shortened))
         with self._changing():
@@ -272,7 +272,7 @@ class DurableWindow(StepCollection):
         The other steps that such a stand-in covers are in the archive.
         """
         with self._changing():
-            views = [step for step in self.steps if covers_of(step) and self._is_view(step)]
+            views = [step for step in find_stand_ins(self.steps) if self._is_view(step)]
             ids = {step.id for step in self._archive.fetch(numbers).values()} if views else set()
             taken = {step.id for step in views if not ids.isdisjoint(sources_of(step))}
             gone, calls = set(numbers), self._window.open_calls.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from tinymem.archive.durable_window import DurableWindow
 from tinymem.archive.episodes import Episodes
 from tinymem.archive.folders import check_name
 from tinymem.archive.stats import Stats, stats_of
-from tinymem.errors import ClosedError, InputError, safe_repr
+from tinymem.errors import InputError, safe_repr
 from tinymem.memory.aio.worker import Worker
 from tinymem.memory.context.context import Context, Shares
 from tinymem.memory.context.contexts import Contexts
@@ -60,7 +59,6 @@ from tinymem.steps.terminal import pluralize
 from tinymem.steps.types import SystemPromptStep, corrected_ids
 from tinymem.stores.filter import Filter
 from tinymem.stores.journals import is_address
-from tinymem.stores.locks import release_when_interrupted
 from tinymem.upkeep.correcting import correction_of
 from tinymem.upkeep.exporting import Exported, export_journal
 from tinymem.upkeep.forgetting import forget_namespace, select_steps
@@ -164,7 +162,7 @@ class HierarchicalMemory(StepCollection):
         store = check_store_spec(to_shared_store(store) if is_address(path) else store)
         summarizer = summarizer_from(summarizer)
         check_instance("callbacks", callbacks, Callbacks)
-        self.namespace, self._closed, self._worker = namespace, False, Worker()
+        self.namespace, self._worker = namespace, Worker()
         self._store_name = store if isinstance(store, str) else store.name
         with open_place(self, path, namespace, create) as place:
             self.path, self._place = place.path, place
@@ -181,12 +179,12 @@ class HierarchicalMemory(StepCollection):
                 self._lock = window.lock
                 self._scratchpad = KeptScratchpad(archive, self.archive, redact)
                 self._filters = Filters(archive.journal, redact)
-                self._reading = Reading(archive, namespace, self._while_open)
-                self._search = Search(archive, held=self._while_open)
+                self._reading = Reading(archive, namespace, self._lock.while_open)
+                self._search = Search(archive, held=self._lock.while_open)
                 self._fitting = Fitting(window, archive.key, counter)
                 scratchpad = self._scratchpad.memory
                 parts = window, episodes, archive, scratchpad, self._search
-                self._contexts = Contexts(*parts, keys, self._while_open, Prompts(archive, cache))
+                self._contexts = Contexts(*parts, keys, self._lock.while_open, Prompts(archive, cache))
                 self._upkeep = Upkeep(window, archive, retention)
                 if prompt is not None:
                     window.begin_with(prompt)
@@ -196,17 +194,6 @@ class HierarchicalMemory(StepCollection):
             except BaseException:
                 archive.journal.close()
                 raise
-
-    @contextmanager
-    def _while_open(self) -> Iterator[None]:
-        """Hold the lock of a memory that is open."""
-        with release_when_interrupted(), self._lock:
-            self._check_open()
-            yield
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedError(f"the memory at {self.path} is closed: open it again")
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
@@ -247,7 +234,7 @@ class HierarchicalMemory(StepCollection):
         check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
             return self._add_resolving(steps, on_conflict, self.short_term.add_steps, self.short_term.add_replacements)
-        self._check_open()
+        self._lock.check_open()
         with self.short_term.adding(steps) as added:  # checked, written to the journal, and in the window
             self._upkeep.settle(len(added))
         self._upkeep.finish()
@@ -257,7 +244,7 @@ class HierarchicalMemory(StepCollection):
         self, steps: Sequence[Step], on_conflict: Conflict, add: Add, add_replacements: Add
     ) -> list[Step]:
         """Add steps of which some may be there; `add_replacements` adds in the transaction that forgets these."""
-        with self._while_open():
+        with self._lock.while_open():
             added, is_replaced = self._upkeep.add_resolving(steps, on_conflict == "replace", add, add_replacements)
             self._upkeep.settle(len(added))
         if is_replaced:
@@ -299,7 +286,7 @@ class HierarchicalMemory(StepCollection):
         ...     [len(memory.add_messages(history, session="s1", on_conflict="skip")) for _ in range(2)]
         [1, 0]
         """
-        with self._while_open():
+        with self._lock.while_open():
             given = check_iterable("messages", chat_messages(messages, format))
             own = {at: one for at, one in enumerate(given) if not is_own_message(one, self.long_term.key)}
             with indices_given([*own]):
@@ -317,7 +304,7 @@ class HierarchicalMemory(StepCollection):
         ...     memory.add_message("user", "Which port is it?", speaker="Ann")
         <MessageStep #1: Which port is it?>
         """
-        with self._while_open():
+        with self._lock.while_open():
             step = self.short_term.add_message(role, content, **more)
             self._upkeep.settle(1)
         self._upkeep.finish()
@@ -339,7 +326,7 @@ class HierarchicalMemory(StepCollection):
         check_choice("on_conflict", on_conflict, "error", "skip", "replace")
         if on_conflict != "error":
             return self._add_resolving(given, on_conflict, self.short_term.archive, self.short_term.archive)
-        with self._while_open():
+        with self._lock.while_open():
             added = self.short_term.archive(given)
             self._upkeep.settle(len(added))
         self._upkeep.finish()
@@ -379,7 +366,7 @@ class HierarchicalMemory(StepCollection):
         ...     [memory.archive_messages(history, session="s1") for _ in range(2)]
         [1, 0]
         """
-        with self._while_open():
+        with self._lock.while_open():
             check_choice("on_conflict", on_conflict, "skip", "add")
             about = facts_about(self._filters.name("session", session), now, metadata)
             if on_conflict == "add":
@@ -432,7 +419,7 @@ class HierarchicalMemory(StepCollection):
         ...     [item.text for item in memory.recall("Which port has staging?").items]
         ['The port of staging is 8444.']
         """
-        with self._while_open():
+        with self._lock.while_open():
             step = self.apply_redaction(correction_of(self.get(id), correction, self.long_term, self._search))
             is_in_window = any(one.id in corrected_ids(step) for one in self.short_term.steps)
         return self.add(step) if is_in_window else self.archive([step])[0]
@@ -442,13 +429,13 @@ class HierarchicalMemory(StepCollection):
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the window, oldest first; `stats().steps` counts those of the archive too."""
-        with self._while_open():
+        with self._lock.while_open():
             self.short_term.catch_up()
             return self.short_term.steps
 
     def to_messages(self, summary_mode: bool = False, style: Style = "auto") -> list[Message]:
         """Render the window as chat messages, whatever their tokens; `context` has a budget, and recalls."""
-        with self._while_open():
+        with self._lock.while_open():
             self.short_term.catch_up()
             return self.short_term.to_messages(summary_mode, style)
 
@@ -469,7 +456,7 @@ class HierarchicalMemory(StepCollection):
         Raises:
             InputError: It is no strategy, or returned no window; nothing has changed then.
         """
-        with self._while_open():
+        with self._lock.while_open():
             report = self.short_term.prune(strategy)
             self._contexts.prompts.clear()
             self._upkeep.settle(0)
@@ -477,7 +464,7 @@ class HierarchicalMemory(StepCollection):
 
     def clear(self, keep_system: bool = False) -> PruneReport:
         """Empty the window, or all but its system prompts; what is in the archive stays, as the report says."""
-        with self._while_open():
+        with self._lock.while_open():
             report = self.short_term.clear(keep_system)
             self._contexts.prompts.clear()
             self._upkeep.settle(0)
@@ -485,7 +472,7 @@ class HierarchicalMemory(StepCollection):
 
     def restore(self, report: PruneReport) -> None:
         """Put back into the window what a pruning took out; what was forgotten since stays away."""
-        with self._while_open():
+        with self._lock.while_open():
             self.short_term.restore(report)
             self._contexts.prompts.clear()
 
@@ -529,7 +516,7 @@ class HierarchicalMemory(StepCollection):
             BudgetError: What is always in is over the budget by itself.
         """
         check_choice("style", style, *STYLES)
-        self._check_open()
+        self._lock.check_open()
         budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
         asked, when = None if query is None else check_str("query", query), to_utc("now", now) or utc_now()
         name = None if session is None else check_str("session", session)
@@ -599,7 +586,7 @@ class HierarchicalMemory(StepCollection):
         (True, 1)
         """
         limits = {"since": since, "until": until, "sessions": sessions, "speaker": speaker, "tool": tool, "type": type}
-        with self._while_open():
+        with self._lock.while_open():
             only = self._filters.make(**limits, where=where)
             budget = check_token_budget("max_tokens", self.max_tokens if max_tokens is None else max_tokens)
             asked = None if query is None else check_str("query", query)
@@ -667,7 +654,7 @@ class HierarchicalMemory(StepCollection):
         ['The staging server is at 10.0.0.7.']
         """
         limits = {"since": since, "until": until, "session": session, "speaker": speaker, "tool": tool, "type": type}
-        with self._while_open():
+        with self._lock.while_open():
             only = self._filters.make(**limits, where=where)
             when = to_utc("now", now) or utc_now()
             budget = check_token_budget("max_tokens", max_tokens)
@@ -697,7 +684,7 @@ class HierarchicalMemory(StepCollection):
         ...     memory.explain("Where is staging?").recalled.items[0].step == step
         True
         """
-        with self._while_open():
+        with self._lock.while_open():
             when, budget = to_utc("now", now) or utc_now(), check_token_budget("max_tokens", max_tokens)
         return self._search.explain(
             check_str("query", query), budget, when, check_non_negative_int("next_best", next_best)
@@ -712,7 +699,7 @@ class HierarchicalMemory(StepCollection):
         Raises:
             InputError: There is none.
         """
-        with self._while_open():
+        with self._lock.while_open():
             return self._reading.get(id)
 
     def open(self, id: str | int, start: int = 0, *, max_tokens: int = 1_000) -> str:
@@ -762,7 +749,7 @@ class HierarchicalMemory(StepCollection):
         ...     [step.text for step in memory.history(newest=True, limit=2)]
         ['c', 'b']
         """
-        with self._while_open():
+        with self._lock.while_open():
             named = None if session is None else self._filters.name("session", session)
             number = None if after is None else self._reading.number_behind(after)
             left = None if limit is None else check_non_negative_int("limit", limit)
@@ -794,7 +781,7 @@ class HierarchicalMemory(StepCollection):
 
     def stats(self) -> Stats:
         """Count what the namespace holds."""
-        with self._while_open():
+        with self._lock.while_open():
             self.short_term.catch_up()
             return stats_of(self.long_term, self.namespace, self._store_name, vars(self.receipts.totals()))
 
@@ -813,7 +800,7 @@ class HierarchicalMemory(StepCollection):
             EmbedderError: The embedder fails.
             StorageError: The index cannot be written, or another process that has it open does not write it.
         """
-        self._check_open()  # without the lock, since embedding takes time
+        self._lock.check_open()  # without the lock, since embedding takes time
         self.long_term.queue.embed_pending(advance=lambda step: self.long_term.indexing.hurry())
         self.long_term.indexing.hurry()
         self.medium_term.settle()
@@ -830,7 +817,7 @@ class HierarchicalMemory(StepCollection):
         Raises:
             StorageError: The file cannot be written.
         """
-        with self._while_open():
+        with self._lock.while_open():
             self._scratchpad.keep()
         return export_journal(self.long_term.journal, file, vectors, progress)
 
@@ -882,7 +869,7 @@ class HierarchicalMemory(StepCollection):
         """
         check_callable("progress", progress)
         limits = {"session": session, "speaker": speaker, "tool": tool, "type": type}
-        with self._while_open():
+        with self._lock.while_open():
             named = [clean(id) for id in check_strings("ids", [ids] if isinstance(ids, str) else ids)]
             only = self._filters.make(since=since, until=until, before=before, where=where, **limits)
             if not named and only == Filter():
@@ -919,7 +906,7 @@ class HierarchicalMemory(StepCollection):
             StorageError: As in `forget`.
         """
         check_callable("progress", progress)
-        with self._while_open():
+        with self._lock.while_open():
             report = self._upkeep.retain(retention, to_utc("now", now) or utc_now(), dry_run)
         self._upkeep.purge(None if dry_run else progress)
         return replace(report, bytes_after=self.long_term.journal.size())
@@ -939,8 +926,8 @@ class HierarchicalMemory(StepCollection):
         if self._lock.inherited:
             return
         with self._lock:
-            if not self._closed:
-                self._closed = True
+            if not self._lock.is_closed:
+                self._lock.is_closed = True
                 try:
                     self._scratchpad.keep()
                     self._contexts.prompts.keep()
@@ -956,7 +943,7 @@ class HierarchicalMemory(StepCollection):
     @property
     def closed(self) -> bool:
         """True once it was closed."""
-        return self._closed
+        return self._lock.is_closed
 
     def __enter__(self) -> HierarchicalMemory:
         return self
@@ -965,5 +952,5 @@ class HierarchicalMemory(StepCollection):
         self.close()
 
     def __repr__(self) -> str:
-        state = " closed" if self._closed else f": {pluralize(len(self), 'step')} in the window"
+        state = " closed" if self.closed else f": {pluralize(len(self), 'step')} in the window"
         return f"<HierarchicalMemory {self._place.shown}{state}>"

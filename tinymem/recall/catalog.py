@@ -165,10 +165,12 @@ class Catalog:
         return piece
 
     def view(self) -> Catalog:
-        """Return the passages that are here now, in the same arrays, to which none is added."""
+        """Return the passages that are here now, in the same arrays, to which none is added: they are attributes."""
         held = {name: Growing.over(column.array, len(column.array)) for name, column in self.columns.items()}
         view = Catalog(self.dimensions, held, self.names)
         view.seen, view.removed, view.is_gone, view._before = self.seen, self.removed, self.is_gone, self._before
+        arrays = {name: column.array for name, column in view.columns.items()}
+        vars(view).update(arrays, **{name: arrays["places"][name] for name in PLACE.names or ()})
         return view
 
     def __len__(self) -> int:

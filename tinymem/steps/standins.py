@@ -13,8 +13,8 @@ from typing import Any
 from tinymem.steps.step import Step, StepT
 from tinymem.steps.types import MessageStep, SummaryStep, TaskStep
 
-__all__ = ["COVERS", "REVISION", "SEEN", "covers_of", "is_request", "is_stand_in", "marks_of", "newest_of",
-           "newest_request", "rank", "sources_of"]  # fmt: skip
+__all__ = ["COVERS", "REVISION", "SEEN", "covers_of", "find_stand_ins", "is_request", "is_stand_in", "marks_of",
+           "newest_of", "newest_request", "rank", "sources_of"]  # fmt: skip
 
 COVERS = "covers"
 SEEN = "tinymem_seen"  # ids of other steps that the strategy was given: the stand-in may quote them too
@@ -29,6 +29,11 @@ def covers_of(step: Step) -> tuple[str, ...]:
         return ()
     ids = _ids(held)
     return ids if step.id in ids else ()  # somebody's own metadata may be called so
+
+
+def find_stand_ins(steps: Iterable[Step]) -> list[Step]:
+    """Return those of `steps` that stand for others, or for more than themselves."""
+    return [step for step in steps if covers_of(step)]
 
 
 def is_stand_in(step: Step) -> bool:

@@ -17,7 +17,7 @@ from tinymem.messages.media import is_media, media_tokens, with_notes
 from tinymem.messages.tokens import count_message
 from tinymem.steps.actions import ActionStep
 from tinymem.steps.content import Content
-from tinymem.steps.standins import covers_of, newest_of, newest_request
+from tinymem.steps.standins import find_stand_ins, newest_of, newest_request
 from tinymem.steps.step import Step
 from tinymem.steps.types import MessageStep, TaskStep
 from tinymem.window.sending import MessageRenderer, RenderedGroup
@@ -166,7 +166,8 @@ def _from_start(
     until what is shown has grown over the share, and then jumps by half of it. Summaries stand for what is older than
     the window, so they do not go with its start.
     """
-    summaries = [one for one in rest if covers_of(one.group[0])]
+    stand_ins = {step.id for step in find_stand_ins(one.group[0] for one in rest)}
+    summaries = [one for one in rest if one.first in stand_ins]
     taken = sum(one.tokens for one in summaries)
     if summaries and taken <= min(room, share):
         others = [one for one in rest if one not in summaries]
