@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from openai_rules import broken_rules
 from provider_chats import provider_chats, with_ids_by_place
@@ -61,8 +61,13 @@ def test_messages_of_any_provider_come_back_as_they_came(messages: Chat) -> None
     assert as_json(messages_from_steps(kept, style="tools")) == as_json(before)
 
 
+LEGACY = {"role": "assistant", "content": None, "function_call": {"name": "read", "arguments": "{}"}}
+ANSWER = {"role": "function", "name": "read", "content": "a"}
+
+
 @MODERATE
 @given(provider_chats(), PIECES, st.integers(0, 100))
+@example([LEGACY, ANSWER, ANSWER], [], 1)
 def test_added_in_pieces_they_come_back_and_given_again_only_what_is_new_is_added(
     messages: Chat, cuts: list[int], cut: int
 ) -> None:

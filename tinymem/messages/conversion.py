@@ -83,17 +83,19 @@ def steps_from_messages(
     if timestamp is not None:
         shared["timestamp"] = to_utc("timestamp", timestamp)
     steps: list[Step] = []
-    waiting = [
+    earlier = [
         call if isinstance(call, OpenCall) else OpenCall(call, "", call) for call in check_iterable("pending", pending)
     ]
-    at = 0
+    waiting, at = [*earlier], 0
     step: Step
     while at < len(listed):
         message = listed[at]
         try:
             if raw_calls(message):
                 step, taken, new = _action(listed, at, shared)
-                waiting = [*new, *waiting]  # of calls with one id, the newest is answered
+                again = {call.id for call in step.tool_calls}  # a history that is given again makes its calls again
+                others = [call for call in waiting if call.id not in again or all(call is not one for one in earlier)]
+                waiting = [*new, *others]  # of calls with one id, the newest is answered
             else:
                 may_be_task = is_run and all(isinstance(step, SystemPromptStep) for step in steps)
                 step, taken = _single(message, at, may_be_task, waiting, shared), 1
