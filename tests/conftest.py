@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["postgres_fixtures"]
 
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# CI asks for more examples: pytest --hypothesis-profile=thorough
+for name, examples in (("quick", 20), ("thorough", 60)):
+    settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("quick")
 
 # Before anything imports a library that reads them: whatever would reach for the network fails at once instead.
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -489,6 +489,7 @@ for at in range(first, first + 5_000, 3):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_process_killed_while_it_writes_leaves_what_the_journal_says(tmp_path: Path) -> None:
     dice, sizes = random.Random(3), []

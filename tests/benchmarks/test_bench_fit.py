@@ -10,6 +10,7 @@ import pytest
 from benchmarks.speed.fit import main
 
 
+@pytest.mark.slow
 def test_fit_is_measured_in_all_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "fit.summary.json"
     main(["--sizes", "40", "--asks", "3", "--out", str(out)])

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.speed.loop import main
 
 
+@pytest.mark.slow
 def test_all_loops_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "loop.summary.json"
     main(["--seconds", "0.5", "--tasks", "3", "--size", "30", "--out", str(out)])

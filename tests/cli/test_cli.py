@@ -87,6 +87,7 @@ def test_version_and_usage(tinymem: Run) -> None:
 # -- the whole way
 
 
+@pytest.mark.slow
 def test_demo_as_a_process(tmp_path: Path) -> None:
     done = process("demo", cwd=tmp_path)
     assert (done.status, done.err) == (0, "")
@@ -103,6 +104,7 @@ def test_demo_says_whether_the_answers_come_back(tinymem: Run, monkeypatch: pyte
     assert done.status == 1 and "not recalled" in done.out
 
 
+@pytest.mark.slow
 def test_ingest_recall_context_stats_as_processes(tmp_path: Path, chat: Path) -> None:
     done = process("ingest", "-", str(RECORDING), "--path", "mem", cwd=tmp_path, input=chat.read_text("utf-8"))
     assert (done.status, done.err) == (0, "") and "of 2 runs" in done.out

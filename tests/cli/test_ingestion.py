@@ -161,6 +161,7 @@ def test_a_killed_ingest_goes_on_where_it_was(tmp_path: Path) -> None:
         assert held(memory) == run
 
 
+@pytest.mark.slow
 @unix
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     file = write(tmp_path / "run.jsonl", *chat(0, 8_000))

@@ -136,6 +136,7 @@ def test_a_terminal_gets_colours_from_rich_and_nothing_from_what_is_archived(mem
     assert "\x1b" not in plain and max(map(cell_len, plain.splitlines())) <= 90
 
 
+@pytest.mark.slow
 @unix
 def test_no_colour_is_respected(memory: Path) -> None:
     assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", on_terminal(WITH_RICH, memory.parent, NO_COLOR="1"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import on_a_terminal
+from commands import on_a_terminal, python_on_a_terminal
 
 from tinymem import ActionStep, HierarchicalMemory, MessageStep, TaskStep
 from tinymem.cli.main import GROUPS
@@ -53,18 +53,7 @@ COMMANDS = {
     "hook": ["session-start"], "replay": ["run.jsonl"], "install": ["codex", "--dry-run"],
     "uninstall": ["codex", "--dry-run"],
 }  # fmt: skip
-WITHOUT_MEMORY = {
-    "demo",
-    "ingest",
-    "import",
-    "namespaces",
-    "schema",
-    "migrate",
-    "scrub",
-    "replay",
-    "install",
-    "uninstall",
-}
+WITHOUT_MEMORY = ("demo", "ingest", "import", "schema", "migrate", "scrub", "replay", "install", "uninstall")
 SERVES = {"mcp", "watch"}  # these run until they are stopped
 
 
@@ -72,14 +61,28 @@ def test_every_command_is_tried() -> None:
     assert {name for group in GROUPS.values() for name in group} == COMMANDS.keys() | SERVES
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_nothing_printed_controls_a_terminal(name: str, folder: Path) -> None:
-    where = [] if name in WITHOUT_MEMORY else ["--path", "mem", "--namespace", NAME]
-    where = ["--path", "mem"] if name == "namespaces" else where
-    done = on_a_terminal(name, *COMMANDS[name], *where, cwd=folder, input="y\n")
-    assert done.out or name == "hook"
-    assert "Traceback" not in done.out
-    assert CONTROLS.search(OURS.sub("", done.out)) is None, repr(done.out)[:2_000]
+ALL_IN_ONE = """
+import io, json, sys
+from tinymem.cli.main import main
+for args in json.load(sys.stdin):
+    sys.argv, sys.stdin = ["tinymem", *args], io.TextIOWrapper(io.BytesIO(b"y\\n"))
+    try:
+        main()
+    except SystemExit:
+        print("\\nEND OF A COMMAND", flush=True)
+"""
+
+
+def test_nothing_printed_controls_a_terminal(folder: Path) -> None:
+    calls = [[name, *args] for name, args in COMMANDS.items()]
+    for call in calls:
+        call += ["--path", "mem"] if call[0] not in WITHOUT_MEMORY else []
+        call += ["--namespace", NAME] if call[0] not in (*WITHOUT_MEMORY, "namespaces") else []
+    shown = python_on_a_terminal("-c", ALL_IN_ONE, cwd=folder, input=json.dumps(calls)).out.split("END OF A COMMAND")
+    for name, out in zip(COMMANDS, shown[:-1], strict=True):
+        assert out.strip() or name == "hook", name
+        assert "Traceback" not in out, name
+        assert CONTROLS.search(OURS.sub("", out)) is None, (name, out[:2_000])
 
 
 def test_a_budget_that_is_too_small_is_named(folder: Path) -> None:

@@ -127,6 +127,7 @@ def test_an_agent_uses_what_it_saw_100_steps_ago(runs: dict[str, Run], world: Wo
     assert re.match("<recalled-[0-9]{12} ", where)
 
 
+@pytest.mark.slow
 def test_with_a_window_alone_of_as_many_tokens_it_does_not_know(runs: dict[str, Run], world: World, agent: str) -> None:
     done, with_memory = runs[f"{agent}, window"], runs[agent]
     assert (done.status, done.out) == (0, LOST), done.err

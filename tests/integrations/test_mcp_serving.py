@@ -117,6 +117,7 @@ def test_an_agent_uses_the_memory_over_stdio(tmp_path: Path) -> None:
     run(main)
 
 
+@pytest.mark.slow
 def test_two_servers_share_a_memory(tmp_path: Path) -> None:
     async def main() -> None:
         async with over_stdio(tmp_path / "m") as one, over_stdio(tmp_path / "m") as two:
@@ -203,7 +204,9 @@ def test_an_agent_uses_the_memory_over_http(url: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(mcp, "Client"), reason="version 1 of the SDK knows no 2026-07-28")
-@pytest.mark.parametrize("mode", ["2026-07-28", "auto", "legacy"])
+@pytest.mark.parametrize(
+    "mode", ["auto", *(pytest.param(one, marks=pytest.mark.slow) for one in ("2026-07-28", "legacy"))]
+)
 def test_one_server_answers_clients_with_and_without_a_handshake(mode: str, url: str, tmp_path: Path) -> None:
     async def talk(transport: Any) -> str:
         async with mcp.Client(transport, mode=mode) as client:

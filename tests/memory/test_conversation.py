@@ -181,6 +181,7 @@ for i in range(100_000):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_no_message_that_was_acknowledged(tmp_path: Path) -> None:
     told: dict[str, str] = {}
     for _ in range(3):

@@ -531,6 +531,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_process_loses_no_step_that_was_added(tmp_path: Path) -> None:
     told = 0

@@ -194,6 +194,7 @@ def test_an_interpreter_ends_well_while_the_background_works(tmp_path: Path, the
         assert memory.stats().indexed_passages == 400
 
 
+@pytest.mark.slow
 def test_a_program_whose_folder_is_removed_ends_without_a_word(tmp_path: Path) -> None:
     remove = (
         "import shutil\nfor _ in range(100): shutil.rmtree(sys.argv[1], ignore_errors=True)"  # files come meanwhile
@@ -202,6 +203,7 @@ def test_a_program_whose_folder_is_removed_ends_without_a_word(tmp_path: Path) -
     assert process.communicate(timeout=600)[0] == "" and process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_while_the_background_works_leaves_both_sides_whole(tmp_path: Path) -> None:
     forking = """
@@ -298,7 +300,7 @@ def test_many_namespaces_leave_few_stores_open(tmp_path: Path) -> None:
 # doctor
 
 
-@pytest.mark.parametrize(("waiting", "is_sound"), [(100, True), (1_001, False)])
+@pytest.mark.parametrize(("waiting", "is_sound"), [(100, True), pytest.param(1_001, False, marks=pytest.mark.slow)])
 def test_an_index_that_lags_by_more_than_a_batch_is_a_finding(tmp_path: Path, waiting: int, is_sound: bool) -> None:
     with open_memory(tmp_path) as memory:
         memory.add_steps(lots(100))

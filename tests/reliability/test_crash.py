@@ -133,6 +133,7 @@ def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
     crash_again_and_again(tmp_path / "memory", "exact", kills=6, longest=0.15, seed=1)
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_indexes_loses_nothing(tmp_path: Path) -> None:
     crash_again_and_again(tmp_path / "memory", "chroma", kills=2, longest=0.6, seed=2)
 
@@ -153,6 +154,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_makes_a_memory_leaves_one_that_opens(tmp_path: Path) -> None:
     dice = random.Random(5)
     for kill in range(4):
@@ -178,6 +180,7 @@ for i in range(0, 400, 2):
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_forgets_has_forgotten_whole_sessions(tmp_path: Path) -> None:
     with HierarchicalMemory(tmp_path, embedder="hashing:64", store="exact", max_tokens=300) as memory:
         for i in range(400):

@@ -36,6 +36,7 @@ def test_processes_that_write_and_read_at_once_lose_and_double_nothing(tmp_path:
     assert record["operations"].keys() >= {"add", "context", "recall"}
 
 
+@pytest.mark.slow
 def test_the_soak_sees_what_is_lost_doubled_or_torn(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     with processes.opened(folder) as memory:
@@ -70,6 +71,7 @@ with HierarchicalMemory(sys.argv[1], embedder="hashing:64", max_tokens=400) as m
 """
 
 
+@pytest.mark.slow
 def test_one_process_has_the_index_and_the_others_find_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +136,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this syst
 
 
 @forks
-@pytest.mark.parametrize("store", ["exact", "chroma"])
+@pytest.mark.parametrize("store", ["exact", pytest.param("chroma", marks=pytest.mark.slow)])
 def test_a_forked_child_is_told_to_open_the_memory_itself_and_the_parent_goes_on(tmp_path: Path, store: str) -> None:
     said = ended(python(FORKED, tmp_path, store)).splitlines()
     assert said == ["True"] * 13 + ["41", "0", "42 True", "True False"]
@@ -172,6 +174,7 @@ print(len(added), sorted(added) == list(range(1, len(added) + 1)))
 """
 
 
+@pytest.mark.slow
 @forks
 def test_forking_while_threads_write_neither_hangs_nor_harms(tmp_path: Path) -> None:
     count, complete = ended(python(FORKING, tmp_path)).split()

@@ -87,6 +87,7 @@ def test_a_prompt_does_not_wait_where_nobody_answers(hook: Hook, memory: Path, w
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_the_other_events_are_answered_without_the_process(hook: Hook, memory: Path, tmp_path: Path) -> None:
     (Path(os.environ["XDG_RUNTIME_DIR"]) / f"tinymem-{os.getuid()}").mkdir(mode=0o755)  # others could listen there
     assert socket_of(str(memory)) is None

@@ -145,6 +145,7 @@ def test_a_run_without_a_call_is_an_error_that_says_so() -> None:
         replay([Run("run", steps_from_messages([{"role": "user", "content": "Hi."}]))])
 
 
+@pytest.mark.slow
 def test_processes_share_the_work_and_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaying, "MANY", 1)
     alone, shared = (figures_of(run_of(["word " * 300] * 6), workers=workers) for workers in (1, 2))

@@ -78,6 +78,7 @@ def test_a_process_that_starts_again_adds_what_is_new(tinymem: Run, tmp_path: Pa
     assert tinymem(*command).out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"

@@ -99,6 +99,7 @@ def test_a_process_that_ended_between_two_calls_is_not_noticed(store: VectorStor
     assert sorted(store.ids()) == [1, 2, 3]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     program = (
         "import os, sys; from tinymem.registry import store_from; from tinymem.stores.chroma import process\n"
@@ -113,6 +114,7 @@ def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     assert is_gone(int(done.stdout))
 
 
+@pytest.mark.slow
 def test_a_forked_child_uses_chroma_too(store: VectorStore, tmp_path: Path) -> None:
     forking = multiprocessing.get_context("fork")
     answers = forking.Queue()

@@ -86,6 +86,7 @@ def without_index(caplog: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_memory_lives_through_restarts_of_its_server(
     server: ChromaServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_server_that_hangs_costs_its_time_out_once(
         assert answer_of(memory) == first
 
 
+@pytest.mark.slow
 def test_a_collection_of_somebody_else_is_refused_and_stays_as_it_was(server: ChromaServer, tmp_path: Path) -> None:
     client = client_of(server)
     theirs = client.create_collection(

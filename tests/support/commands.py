@@ -45,11 +45,16 @@ def process(*args: str, cwd: Path | None = None, input: str | None = None, **env
 
 def on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -> Done:
     """The command with a terminal for all that it prints, which stands together in `out`."""
+    return python_on_a_terminal("-m", "tinymem.cli", *args, cwd=cwd, input=input)
+
+
+def python_on_a_terminal(*args: str, cwd: Path | None = None, input: str = "") -> Done:
+    """Python with a terminal for all that it prints, which stands together in `out`."""
     import pty
 
     ours, theirs = pty.openpty()
     paths = os.pathsep.join(path for path in sys.path if path)
-    command, env = [sys.executable, "-m", "tinymem.cli", *args], os.environ | {"PYTHONPATH": paths, "TERM": "dumb"}
+    command, env = [sys.executable, *args], os.environ | {"PYTHONPATH": paths, "TERM": "dumb"}
     with subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as running:
         os.close(theirs)
         assert running.stdin is not None

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tinymem.steps.ids import new_id
@@ -37,11 +37,9 @@ from tinymem.window.strategies import (
 )
 from tinymem.window.summarize import summarize_strategy
 
-MODERATE = settings(
-    max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+MODERATE = settings(derandomize=True, database=None)  # with the examples of the profile, see tests/conftest.py
 NOW = datetime(2030, 1, 1, tzinfo=timezone.utc)
-THOROUGH = settings(MODERATE, max_examples=120)
+THOROUGH = settings(MODERATE, max_examples=2 * MODERATE.max_examples)
 
 Chat = list[dict[str, Any]]
 

@@ -123,6 +123,7 @@ def test_a_small_memory_needs_no_index(tmp_path: Path) -> None:
     assert not index_of(tmp_path).exists()
 
 
+@pytest.mark.slow
 def test_passages_and_vectors_of_nothing_are_sound(tmp_path: Path) -> None:
     with open_memory(tmp_path) as opened:
         opened.long_term.index.exact_up_to = 0
@@ -198,7 +199,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-QUICK = ("all files deleted", "the vectors overwritten", "ids removed")  # the rest takes long
+QUICK = ("ids removed",)  # the rest takes long
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,7 @@ def test_the_index_of_another_memory_is_found_out(memory: Path, other: Path, tmp
     assert rebuild(memory) == PASSAGES and doctor(memory).sound
 
 
+@pytest.mark.slow
 def test_an_index_that_somebody_holds_is_not_looked_at_nor_made_anew(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,10 +352,10 @@ def test_what_is_wrong_in_the_journal_is_found(journal_only: Path, sql: str, sai
 @pytest.mark.parametrize(
     "sql",
     [
-        "DELETE FROM fulltext_docsize WHERE id < 8",
-        "DELETE FROM fulltext_data WHERE id > 100",
+        pytest.param("DELETE FROM fulltext_docsize WHERE id < 8", marks=pytest.mark.slow),
+        pytest.param("DELETE FROM fulltext_data WHERE id > 100", marks=pytest.mark.slow),
         "UPDATE fulltext_data SET block = x'00ff00ff' WHERE id > 1",
-        "DROP TABLE fulltext",
+        pytest.param("DROP TABLE fulltext", marks=pytest.mark.slow),
         "INSERT INTO fulltext(rowid, terms) VALUES (77777, 'somebody elses words')",
     ],
 )

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memories import LATER, python, said, sentences, sqlite
-from strategies import MODERATE, json_values, steps
+from strategies import MODERATE, THOROUGH, json_values, steps
 
 import tinymem.upkeep.importing
 from tinymem import (
@@ -442,7 +442,7 @@ def test_episodes_that_overlap_are_left_out_and_made_again(tmp_path: Path, memor
         assert ranges == sorted(ranges) and (9, 12) in ranges and (1, 30) not in ranges
 
 
-@settings(MODERATE, max_examples=150)
+@THOROUGH
 @given(st.data())
 def test_whatever_stands_in_a_file_is_refused_or_makes_a_memory_that_works(
     tmp_path_factory: pytest.TempPathFactory, good: list[Any], data: st.DataObject
