@@ -119,6 +119,7 @@ class Page(HTMLParser):
             self.loaded.add(given["href"])
 
 
+@pytest.mark.slow
 @needs_sources
 def test_links_lead_to_pages_and_places_that_are_there(site: Path) -> None:
     pages = {path: Page(path.read_text("utf-8")) for path in site.rglob("*.html")}

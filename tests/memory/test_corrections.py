@@ -14,36 +14,16 @@ from tinymem.errors import InputError
 from tinymem.upkeep import import_memory
 
 open_memory = partial(HierarchicalMemory, store="exact")
-COLOURS = ["red", "blue", "green", "grey", "black", "white", "brown", "pink", "gold", "silver"]
-THINGS = [
-    "vault",
-    "garage",
-    "locker",
-    "server",
-    "printer",
-    "gate",
-    "meter",
-    "safe",
-    "router",
-    "boiler",
-    "freezer",
-    "lift",
-    "camera",
-    "sensor",
-    "pump",
-    "crane",
-    "forge",
-    "kiln",
-    "press",
-    "loom",
-]
+COLOURS = ["red", "blue", "green"]
+THINGS = ["vault", "garage", "locker", "server", "printer", "gate", "meter", "safe", "router", "boiler",
+          "freezer", "lift", "camera", "sensor", "pump", "crane", "forge", "kiln", "press", "loom"]  # fmt: skip
 PLACES = [f"{colour} {thing}" for colour in COLOURS for thing in THINGS]
 ASIDES = ["The {} was cleaned on day {}.", "Somebody left keys near the {} at {}.", "The {} is {} years old."]
 
 
 @pytest.fixture(scope="module")
 def corrected() -> Iterator[tuple[HierarchicalMemory, dict[str, tuple[str, str]]]]:
-    """A memory of 200 facts that were corrected, half of them said twice, among 1,200 other remarks."""
+    """A memory of 60 facts that were corrected, half of them said twice, among 360 other remarks."""
     rng, codes = random.Random(7), iter(range(4_000, 9_000))
     facts = {place: (f"K{next(codes)}", f"K{next(codes)}") for place in PLACES}
     with open_memory(max_tokens=4_000) as memory:

@@ -208,6 +208,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_process_that_is_killed_while_the_background_embeds_loses_nothing(tmp_path: Path) -> None:
     for _ in range(2):

@@ -120,6 +120,7 @@ def test_a_memory_lives_through_restarts_of_its_server(
         assert count(memory) == 122
 
 
+@pytest.mark.slow
 def test_a_memory_opens_grows_and_closes_without_its_server(tmp_path: Path, server: ChromaServer) -> None:
     server.stop()
     with opened(tmp_path, f"chroma:{server.url}") as memory:
