@@ -20,7 +20,7 @@ from tinymem.messages.conversion import groups, messages_from_steps
 from tinymem.messages.tokens import count_tokens
 from tinymem.messages.validity import problems, repair
 from tinymem.steps.standins import newest_request
-from tinymem.steps.types import ActionStep, MessageStep, Step, SystemPromptStep, TaskStep, ToolCall
+from tinymem.steps.types import ActionStep, MessageStep, PlanningStep, Step, SystemPromptStep, TaskStep, ToolCall
 from tinymem.window.outcome import check_window
 from tinymem.window.semantic import semantic_pruning
 from tinymem.window.strategies import (
@@ -121,6 +121,19 @@ def test_the_newest_request_stays_while_the_agent_works_on_it(strategy: PruneStr
     assert steps[1] not in window
 
 
+def test_a_request_that_stands_among_results_stays_with_their_calls() -> None:
+    calls = [ToolCall("read", {}, id) for id in "ab"]
+    asked = [
+        ActionStep(tool_calls=calls),
+        MessageStep("user", "Hurry."),
+        *(MessageStep("tool", "1", id) for id in "ab"),
+    ]
+    steps = [*asked, MessageStep("assistant", "Yes.", pinned=True), PlanningStep("Go on.")]
+    after = keep_last_n_steps(1)(steps)
+    check_window(steps, after)
+    assert after == steps
+
+
 # -- keep_last_n_steps
 
 
@@ -158,7 +171,7 @@ def test_with_a_low_water_mark_the_window_falls_to_it_only_when_it_has_grown_ove
         assert after == steps
     else:
         left = besides_request(
-            steps, groups([step for step in after if step.id in {s.id for s in free}]), groups(free), n
+            steps, groups([step for step in after if step.id in {s.id for s in free}]), groups(free), n and max(low, 1)
         )
         assert sum(map(len, left)) <= low or left == groups(free)[-1:]
     assert strategy(after) == after

@@ -103,7 +103,7 @@ def fill_with_newest(
 
 
 def with_request(steps: Sequence[Step], kept: list[Group]) -> list[Group]:
-    """Return `kept`, and the newest request if it is not among them: what the agent works on stays, however old.
+    """Return `kept`, and the group of the newest request if that is not among them: what the agent works on stays.
 
     >>> asked, *done = MessageStep("user", "a"), MessageStep("assistant", "b"), MessageStep("assistant", "c")
     >>> [step.text for group in with_request([asked, *done], [done[1:]]) for step in group]
@@ -112,7 +112,7 @@ def with_request(steps: Sequence[Step], kept: list[Group]) -> list[Group]:
     request = newest_request(steps)
     if request is None or any(step.id == request.id for group in kept for step in group):
         return kept
-    return [*kept, [request]]
+    return [*kept, *split(groups(steps), [request])[0]]
 
 
 def newest_groups(found: Sequence[Group], most: int, at_least: int | None = None) -> list[Group]:
