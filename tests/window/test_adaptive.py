@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,18 @@ def resized(memory: AdaptiveMemoryManager, max_tokens: int, **options: Any) -> A
     """A memory of the same steps with room for another number of tokens."""
     options |= {"max_tokens": max_tokens, "counter": WORDS, "style": memory._sending.style}
     return AdaptiveMemoryManager(steps=memory.steps, **options)
+
+
+def test_the_newest_request_gives_way_to_the_newest_group() -> None:
+    def read(count: int, **more: Any) -> ActionStep:
+        return ActionStep(tool_calls=[ToolCall("", {"a": 1}, observation="") for _ in range(count)], **more)
+
+    for room in range(20, 80):
+        memory = AdaptiveMemoryManager(room, low_water=room * 2 // 3, counter=WORDS, style="tools")
+        with suppress(BudgetError):
+            memory.add_steps([read(1, pinned=True), MessageStep("user", "0")])
+            newest = memory.add(read(2))
+            assert newest.id == memory.steps[-1].id, room
 
 
 @pytest.mark.parametrize("length", [LENGTH, 400])

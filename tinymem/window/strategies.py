@@ -104,9 +104,10 @@ def token_budget(
     """Keep the window within `max_tokens`, counted on the messages as sent, with all their overhead.
 
     As long as the whole is within `max_tokens` nothing changes. When it is over, critical steps stay, and the newest
-    request if it takes at most half of what they leave; the newest groups fill the rest, whole, up to `low_water`
-    tokens, and the newest one may go up to `max_tokens`. A group that could not fit beside the critical steps at all
-    goes alone; otherwise the window is cut at one point. If critical steps alone are over, the oldest tasks go first.
+    request if it takes at most half of what they leave, and not the place of the newest group. The newest groups fill
+    the rest, whole, up to `low_water` tokens, and the newest one may go up to `max_tokens`. A group that could not fit
+    beside the critical steps at all goes alone; otherwise the window is cut at one point. If critical steps alone are
+    over, the oldest tasks go first.
 
     >>> steps = [TaskStep("t"), *(MessageStep("user", str(i)) for i in range(5))]
     >>> [step.text for step in token_budget(20, low_water=20)(steps)]

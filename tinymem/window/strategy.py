@@ -147,7 +147,7 @@ def must_stay(
 ) -> tuple[list[Group], list[Group], int]:
     """Return the groups of critical steps, earlier tasks only up to `limit`; all others; and the tokens used so far.
 
-    The newest request is with the critical ones, unless it takes more than its share.
+    The newest request is with the critical ones, unless it takes more than its share, or the place of the newest group.
 
     Raises BudgetError if critical steps, with the current task alone, are over `max_tokens`.
     """
@@ -155,7 +155,8 @@ def must_stay(
     older_tasks, others = split(rest, critical(steps, tasks))
     used = tokens_needed(kept, costs, max_tokens)
     asked, rest = split(others, [request] if (request := newest_request(steps)) else [])
-    if (cost := sum(costs[step.id] for group in asked for step in group)) <= REQUEST * (max_tokens - used):
+    cost, newest = (sum(costs[step.id] for group in some for step in group) for some in (asked, rest[-1:]))
+    if cost <= REQUEST * (max_tokens - used) and not max_tokens - cost < used + newest <= max_tokens:
         kept, others, used = [*kept, *asked], rest, used + cost
     return kept, others, fill_with_newest(kept, older_tasks, costs, used, limit, limit)
 
