@@ -60,6 +60,7 @@ def claude(api: FakeModels, tmp_path: Path) -> Iterator[Claude]:
     """Claude Code in a repository, with a home of its own."""
     own = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     own |= {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "none", "DISABLE_AUTOUPDATER": "1"}
+    own |= {"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "120000"}  # the first prompt has the tools
     environment = {**os.environ, **own, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     command = program("claude")
     (tmp_path / "shop").mkdir()
@@ -128,6 +129,9 @@ def other(request: pytest.FixtureRequest, api: FakeModels, tmp_path: Path) -> It
         (folder / "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
         (folder / "trustedFolders.json").write_text(json.dumps({str(shop): "TRUST_FOLDER"}))
     install(name, tmp_path)
+    if name == "codex":  # wait for the server, so that the first prompt has its tools on a slow machine too
+        with (folder / "config.toml").open("a") as settings:
+            settings.write("required = true\n")
     own = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "GEMINI_API_KEY": "none"}
     own |= {"GOOGLE_GEMINI_BASE_URL": api.url, "CODEX_HOME": str(tmp_path / ".codex")}
     environment = {**os.environ, **own, "PATH": f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"}
